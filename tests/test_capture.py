@@ -15,6 +15,8 @@ import math
 import sys
 import threading
 import tracemalloc
+import weakref
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
@@ -285,6 +287,162 @@ def test_steps_of_different_shapes_go_on_from_each_other(device):
             found.append(loss.item())
         found.append(as_numpy(optimizer.state_dict()))
     assert str(found[:13]) == str(found[13:])
+
+
+def _of_another_dtype(dtype, make):
+    def build():
+        w = mg.tensor(np.arange(12).reshape(4, 3) / 7 - 0.8, dtype=dtype, requires_grad=True)
+        optimizer = make([w])
+
+        def step(x, number):
+            optimizer.zero_grad()
+            loss = (x.to(dtype) @ w).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step, [w]
+
+    return build
+
+
+def _one_layer_or_the_other():
+    a, b = nn.Linear(4, 2), nn.Linear(4, 2)
+    optimizer = optim.AdamW([*a.parameters(), *b.parameters()], 0.05)
+
+    def captured(x, number):
+        optimizer.zero_grad()
+        loss = (b if number % 2 else a)(x).square().mean()
+        loss.backward()
+        return loss
+
+    return captured, [*a.parameters(), *b.parameters()], optimizer.step
+
+
+def _a_step_of_the_gradients_before():
+    layer = nn.Linear(4, 2)
+    optimizer = optim.SGD(layer.parameters(), 0.05)
+    layer(mg.ones(1, 4)).sum().backward()
+
+    def step(x, number):
+        optimizer.step()
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        return loss
+
+    return step, list(layer.parameters())
+
+
+def _what_comes_before_its_weights_change():
+    norm = nn.LayerNorm(64)
+    optimizer = optim.SGD(norm.parameters(), 0.1)
+
+    def step(x, number):
+        x = mg.cat([x] * 16, 1)
+        before = norm(x).detach()
+        optimizer.zero_grad()
+        (norm(x) - x).square().mean().backward()
+        optimizer.step()
+        return (before * 2.0).sum()
+
+    return step, list(norm.parameters())
+
+
+def _one_within_another():
+    w = mg.ones(4, 2, requires_grad=True)
+    optimizer = optim.SGD([w], 0.05)
+    inner = mg.capture(lambda x: x.square() + 1, "cpu")
+
+    def step(x, number):
+        optimizer.zero_grad()
+        loss = (inner(x * 2) @ w).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, [w]
+
+
+def _gradients_are_returned():
+    w = mg.ones(4, 2, requires_grad=True)
+
+    def step(x, number):
+        w.grad = None
+        (x @ w).square().mean().backward()
+        return w.grad
+
+    return step, [w]
+
+
+HARD = [
+    *(
+        pytest.param(_of_another_dtype(dtype, partial(kind, lr=0.01)), id=f"{kind.__name__}-{dtype}")
+        for kind in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad)
+        for dtype in ("float32", "float64")
+    ),
+    _one_layer_or_the_other,
+    _a_step_of_the_gradients_before,
+    _what_comes_before_its_weights_change,
+    _one_within_another,
+    _gradients_are_returned,
+]
+
+
+@pytest.mark.parametrize("build", HARD)
+@pytest.mark.parametrize("shapes", [1, 3])
+def test_every_call_is_the_step(build, shapes):
+    """The same result, gradients and weights after each call, with and without capture."""
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(5)
+        step, weights, *after = build()
+        step = mg.capture(step, "cpu") if captured else step
+        draw = np.random.default_rng(1)
+        for i in range(24):
+            x = draw.normal(size=(32 + i % shapes, 4)).astype(np.float32)
+            result = step(mg.tensor(x), i % 2)
+            numbers = [result, *weights, *(w.grad for w in weights)]
+            found.append([None if n is None else n.numpy().tobytes() for n in numbers])
+            for do in after:
+                do()
+    assert found[:24] == found[24:]
+
+
+def test_a_parameter_of_another_shape_has_gradients_of_its_own():
+    layer = nn.Linear(4, 3)
+
+    def run(x, number):
+        layer.zero_grad()
+        layer(x).sum().backward()
+
+    step = mg.capture(run, "cpu")
+    for number, rows in enumerate((3, 5, 5, 2)):
+        layer.weight.data = np.ones((rows, 4), np.float32)
+        layer.bias.data = np.zeros(rows, np.float32)
+        for _ in range(5):
+            step(np.full((2, 4), 3, np.float32), number)
+            assert layer.weight.grad.tolist() == [[6] * 4] * rows
+            assert layer.bias.grad.tolist() == [2] * rows
+
+
+def test_gradients_of_parameters_that_are_gone_are_freed():
+    made = []
+
+    def run(x, number):
+        layer = layers[-1]
+        layer.zero_grad()
+        layer(x).sum().backward()
+
+    layers = []
+    step = mg.capture(run, "cpu")
+    for number in range(80):
+        layers[:] = [nn.Linear(4, 3)]
+        made.append(weakref.ref(layers[0].weight))
+        for _ in range(3):
+            step(np.ones((2, 4), np.float32), number)
+    gc.collect()
+    assert sum(weight() is not None for weight in made) <= 64
 
 
 def test_the_least_recently_used_signatures_are_forgotten(monkeypatch):

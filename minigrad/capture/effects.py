@@ -24,6 +24,7 @@ from ..autograd import checkpointing
 from ..autograd.backward import GradientSums
 from ..autograd.observers import unobserved
 from ..modes import modes
+from ..nn.module import Module
 from ..ops.extra import in_place
 from ..optim import SGD, Adam, Optimizer, RMSprop
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -33,6 +34,7 @@ from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
 from .failures import raise_uncapturable
 from .marked import marked
+from .observers import is_still
 from .recorder import Recorder, same_bits
 from .replacing import replaced, same_optimizer, state_ids
 from .trace import tracing
@@ -66,6 +68,7 @@ class Effects:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.trace = recorder, recorder.trace
         self.expected_changes = 0  # in place, that are noted
+        self.is_in_adam = False
         self.draws: dict[random.Generator, Draws] = {}
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
         self.uploaded: dict[Any, np.ndarray] = {}  # those of a group and a dtype, as an array
@@ -94,6 +97,8 @@ class Effects:
                 yield module, "adam", self.adam
                 yield module, "flatten", self.flatten
         yield Optimizer, "step", self.optimizer_step
+        yield Optimizer, "zero_grad", self.zero_grad
+        yield Module, "zero_grad", self.zero_grad
         yield Optimizer, "count_step", self.count_step
         yield Optimizer, "count", self.count
         yield Optimizer, "update", self.update
@@ -190,8 +195,16 @@ class Effects:
 
     # ------------------------------------------------------------ optimizers and schedules
 
+    def zero_grad(self, original: Callable, owner: Any, *settings: Any, **named: Any) -> None:
+        """Replays clear the gradients of all parameters, also of those that the step does not reach."""
+        parameters = owner._parameters() if isinstance(owner, Optimizer) else owner.parameters()
+        self.recorder.cleared.update(dict.fromkeys(parameters))
+        original(owner, *settings, **named)
+
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = optimizer._parameters()
+        if not closure:
+            self.guard_gradients(parameters)
         arrays = [p.array for p in parameters] + [
             x for p in parameters for x in optimizer.state.get(p, {}).values()
         ]
@@ -206,6 +219,13 @@ class Effects:
             )
         self.recorder.plan.guards.append(same_optimizer(optimizer))
         return loss
+
+    def guard_gradients(self, parameters: list[Tensor]) -> None:
+        """Gradients from before the step are read where they are: they have to be the same arrays."""
+        for p in parameters:
+            if p.grad is not None and not self.trace.is_made_here(p.grad.array):
+                self.recorder.plan.guards.append(partial(is_still, p, "grad", p.grad))
+                self.recorder.plan.guards.append(partial(is_still, p.grad, "array", p.grad.array))
 
     def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
         original(optimizer, params, source)
@@ -298,9 +318,16 @@ class Effects:
         return values
 
     def adam(self, original: Callable, p: Any, g: Any, m: Any, v: Any, hyperparameters: Any) -> None:
+        if self.is_in_adam:  # a loop that leaves another dtype to NumPy's kernel
+            original(p, g, m, v, hyperparameters)
+            return
         box, own = self.numbers[id(hyperparameters)], plain(self.trace.of(g))
         self.recorder.note(_adam, (original, p, own, m, v, box), "adam")
-        original(p, g, m, v, hyperparameters)
+        self.is_in_adam = True
+        try:
+            original(p, g, m, v, hyperparameters)
+        finally:
+            self.is_in_adam = False
 
     def flatten(self, original: Callable, arrays: list, out: Any) -> None:
         self.recorder.note(original, (plain([self.trace.of(x) for x in arrays]), out), "flatten")

@@ -7,12 +7,13 @@ for Deep Neural Net Inference", greedy by size).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..kernels import active
-from ..tensor import Tensor
 from ..versions import root
 from .calls import Call
 from .fusing import element, fused
@@ -26,7 +27,7 @@ class Space:
 
     def __init__(self) -> None:
         self.bytes = np.empty(0, np.uint8)
-        self.gradients: dict[Tensor, np.ndarray] = {}  # of leaves
+        self.gradients: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()  # by the id of the leaf
 
     def of(self, size: int) -> np.ndarray:
         """So many bytes; a plan that needs more than there are gets a larger piece, others keep theirs."""
@@ -146,13 +147,12 @@ LONG = 0.1  # of all calls
 
 def _stays(number: int, calls: list[Call], has: list[set[int]], first: int, last: int, owners: Any) -> bool:
     """Whether memory is what it was from one call to another, and needed later anyway."""
-    if number not in owners:
-        return True  # parameters: they change at the end of the step
-    if not any(number in has[j] for j in range(last, len(calls))):
+    between = range(first + 1, last)
+    if number not in owners and any(type(calls[j].function) is partial for j in between):
+        return False  # an optimizer's: what it changes does not show
+    if number in owners and not any(number in has[j] for j in range(last, len(calls))):
         return False
-    return all(
-        number not in has[j] or number not in (calls[j].writes or {number}) for j in range(first + 1, last)
-    )
+    return all(number not in has[j] or number not in (calls[j].writes or {number}) for j in between)
 
 
 def _with(call: Call, old: np.ndarray, new: np.ndarray) -> Call:

@@ -56,12 +56,13 @@ class Plan:
             own = root(grad.array)
             if id(own) not in trace.buffers or id(own) in taken or own.nbytes != grad.array.nbytes:
                 continue
-            new = space.gradients.setdefault(leaf, np.empty_like(own, subok=False))
-            if (new.strides, new.dtype) == (own.strides, own.dtype):
-                taken.add(id(own))
-                shared[id(own)] = new
-                new[...] = own
-                grad.array = in_memory(grad.array, flat(new), own.ctypes.data, 0)
+            new = space.gradients.get(id(leaf))
+            if new is None or (new.shape, new.strides, new.dtype) != (own.shape, own.strides, own.dtype):
+                new = space.gradients[id(leaf)] = np.empty_like(own, subok=False)
+            taken.add(id(own))
+            shared[id(own)] = new
+            new[...] = own
+            grad.array = in_memory(grad.array, flat(new), own.ctypes.data, 0)
         return shared
 
     def is_valid(self) -> bool:

@@ -54,6 +54,7 @@ class Recorder:
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
+        self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
 
@@ -349,7 +350,7 @@ def same_bits(x: Any, y: np.ndarray) -> bool:
     if x.dtype.kind not in "fcV":
         return bool(np.array_equal(x, y))
     bits = f"i{x.itemsize}"
-    if x.dtype.kind == "f" and np.array_equal(x.view(bits), y.view(bits)):
+    if x.dtype.char in "efd" and np.array_equal(x.view(bits), y.view(bits)):
         return True
     if x.dtype.kind == "V":  # bfloat16
         x, y = x.astype(np.float32), y.astype(np.float32)

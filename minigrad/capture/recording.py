@@ -37,6 +37,9 @@ def record(
             plan.guards.append(partial(is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
+    for leaf in {**found, **recorder.cleared}:
+        if leaf.grad is None:
+            plan.left[leaf] = None
     before = [grad.array for grad in found.values() if grad is not None]
     plan.finish([x.array for x in recorder.results], before, space)
     recorder.release()
