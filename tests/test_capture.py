@@ -33,7 +33,7 @@ from tiny import PAIRS, TEXT
 import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
-from minigrad.errors import CaptureError, NonFiniteError
+from minigrad.errors import CaptureError, NonFiniteError, RangeError
 from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
@@ -443,6 +443,26 @@ def test_gradients_of_parameters_that_are_gone_are_freed():
             step(np.ones((2, 4), np.float32), number)
     gc.collect()
     assert sum(weight() is not None for weight in made) <= 64
+
+
+def test_a_wrong_class_in_a_replay_changes_nothing():
+    layer = nn.Linear(4, 3)
+    optimizer = optim.SGD(layer.parameters(), 0.1)
+
+    def run(x, classes):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(layer(x), classes).backward()
+        optimizer.step()
+
+    step, x = mg.capture(run, "cpu"), np.ones((2, 4), np.float32)
+    for _ in range(4):
+        step(x, np.array([0, 2]))
+    before = layer.weight.numpy().copy()
+    with pytest.raises(RangeError, match="a captured step failed: class 7 with 3 classes"):
+        step(x, np.array([0, 7]))
+    assert (layer.weight.numpy() == before).all()
+    step(x, np.array([0, 2]))
+    assert (layer.weight.numpy() != before).any()
 
 
 def test_the_least_recently_used_signatures_are_forgotten(monkeypatch):

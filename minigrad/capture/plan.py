@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import RangeError
 from ..tensor import Tensor
 from ..versions import root
 from .calls import Call
@@ -35,15 +36,10 @@ class Plan:
         self.buffers: list[Buffer] = []  # arrays that share memory
         self._run: list[Callable[[], Any]] = []
 
-    def finish(self, stays: list[np.ndarray], gradients_before: list[np.ndarray], space: Space) -> None:
-        """Lay out the memory in `space`; the arrays of `stays` keep theirs.
-
-        Gradients get the memory of those of other signatures' plans, unless the step adds to what it found.
-        """
+    def finish(self, stays: list[np.ndarray], space: Space) -> None:
+        """Lay out the memory in `space`; the arrays of `stays` keep theirs."""
         trace, self.trace = self.trace, Trace()
-        used = {id(root(x)) for call in trace.calls for x in (*call.arrays(), *call.fixed)}
-        adds = any(id(root(x)) in used for x in gradients_before)
-        shared = {} if adds else self._share_gradients(trace, stays, space)
+        shared = self._share_gradients(trace, stays, space)
         stays = stays + [grad.array for grad in self.gradients.values()]
         self.calls, self.memory, self.buffers = lay_out(trace, stays, shared, space)
         self._run = [partial(c.function, *c.args, **c.settings) for c in self.calls]
@@ -70,8 +66,13 @@ class Plan:
         return all(condition() for condition in self.guards)
 
     def replay(self) -> Any:
-        for call in self._run:
-            call()
+        try:
+            for call in self._run:
+                call()
+        except IndexError as error:  # a kernel's own: what its op would add is not in the plan
+            raise RangeError(
+                f"a captured step failed: {error}.\nCorrect the batch; step_fn itself says which line."
+            ) from None
         for leaf, grad in self.left.items():
             leaf.grad = grad
         return self.results

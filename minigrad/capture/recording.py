@@ -40,8 +40,7 @@ def record(
     for leaf in {**found, **recorder.cleared}:
         if leaf.grad is None:
             plan.left[leaf] = None
-    before = [grad.array for grad in found.values() if grad is not None]
-    plan.finish([x.array for x in recorder.results], before, space)
+    plan.finish([x.array for x in recorder.results], space)
     recorder.release()
     return_freed_memory()  # a recording takes several times a step's
     return plan
