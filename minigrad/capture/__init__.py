@@ -84,7 +84,7 @@ class capture:
             return step.of_arrays(inputs)
         _refuse_gradients([*flatten(inputs), *flatten(named)])
         arguments = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
-        if modes.observers and self.device == "cpu":  # they look at each result: the step runs as it is
+        if modes.observers and self.device == "cpu":  # within another captured step, too
             return self.step_fn(*arguments)
         if self.device is None:
             observer = LeafObserver()  # where the inputs belong shows only as the step computes

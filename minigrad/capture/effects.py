@@ -203,7 +203,7 @@ class Effects:
 
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = optimizer._parameters()
-        if not closure:
+        if not any(closure):
             self.guard_gradients(parameters)
         arrays = [p.array for p in parameters] + [
             x for p in parameters for x in optimizer.state.get(p, {}).values()
