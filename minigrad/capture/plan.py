@@ -71,7 +71,8 @@ class Plan:
                 call()
         except IndexError as error:  # a kernel's own: what its op would add is not in the plan
             raise RangeError(
-                f"a captured step failed: {error}.\nCorrect the batch; without mg.capture the error names the line."
+                f"a captured step failed: {error}.\n"
+                f"Correct the batch; without mg.capture the error names the line."
             ) from None
         for leaf, grad in self.left.items():
             leaf.grad = grad
