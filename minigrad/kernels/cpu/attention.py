@@ -112,7 +112,7 @@ def attend(
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
         q = np.broadcast_to(q, (*lead, *q.shape[-2:]))
         k, v = np.broadcast_to(k, (*lead, *k.shape[-2:])), np.broadcast_to(v, (*lead, *v.shape[-2:]))
-    bias = None if mask is None else np.broadcast_to(_as_bias(mask, q.dtype), (*lead, queries, keys))
+    bias = None if mask is None else np.broadcast_to(as_bias(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = keep_probability(dropout_p)
     dropout_scale = 1 / kept if kept else 0.0
@@ -218,7 +218,7 @@ def empty_heads(empty: Callable, q: Any, shape: tuple[int, ...]) -> Any:
     return empty(shape, q.dtype)
 
 
-def _as_bias(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def as_bias(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """What is added to the scores: 0 where a query may attend, -inf elsewhere; a mask of numbers as it is."""
     return np.where(mask, 0, -np.inf).astype(dtype) if mask.dtype == bool else mask
 

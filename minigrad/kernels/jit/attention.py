@@ -1,13 +1,16 @@
-"""Attention: the tiles of `cpu.attention`, with the work on rows as loops; one loop for a single query."""
+"""Attention: heads in the cache one by one, one loop for a single query; for long sequences the tiles of
+`cpu.attention`, with the work on rows as loops.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
+from ...random import keep_probability
 from .. import cpu
+from ..cpu import attention as tiles
 from ..cpu.attention import EXACT, NUMPY, RowWork, attend, empty_heads
-from .arrays import is_float32, pointer, rows_of
+from .arrays import is_float32, row_of, rows_of
 from .mathematics import F, exp_below, inline, largest, loop
 
 
@@ -16,6 +19,8 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
     if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
         return _attend_from_one(q, k, v, mask, scale)
+    if _fits_in_cache(q, k, v, mask):
+        return _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
@@ -44,6 +49,49 @@ def _attend_from_one(q, k, v, mask, scale):
 
 
 _ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
+
+
+def _fits_in_cache(q, k, v, mask):
+    """Whether `heads` takes these: batches of heads, each with few scores."""
+    if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
+        return False
+    if not 0 < q.shape[2] * k.shape[2] <= tiles.TILE or not (q.size and v.size):
+        return False
+    if mask is None or mask.ndim > 4:
+        return mask is None
+    return all(n in (1, m) for n, m in zip(mask.shape[-3::-1], q.shape[1::-1], strict=False))
+
+
+def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
+    """Short sequences; where the mask needs a gradient, the tiles compute all gradients."""
+    from . import heads  # compiles them, the first time
+
+    scores = (*q.shape[:3], k.shape[2])
+    q, k, v = map(_with_rows, (q, k, v))
+    bias = _NOTHING if mask is None else np.broadcast_to(tiles.as_bias(mask, q.dtype), scores)
+    keep = tiles.keep_mask(key, scores, dropout_p) if dropout_p else _ALL_KEPT
+    kept = keep_probability(dropout_p)
+    given = bias, keep, F(1 / kept if kept else 0), is_causal, F(scale)
+    y = empty_heads(np.empty, q, (*q.shape[:3], v.shape[3]))
+    heads.attend(q, k, v, *given, y)
+
+    def gradient(g, needs, into=None):
+        if needs[3] and mask is not None:
+            _, pull = attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
+            return pull(g, needs) if into is None else pull(g, needs, into)
+        d_q, d_k, d_v = [np.empty(x.shape, F) for x in (q, k, v)] if into is None else into
+        heads.attend_backward(q, k, v, _with_rows(g), *given, d_q, d_k, d_v)
+        return d_q, d_k, d_v, None
+
+    return y, gradient
+
+
+def _with_rows(x):
+    """The array, or a copy, with the numbers of a row side by side."""
+    return x if x.strides[3] == 4 else np.ascontiguousarray(x)
+
+
+_NOTHING, _ALL_KEPT = np.empty((0, 0, 0, 0), F), np.empty((0, 0, 0, 0), bool)
 
 
 def attention_softmax(scores, causal_offset):
@@ -101,9 +149,9 @@ def _one_query(q, k, v, mask, scale, y):
     weights = np.empty(keys, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
-            query, out = _row(q, b, h, 0), _row(y, b, h, 0)
+            query, out = row_of(q, b, h, 0), row_of(y, b, h, 0)
             for s in range(keys):
-                key, total = _row(k, b, h, s), F(0)
+                key, total = row_of(k, b, h, s), F(0)
                 for j in range(width):
                     total += query[j] * key[j]
                 weights[s] = total * scale
@@ -118,16 +166,9 @@ def _one_query(q, k, v, mask, scale, y):
                 weights[s] = exp_below(weights[s] - m)
                 total += weights[s]
             for s in range(keys):
-                value, weight = _row(v, b, h, s), weights[s] / total
+                value, weight = row_of(v, b, h, s), weights[s] / total
                 for j in range(width):
                     out[j] += weight * value[j]
-
-
-@inline
-def _row(x, b, h, t):
-    """x[b, h, t], of which the compiler knows that it has no gaps."""
-    first = x.ctypes.data + b * x.strides[0] + h * x.strides[1] + t * x.strides[2]
-    return carray(pointer(first), (x.shape[3],))  # type: ignore[call-arg]
 
 
 @loop

@@ -8,14 +8,17 @@ folder: numba keeps a compiled loop for as long as the file that the loop is in 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import extending, njit
 
 # What the compiler may assume. Not among it: that there is no NaN and no infinity.
 FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz", "afn"})
-loop = njit(fastmath=set(FLAGS), cache=True, nogil=True, error_model="numpy")
-inline = njit(fastmath=set(FLAGS), cache=True, inline="always", error_model="numpy")
+OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "cache": True, "nogil": True, "error_model": "numpy"}
+loop = njit(**OPTIONS)
+intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
+inline = njit(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
 
@@ -62,33 +65,33 @@ def _scaled_erfc(t: float) -> float:
     return 1 / (fraction * math.sqrt(math.pi) * t)
 
 
-_E = _fitted(_exp_remainder, -0.3467, 0.3467, 5)
+EXP = _fitted(_exp_remainder, -0.3467, 0.3467, 5)
 _T = _fitted(_scaled_erfc, 0.07, 1.0, 9)
-_LOG2E, _LN2_HIGH, _LN2_LOW = F(1 / math.log(2)), F(0.693359375), F(math.log(2) - 0.693359375)
-_LOWEST, _HIGHEST = F(-87.3), F(88.72)
+LOG2E, LN2_HIGH, LN2_LOW = F(1 / math.log(2)), F(0.693359375), F(math.log(2) - 0.693359375)
+EXP_LOWEST, _HIGHEST = F(-87.3), F(88.72)
 _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
 
 @inline
 def exp(x):
     """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
-    n = _powers_of_two(min(x if x > _LOWEST else _LOWEST, _HIGHEST))  # a number, even where x is NaN
+    n = _powers_of_two(min(x if x > EXP_LOWEST else EXP_LOWEST, _HIGHEST))  # a number, even where x is NaN
     y = _power(x, min(n, F(127)))  # 2**128 is not a float32
-    y = F(0) if x < _LOWEST else y
+    y = F(0) if x < EXP_LOWEST else y
     return F(np.inf) if x > _HIGHEST else y
 
 
 @inline
 def exp_below(x):
     """`exp` of x <= 0 in fewer steps; up to 88 it has the same value."""
-    y = _power(x, _powers_of_two(x if x > _LOWEST else _LOWEST))
-    return F(0) if x < _LOWEST else y
+    y = _power(x, _powers_of_two(x if x > EXP_LOWEST else EXP_LOWEST))
+    return F(0) if x < EXP_LOWEST else y
 
 
 @inline
 def logistic(x):
     """1 / (1 + e^-x), where e^-x is infinite above 88.4; of a NaN it is some number."""
-    z = min(max(-x, _LOWEST), _HIGHEST)
+    z = min(max(-x, EXP_LOWEST), _HIGHEST)
     return F(1) / (F(1) + _power(z, _powers_of_two(z)))
 
 
@@ -96,9 +99,9 @@ def logistic(x):
 def tanh(x):
     """(1 - e^-2x) / (1 + e^-2x), by e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): near 0 it has its digits."""
     z = F(-2) * abs(x)
-    n = _powers_of_two(z if z > _LOWEST else _LOWEST)
-    r = z - n * _LN2_HIGH - n * _LN2_LOW
-    p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
+    n = _powers_of_two(z if z > EXP_LOWEST else EXP_LOWEST)
+    r = z - n * LN2_HIGH - n * LN2_LOW
+    p = ((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5]
     scale = np.int32((np.int32(n) + 127) << 23).view(np.float32)
     e = (p * r * r + r) * scale + (scale - F(1))
     y = F(1) if z < F(-20) else -e / (F(2) + e)
@@ -108,14 +111,14 @@ def tanh(x):
 @inline
 def _powers_of_two(x):
     """n."""
-    return np.floor(x * _LOG2E + F(0.5))
+    return np.floor(x * LOG2E + F(0.5))
 
 
 @inline
 def _power(x, n):
     """2**n e^r; infinite where n is 128."""
-    r = x - n * _LN2_HIGH - n * _LN2_LOW
-    p = ((((_E[0] * r + _E[1]) * r + _E[2]) * r + _E[3]) * r + _E[4]) * r + _E[5]
+    r = x - n * LN2_HIGH - n * LN2_LOW
+    p = ((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5]
     return (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Products with a matrix that stays in the cache: a recurrent layer's, at every step.
+"""Products of small matrices: a recurrent layer's, at every step, and those of an attention head.
 
 BLAS copies the matrix into an order of its own each time, which pays where many rows are multiplied. Here a
 tile of the result is kept in vector registers while its rows and columns are read where they are (Goto and
@@ -8,18 +8,18 @@ in registers of its own accord, so the tile is written in LLVM IR.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import binding
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ..cpu import recurrent as cpu
-from .mathematics import loop
+from .mathematics import intrinsic, loop
+from .vectors import FLOAT, LANES, Column, Variable, Vector, number
 
-LANES = 16  # numbers of a vector
 ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4, 1)  # of a tile
 COLUMNS = LANES * VECTORS
 LARGEST = 1 << 17  # numbers of the matrix
@@ -42,53 +42,54 @@ def multiply(a: np.ndarray, w: np.ndarray, out: np.ndarray, add: bool = False) -
     cpu.multiply(a[rows:], w, out[rows:], add)
 
 
-@intrinsic
-def _tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
-    """out[:ROWS, :COLUMNS] = a[:ROWS] @ w[:, :COLUMNS] at these addresses, plus itself if `add` is 1.
+def _tile_of(vectors: int) -> Callable:
+    """The function of a tile with so many vectors in a row."""
 
-    Strides, of rows or columns, are in bytes.
+    @intrinsic
+    def tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
+        """out[:ROWS, :LANES * vectors] = a[:ROWS] @ w at these addresses, plus itself if `add` is 1.
+
+        Strides, of rows or columns, are in bytes.
+        """
+
+        def generate(context, b, signature, args):
+            a, a_row, a_column, w, w_stride, out, out_stride, depth, add = args
+            sums = [[Variable(b, 0) for _ in range(vectors)] for _ in range(ROWS)]
+            weights = [Column(b, b.add(w, number(4 * LANES * j)), w_stride) for j in range(vectors)]
+            results = [Column(b, b.add(out, number(4 * LANES * j)), out_stride) for j in range(vectors)]
+            with b.if_then(b.icmp_signed("!=", add, number(0))):
+                for i, j in product(range(ROWS), range(vectors)):
+                    sums[i][j].set(results[j].load(number(i)))
+            with cgutils.for_range(b, depth) as step:
+                row = [column.load(step.index) for column in weights]
+                for i in range(ROWS):
+                    place = b.add(b.add(a, b.mul(a_row, number(i))), b.mul(a_column, step.index))
+                    factor = Vector.of(b, b.load(b.inttoptr(place, FLOAT.as_pointer()), align=4))
+                    for j in range(vectors):
+                        sums[i][j].set(factor * row[j] + sums[i][j].get())
+            for i, j in product(range(ROWS), range(vectors)):
+                results[j].store(sums[i][j].get(), number(i))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 9), generate
+
+    return tile
+
+
+_tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
+
+
+@loop
+def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth):
+    """out[:ROWS, :columns] = a[:ROWS, :depth] @ w[:depth, :columns] at these addresses, strides in bytes.
+
+    The columns are a multiple of LANES.
     """
-
-    def generate(context, builder, signature, args):
-        a, a_row, a_column, w, w_stride, out, out_stride, depth, add = args
-        number, integer = ir.FloatType(), ir.IntType(32)
-        vector = ir.VectorType(number, LANES)
-        nothing, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * LANES)
-        first = ir.Constant(ir.VectorType(integer, LANES), [0] * LANES)
-        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(VECTORS)] for _ in range(ROWS)]
-
-        def constant(n):
-            return context.get_constant(types.intp, n)
-
-        def address(start, stride, index, offset=0, kind=vector):
-            place = builder.add(builder.add(start, builder.mul(stride, index)), constant(offset))
-            return builder.inttoptr(place, kind.as_pointer())
-
-        places = [
-            [address(out, out_stride, constant(i), 4 * LANES * j) for j in range(VECTORS)]
-            for i in range(ROWS)
-        ]
-        with builder.if_then(builder.icmp_signed("!=", add, constant(0))):
-            for i, j in product(range(ROWS), range(VECTORS)):
-                builder.store(builder.load(places[i][j], align=4), sums[i][j])
-        with cgutils.for_range(builder, depth) as step:
-            weights = [
-                builder.load(address(w, w_stride, step.index, 4 * LANES * j), align=4) for j in range(VECTORS)
-            ]
-            for i in range(ROWS):
-                start = builder.add(a, builder.mul(a_row, constant(i)))
-                factor = builder.load(address(start, a_column, step.index, kind=number), align=4)
-                factor = builder.insert_element(nothing, factor, ir.Constant(integer, 0))
-                factor = builder.shuffle_vector(factor, nothing, first)
-                for j in range(VECTORS):
-                    term = builder.fmul(factor, weights[j], flags=("contract",))
-                    total = builder.fadd(term, builder.load(sums[i][j]), flags=("contract",))
-                    builder.store(total, sums[i][j])
-        for i, j in product(range(ROWS), range(VECTORS)):
-            builder.store(builder.load(sums[i][j]), places[i][j], align=4)
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 9), generate
+    wide = columns - columns % COLUMNS
+    for j in range(0, wide, COLUMNS):
+        _tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
+    for j in range(wide, columns, LANES):
+        _narrow_tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
 
 
 @loop
@@ -99,6 +100,4 @@ def _multiply(a, w, out, add):
     for j in range(0, out.shape[1], COLUMNS):
         for i in range(0, out.shape[0], ROWS):
             start, end = a.ctypes.data + i * row, out.ctypes.data + i * out_stride + 4 * j
-            _tile(  # type: ignore[call-arg]
-                start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add)
-            )
+            _tile(start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add))

@@ -1,0 +1,243 @@
+"""Attention of short sequences, a head at a time: all its scores stay in the cache.
+
+They lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the softmax of
+each is computed without a step across vectors. Where attention is causal, what is hidden is not multiplied.
+Rows and columns are padded with zeros to whole tiles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float32, njit, types, void
+
+from .arrays import row_of
+from .mathematics import OPTIONS, F, inline, loop
+from .products import ROWS, panel
+from .vectors import (
+    LANES,
+    copy_vector,
+    softmax_columns,
+    softmax_columns_backward,
+    transpose_tile,
+)
+
+# one signature for arrays of all layouts: read, of booleans, and written
+READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
+WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
+
+
+# ---------------------------------------------------------------- copies
+
+
+@inline
+def _up(size, step):
+    return (size + step - 1) // step * step
+
+
+@inline
+def _padded_rows(x):
+    """Room for x[b, h] and what makes its rows and columns whole vectors: zeros."""
+    return np.zeros((_up(x.shape[2], LANES), _up(x.shape[3], LANES)), F)
+
+
+@loop
+def _copy(x, b, h, out):
+    whole = x.shape[3] - x.shape[3] % LANES
+    for t in range(x.shape[2]):
+        row = row_of(x, b, h, t)
+        for j in range(0, whole, LANES):
+            copy_vector(row.ctypes.data + 4 * j, out.ctypes.data + t * out.strides[0] + 4 * j, F(1))
+        for j in range(whole, x.shape[3]):
+            out[t, j] = row[j]
+
+
+@loop
+def _copy_back(out, x, b, h):
+    whole = x.shape[3] - x.shape[3] % LANES
+    for t in range(x.shape[2]):
+        row = row_of(x, b, h, t)
+        for j in range(0, whole, LANES):
+            copy_vector(out.ctypes.data + t * out.strides[0] + 4 * j, row.ctypes.data + 4 * j, F(1))
+        for j in range(whole, x.shape[3]):
+            row[j] = out[t, j]
+
+
+@loop
+def _scale_rows(x, factors, rows):
+    for t in range(rows):
+        for j in range(0, x.shape[1], LANES):
+            place = x.ctypes.data + t * x.strides[0] + 4 * j
+            copy_vector(place, place, factors[t])
+
+
+@loop
+def _transpose(x, scale, out):
+    """out = scale xᵀ, of whole tiles."""
+    for i in range(0, x.shape[0], LANES):
+        for j in range(0, x.shape[1], LANES):
+            transpose_tile(
+                x.ctypes.data + i * x.strides[0] + 4 * j, x.strides[0],
+                out.ctypes.data + j * out.strides[0] + 4 * i, out.strides[0], scale,
+            )  # fmt: skip
+
+
+# ---------------------------------------------------------------- products
+
+
+@loop
+def _multiply(x, yt, is_causal, keys, out):
+    """out = x yᵀ, for each key from its `_first` query on."""
+    columns = out.shape[1]
+    for j in range(0, keys, ROWS):
+        first = _first(j, is_causal)
+        if first < columns:
+            panel(
+                x.ctypes.data + j * x.strides[0], x.strides[0], 4,
+                yt.ctypes.data + 4 * first, yt.strides[0],
+                out.ctypes.data + j * out.strides[0] + 4 * first, out.strides[0],
+                columns - first, yt.shape[0],
+            )  # fmt: skip
+
+
+@loop
+def _sum_over_keys(w, x, is_causal, queries, keys, out):
+    """out = wᵀ x: for each query, the keys that it sees."""
+    for i in range(0, queries, ROWS):
+        panel(
+            w.ctypes.data + 4 * i, 4, w.strides[0],
+            x.ctypes.data, x.strides[0],
+            out.ctypes.data + i * out.strides[0], out.strides[0],
+            out.shape[1], min(keys, i + ROWS) if is_causal else keys,
+        )  # fmt: skip
+
+
+@loop
+def _sum_over_queries(w, x, is_causal, queries, keys, out):
+    """out = w x: for each key, the queries that see it."""
+    for j in range(0, keys, ROWS):
+        first = min(j, queries) if is_causal else 0
+        panel(
+            w.ctypes.data + j * w.strides[0] + 4 * first, w.strides[0], 4,
+            x.ctypes.data + first * x.strides[0], x.strides[0],
+            out.ctypes.data + j * out.strides[0], out.strides[0],
+            out.shape[1], queries - first,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- scores and weights
+
+
+@loop
+def _mask(s, bias, b, h, is_causal, queries, keys):
+    """Add the bias, and hide what is later: -inf."""
+    for j in range(keys):
+        first, row = _first(j, is_causal), s[j]
+        if is_causal:
+            row[first : min(j, row.size)] = F(-np.inf)
+        if bias.size and bias.strides[2] == 0:  # the same for all queries
+            row[first:] += bias[b, h, 0, j]
+        elif bias.size:
+            for t in range(first, queries):
+                row[t] += bias[b, h, t, j]
+
+
+@loop
+def _softmax(s, is_causal, keys, factors):
+    for t in range(0, s.shape[1], LANES):
+        softmax_columns(
+            s.ctypes.data + 4 * t, s.strides[0], _seen(t, is_causal, keys), factors.ctypes.data + 4 * t
+        )
+
+
+@loop
+def _drop(w, keep, b, h, scale):
+    """Zero the weights that dropout drops, and scale the others."""
+    for t in range(keep.shape[2]):
+        for j in range(keep.shape[3]):
+            w[j, t] = w[j, t] * scale if keep[b, h, t, j] else F(0)
+
+
+@inline
+def _first(j, is_causal):
+    """The first query of the vector in which a query sees key j."""
+    return j // LANES * LANES if is_causal else 0
+
+
+@inline
+def _seen(t, is_causal, keys):
+    """How many keys the queries of the vector from t on see."""
+    return min(keys, t + LANES) if is_causal else keys
+
+
+# ---------------------------------------------------------------- attention
+
+
+@njit(void(*[READ] * 4, *DROPOUT, boolean, float32, WRITTEN), **OPTIONS)
+def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
+    """y = softmax(scale q kᵀ + bias) v; 0 where a query sees no key.
+
+    q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
+    """
+    queries, keys = q.shape[2], k.shape[2]
+    columns = _up(queries, LANES)
+    qs, ks, vs = _padded_rows(q), _padded_rows(k), _padded_rows(v)
+    qt, s = np.empty((qs.shape[1], columns), F), np.zeros((len(ks), columns), F)
+    out, factors = np.empty((columns, vs.shape[1]), F), np.empty(columns, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            _copy(q, b, h, qs)
+            _copy(k, b, h, ks)
+            _copy(v, b, h, vs)
+            _transpose(qs, scale, qt)
+            _multiply(ks, qt[: q.shape[3]], is_causal, keys, s)
+            _mask(s, bias, b, h, is_causal, queries, keys)
+            _softmax(s, is_causal, keys, factors)
+            if keep.size:
+                _drop(s, keep, b, h, kept_scale)
+            _sum_over_keys(s, vs, is_causal, queries, keys, out)
+            _scale_rows(out, factors, queries)
+            _copy_back(out, y, b, h)
+
+
+@njit(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
+def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
+    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ.
+
+    The weights W are computed again.
+    """
+    queries, keys = q.shape[2], k.shape[2]
+    columns = _up(queries, LANES)
+    qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)
+    qt, gt = np.empty((qs.shape[1], columns), F), np.empty((gs.shape[1], columns), F)
+    s, d = np.zeros((len(ks), columns), F), np.zeros((len(ks), columns), F)
+    out_q, out_k, out_v = np.empty((columns, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
+    factors = np.empty(columns, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            _copy(q, b, h, qs)
+            _copy(k, b, h, ks)
+            _copy(v, b, h, vs)
+            _copy(g, b, h, gs)
+            _transpose(qs, scale, qt)
+            _transpose(gs, F(1), gt)
+            _multiply(ks, qt[: q.shape[3]], is_causal, keys, s)
+            _mask(s, bias, b, h, is_causal, queries, keys)
+            _multiply(vs, gt[: v.shape[3]], is_causal, keys, d)
+            _softmax(s, is_causal, keys, factors)
+            w = s
+            if keep.size:
+                w = s.copy()
+                _drop(w, keep, b, h, kept_scale)
+                _drop(d, keep, b, h, kept_scale)
+            _scale_rows(gs, factors, queries)
+            _sum_over_queries(w, gs, is_causal, queries, keys, out_v)
+            for t in range(0, columns, LANES):
+                softmax_columns_backward(
+                    s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0],
+                    _seen(t, is_causal, keys), factors.ctypes.data + 4 * t, scale,
+                )  # fmt: skip
+            _sum_over_keys(s, ks, is_causal, queries, keys, out_q)
+            _sum_over_queries(s, qs, is_causal, queries, keys, out_k)
+            _copy_back(out_q, d_q, b, h)
+            _copy_back(out_k, d_k, b, h)
+            _copy_back(out_v, d_v, b, h)
