@@ -397,6 +397,47 @@ def test_attention_in_tiles_is_attention(which):
             np.testing.assert_allclose(ours, readable, rtol=2e-4, atol=2e-5)
 
 
+@needs_numba
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_short_sequences_of_all_sizes_are_padded_to_vectors(seed, is_causal):
+    """Lengths and widths around multiples of a vector; masks of keys, of both, and added ones; dropout."""
+    rng = np.random.default_rng(seed)
+    queries, keys = rng.choice([2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70], 2)
+    width, width_out = rng.choice([1, 3, 8, 15, 16, 17, 32, 40], 2)
+    heads = lambda length, width: rng.normal(size=(2, length, 3, width)).astype(np.float32).swapaxes(1, 2)
+    q, k, v, g = heads(queries, width), heads(keys, width), heads(keys, width_out), heads(queries, width_out)
+    masks = [
+        None,
+        rng.random((2, 1, 1, keys)) < 0.7,
+        rng.random((queries, keys)) < 0.7,
+        draw(2, 3, queries, 1),
+    ]
+    for mask, p in itertools.product(masks, (0.0, 0.3)):
+        settings = {"is_causal": is_causal, "scale": 0.3, "dropout_p": p, "key": mg.random.Key(1, 2, 3, 4)}
+        found = []
+        for package in (jit, cpu):
+            value, gradient = package.scaled_dot_product_attention(q, k, v, mask, **settings)
+            found.append([value, *gradient(g, (True, True, True, False))[:3]])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@needs_numba
+def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
+    """Rows beside the heads that are written keep their numbers, and so does what is not theirs."""
+    packed = np.full((2, 21, 5, 3, 20), 7, np.float32)  # of each token three heads' q, k, v and two others
+    q, k, v, g = (draw(2, 3, 19, 20, seed=seed) for seed in range(4))
+    into = [packed[:, 1:20, i].swapaxes(1, 2) for i in range(1, 4)]
+    _, gradient = jit.scaled_dot_product_attention(q, k, v, None, **PLAIN | {"is_causal": True, "scale": 0.2})
+    expected = gradient(g, (True, True, True, False))[:3]
+    gradient(g, (True, True, True, False), into)
+    for ours, theirs in zip(into, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    packed[:, 1:20, 1:4] = 7
+    assert (packed == 7).all()
+
+
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize(("length", "offset"), [(5, -1e9), (700, -1e9), (5, 1e30), (700, 1e30), (700, 1e5)])
 def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
