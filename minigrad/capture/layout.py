@@ -17,6 +17,7 @@ from ..kernels import active
 from ..versions import root
 from .calls import Call
 from .fusing import element, fused
+from .products import faster_products
 from .trace import Trace, flat
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -209,7 +210,8 @@ def lay_out(
     fixed = {id(root(x)) for x in stays} | shared.keys() | refers_to(trace)
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
     calls = in_place(computed_again(trace.calls, owners), owners)
-    if active.cpu is not None and active.cpu.__name__.endswith(".jit"):
+    has_loops = active.cpu is not None and active.cpu.__name__.endswith(".jit")
+    if has_loops:
         calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)
     offsets, size = places(needed)
@@ -225,6 +227,7 @@ def lay_out(
         return in_memory(x, *moved[id(root(x))]) if id(root(x)) in moved else x
 
     calls = [call.with_arrays(placed) for call in calls]
+    calls = faster_products(calls) if has_loops else calls
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
     buffers = [
         Buffer(first, last, offset, x.nbytes, x.dtype, x.shape, calls[first].name)

@@ -133,9 +133,12 @@ def _mask(s, bias, b, h, is_causal, queries, keys):
     for j in range(keys):
         first, row = _first(j, is_causal), s[j]
         if is_causal:
-            row[first : min(j, row.size)] = F(-np.inf)
+            for t in range(first, min(j, row.size)):
+                row[t] = F(-np.inf)
         if bias.size and bias.strides[2] == 0:  # the same for all queries
-            row[first:] += bias[b, h, 0, j]
+            number, visible = bias[b, h, 0, j], row[first:]
+            for t in range(visible.size):
+                visible[t] += number
         elif bias.size:
             for t in range(first, queries):
                 row[t] += bias[b, h, t, j]

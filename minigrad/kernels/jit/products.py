@@ -46,7 +46,7 @@ def _tile_of(vectors: int) -> Callable:
     """The function of a tile with so many vectors in a row."""
 
     @intrinsic
-    def tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
+    def multiply_tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
         """out[:ROWS, :LANES * vectors] = a[:ROWS] @ w at these addresses, plus itself if `add` is 1.
 
         Strides, of rows or columns, are in bytes.
@@ -57,9 +57,6 @@ def _tile_of(vectors: int) -> Callable:
             sums = [[Variable(b, 0) for _ in range(vectors)] for _ in range(ROWS)]
             weights = [Column(b, b.add(w, number(4 * LANES * j)), w_stride) for j in range(vectors)]
             results = [Column(b, b.add(out, number(4 * LANES * j)), out_stride) for j in range(vectors)]
-            with b.if_then(b.icmp_signed("!=", add, number(0))):
-                for i, j in product(range(ROWS), range(vectors)):
-                    sums[i][j].set(results[j].load(number(i)))
             with cgutils.for_range(b, depth) as step:
                 row = [column.load(step.index) for column in weights]
                 for i in range(ROWS):
@@ -67,16 +64,19 @@ def _tile_of(vectors: int) -> Callable:
                     factor = Vector.of(b, b.load(b.inttoptr(place, FLOAT.as_pointer()), align=4))
                     for j in range(vectors):
                         sums[i][j].set(factor * row[j] + sums[i][j].get())
+            with b.if_then(b.icmp_signed("!=", add, number(0))):
+                for i, j in product(range(ROWS), range(vectors)):
+                    sums[i][j].set(results[j].load(number(i)) + sums[i][j].get())
             for i, j in product(range(ROWS), range(vectors)):
                 results[j].store(sums[i][j].get(), number(i))
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 9), generate
 
-    return tile
+    return multiply_tile
 
 
-_tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
+tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
 
 
 @loop
@@ -87,7 +87,7 @@ def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth):
     """
     wide = columns - columns % COLUMNS
     for j in range(0, wide, COLUMNS):
-        _tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
+        tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
     for j in range(wide, columns, LANES):
         _narrow_tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
 
@@ -100,4 +100,4 @@ def _multiply(a, w, out, add):
     for j in range(0, out.shape[1], COLUMNS):
         for i in range(0, out.shape[0], ROWS):
             start, end = a.ctypes.data + i * row, out.ctypes.data + i * out_stride + 4 * j
-            _tile(start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add))
+            tile(start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add))
