@@ -14,6 +14,7 @@ import json
 import math
 import sys
 import threading
+import time
 import tracemalloc
 import weakref
 from functools import partial
@@ -802,6 +803,34 @@ def test_elementwise_calls_in_a_row_are_one_loop(dtype):
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+def test_small_elementwise_calls_of_many_shapes_are_one_call():
+    def training():
+        mg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 4), nn.Tanh(), nn.Linear(4, 3))
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+
+        def step(x, y):
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return model, step
+
+    with kernels.use("jit"):
+        (model, step), (same, as_it_is) = training(), training()
+        captured = mg.capture(step, "cpu")
+        for i in range(20):
+            x, y = np.random.default_rng(i).normal(size=(9, 5)).astype(np.float32), np.arange(9) % 3
+            assert captured(x, y).item() == as_it_is(mg.tensor(x), mg.tensor(y)).item()
+    for one, other in zip(model.parameters(), same.parameters(), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    updates = [call.name for call in captured.plan.calls if "multiply" in call.name]
+    assert max(name.count("subtract") for name in updates) == 6  # of all parameters
+
+
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
 def test_loops_and_elementwise_calls_write_over_what_is_not_read_again(approximate):
     w = mg.tensor(np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32), requires_grad=True)
@@ -838,6 +867,61 @@ def test_what_is_read_again_is_not_written_over(shape):
         x, y = np.random.default_rng(i).normal(size=(2, *shape)).astype(np.float32)
         for one, other in zip(captured(x, y), step(mg.tensor(x), mg.tensor(y)), strict=True):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
+    """Chosen wherever it has BLAS's bits, though it may not be faster."""
+    from minigrad.capture import products
+
+    monkeypatch.setattr(products, "measured", {})
+    monkeypatch.setattr(products, "CLEARLY", np.inf)
+    weights = np.random.default_rng(0).normal(size=(2, 80, 80)).astype(np.float32)
+    w, v = (mg.tensor(array, requires_grad=True) for array in weights)
+
+    def step(x):
+        y = nn.functional.linear((x @ w).tanh(), v)
+        return y, *mg.autograd.grad((y * y).sum(), [w, v])
+
+    products._is_better.cache_clear()
+    with kernels.use("jit"):
+        captured = mg.capture(step, "cpu")
+        for i in range(5):
+            x = mg.tensor(np.random.default_rng(i).normal(size=(600, 80)).astype(np.float32))
+            for one, other in zip(captured(x), step(x), strict=True):
+                np.testing.assert_array_equal(one.numpy(), other.numpy())
+    products._is_better.cache_clear()
+    from minigrad.kernels.jit.gemm import gemm
+
+    x, out = (
+        np.random.default_rng(0).normal(size=(600, 80)).astype(np.float32),
+        np.empty((600, 80), np.float32),
+    )
+    gemm(x, w.numpy(), out)
+    has_its_bits = out.tobytes() == (x @ w.numpy()).tobytes()  # with AVX-512
+    assert has_its_bits == any(call.name == "gemm" for call in captured.plan.calls)
+
+
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+def test_products_of_other_bits_or_in_more_time_are_not_taken():
+    from minigrad.capture import products
+
+    def other_bits(a, w, out):
+        np.multiply(np.matmul(a, w), np.float32(1.0000001), out=out)
+
+    def slower(a, w, out):
+        time.sleep(1e-3)
+        np.matmul(a, w, out=out)
+
+    def faster(a, w, out):
+        np.matmul(a, w, out=out)
+
+    layouts = [((64, 8), (32, 4)), ((8, 64), (4, 32)), ((64, 64), (256, 4))]
+    for gemm, limit, expected in ((other_bits, np.inf, False), (slower, 0.97, False), (faster, np.inf, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(products, "measured", {})
+            patch.setattr(products, "CLEARLY", limit)
+            assert products._is_better(gemm, *layouts) is expected
 
 
 # ---------------------------------------------------------------- what cannot be captured

@@ -438,6 +438,23 @@ def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
     assert (packed == 7).all()
 
 
+@needs_numba
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (8, 16, 32), (9, 17, 33), (130, 449, 70), (20, 1000, 40), (40, 5, 1100), (300, 64, 31)],
+)
+def test_products_of_matrices_that_lie_in_any_order(sizes):
+    from minigrad.kernels.jit.gemm import gemm
+
+    rows, terms, columns = sizes
+    lying = lambda *shape: (draw(*shape), draw(*shape[::-1]).T, draw(shape[0], shape[1] + 3)[:, 2:-1])
+    for a, w in itertools.product(lying(rows, terms), lying(terms, columns)):
+        room = np.full((rows, columns + 2), 7, np.float32)
+        gemm(a, w, room[:, 1:-1])
+        np.testing.assert_allclose(room[:, 1:-1], a.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
+        assert (room[:, [0, -1]] == 7).all()
+
+
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize(("length", "offset"), [(5, -1e9), (700, -1e9), (5, 1e30), (700, 1e30), (700, 1e5)])
 def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):

@@ -27,7 +27,8 @@ EXPRESSIONS = {
 TYPES = {"f": "float32", "d": "float64", "b": "int8", "i": "int32", "l": "int64", "?": "bool_"}
 
 
-SEVERAL = 10_007  # random numbers: a prime, so that all rows differ
+RANDOM = 10_007  # numbers: a prime, so that all rows differ
+SEVERAL = 4  # small calls that are worth a loop
 SMALLEST = 4096  # numbers that are written: below, to call a loop takes longer than to call NumPy
 
 
@@ -73,23 +74,55 @@ def _fits(x: Any, out: np.ndarray) -> bool:
     return same and x.flags.c_contiguous and x.dtype.char in TYPES
 
 
+class Group(NamedTuple):
+    """Elementwise calls of the same shape that follow each other, and the place of the call after them."""
+
+    parts: list[Element]
+    end: int
+
+    @property
+    def calls(self) -> list[Call]:
+        return [part.call for part in self.parts]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether to call a loop takes longer than to call NumPy."""
+        return len(self.parts) == 1 or self.parts[0].out.size * len(self.parts) < SMALLEST
+
+
 def fused(calls: list[Call], stay: Callable[[int], bool]) -> list[Call]:
     """The calls, of which elementwise ones in a row are one; `stay(id)`: whether memory is read later."""
     last = {id(root(x)): i for i, call in enumerate(calls) for x in call.arrays()}
     new: list[Call] = []
-    group: list[Element] = []
+    run: list[Group] = []  # with no other call between them
     for i, call in enumerate([*calls, None]):
         found = None if call is None else element(call)
-        if found is not None and (not group or _goes_on(group, found)):
-            group.append(found)
-            continue
-        parts = [part.call for part in group]
-        if len(group) > 1 and group[0].out.size * len(group) >= SMALLEST:
-            loop = _loop_of(group, lambda number, i=i: stay(number) or last[number] >= i)  # type: ignore[misc]
-            parts = [loop[0]] if _agrees(parts, *loop) else parts
-        new += parts
-        group = [] if found is None else [found]
-        new += [] if call is None or found is not None else [call]
+        if found is None:
+            new += _in_loops(run, lambda number, end: stay(number) or last[number] >= end)
+            new += [] if call is None else [call]
+            run = []
+        elif run and _goes_on(run[-1].parts, found):
+            run[-1] = Group([*run[-1].parts, found], i + 1)
+        else:
+            run.append(Group([found], i + 1))
+    return new
+
+
+def _in_loops(run: list[Group], is_read: Callable[[int, int], bool]) -> list[Call]:
+    """One call of all loops if that saves several small calls, or a loop for each group that is not small."""
+    if sum(len(group.parts) for group in run if group.is_small) >= SEVERAL and len(run) > 1:
+        calls = [call for group in run for call in group.calls]
+        loops, written = _loops_of(run, is_read)
+        if _agrees(calls, loops, written):
+            return [loops]
+    new: list[Call] = []
+    for group in run:
+        if not group.is_small:
+            loops, written = _loops_of([group], is_read)
+            if _agrees(group.calls, loops, written):
+                new.append(loops)
+                continue
+        new += group.calls
     return new
 
 
@@ -113,13 +146,34 @@ def _same_place(x: np.ndarray, y: np.ndarray) -> bool:
     return x.ctypes.data == y.ctypes.data and x.size == y.size and (len(kinds) == 1 or kinds == {"?", "b"})
 
 
-def _loop_of(group: list[Element], is_read: Callable[[int], bool]) -> tuple[Call, list[np.ndarray]]:
-    """One call for all, and the arrays that it writes: those for which `is_read` is True."""
-    columns = group[0].out.shape[-1]
-    names: dict[tuple[int, int, str], str] = {}  # of the variables, by the place of the array
+def _loops_of(groups: list[Group], is_read: Callable[[int, int], bool]) -> tuple[Call, list[np.ndarray]]:
+    """One call for all, a loop for each group; and the arrays that it writes: those for which `is_read` is
+    True, given the place of the call after the group.
+    """
     arrays: list[np.ndarray] = []
-    lines: list[str] = []
     numbers: list[Any] = []
+    written: list[np.ndarray] = []
+    source = ""
+    for group in groups:
+        is_read_after = lambda number, end=group.end: is_read(number, end)
+        source += _loop_source(group.parts, arrays, numbers, written, is_read_after)
+    parameters = [*(f"a{i}" for i in range(len(arrays))), *(f"n{i}" for i in range(len(numbers)))]
+    name = "fused " + ", ".join(call.name for group in groups for call in group.calls)
+    loop = compiled(f"def loop({', '.join(parameters)}):\n{source}")
+    return Call(loop, (*arrays, *numbers), {}, name), written
+
+
+def _loop_source(
+    group: list[Element],
+    arrays: list[np.ndarray],
+    numbers: list[Any],
+    written: list[np.ndarray],
+    is_read: Callable[[int], bool],
+) -> str:
+    """The loop of a group, which adds to the arrays and numbers that it takes, and to what it writes."""
+    columns, start = group[0].out.shape[-1], len(arrays)
+    names: dict[tuple[int, int, str], str] = {}  # of the variables, by the place of the array
+    lines: list[str] = []
 
     def operand(x: Any, dtype: np.dtype) -> str:
         kind = TYPES[dtype.char]
@@ -136,24 +190,19 @@ def _loop_of(group: list[Element], is_read: Callable[[int], bool]) -> tuple[Call
     for k, part in enumerate(group):
         given = [operand(x, dtype) for x, dtype in zip(part.inputs, part.dtypes[:-1], strict=True)]
         kind = TYPES[part.dtypes[-1].char]
-        lines.append(f"v{k} = {kind}({EXPRESSIONS[part.call.function].format(*given)})")
-        names[_key(part.out)] = f"v{k}"
+        lines.append(f"v{start}_{k} = {kind}({EXPRESSIONS[part.call.function].format(*given)})")
+        names[_key(part.out)] = f"v{start}_{k}"
     kept = {_key(part.out): part.out for part in group if is_read(id(root(part.out)))}
-    read = {(_key(x), x.dtype): i for i, x in enumerate(arrays) if x.ndim == 2}
+    read = {(_key(x), x.dtype): i for i, x in enumerate(arrays[start:], start) if x.ndim == 2}
     place = len(arrays) - 1
     for key, out in kept.items():  # what is written over what was read is the same array to the compiler
         place = read.get((key, out.dtype), len(arrays))
         if place == len(arrays):
             arrays.append(out.reshape(-1, columns))
         lines.append(f"a{place}[i, j] = {names[key]}")
-    parameters = [*(f"a{i}" for i in range(len(arrays))), *(f"n{i}" for i in range(len(numbers)))]
+    written += kept.values()
     body = "\n            ".join(lines)
-    source = (
-        f"def loop({', '.join(parameters)}):\n    for i in range(a{place}.shape[0]):\n"
-        f"        for j in range({columns}):\n            {body}\n"
-    )
-    name = "fused " + ", ".join(part.call.name for part in group)
-    return Call(compiled(source), (*arrays, *numbers), {}, name), list(kept.values())
+    return f"    for i in range(a{place}.shape[0]):\n        for j in range({columns}):\n            {body}\n"
 
 
 def _key(x: np.ndarray) -> tuple[int, int, str]:
@@ -199,4 +248,4 @@ def _random(seed: int, x: np.ndarray) -> np.ndarray:
 @cache
 def _numbers(seed: int) -> np.ndarray:
     draw = np.random.default_rng(seed)
-    return draw.normal(size=SEVERAL) * (draw.random(SEVERAL) > 0.2) * 3
+    return draw.normal(size=RANDOM) * (draw.random(RANDOM) > 0.2) * 3

@@ -13,13 +13,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..kernels import active
+from ..kernels import kernels
 from ..versions import root
 from .calls import Call
 from .fusing import element, fused
 from .products import faster_products
 from .trace import Trace, flat
 
+ON_CPU = np.empty(0)  # an array whose kernels are those of a plan
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -95,7 +96,7 @@ def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Cal
 
 def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
     """The calls, of which elementwise ones write over an operand that nothing reads afterwards."""
-    loops = getattr(active.cpu, "IN_PLACE", {})
+    loops = getattr(kernels(ON_CPU), "IN_PLACE", {})
     has = [{id(root(x)) for x in call.arrays()} for call in calls]
     first = {number: i for i, numbers in reversed([*enumerate(has)]) for number in numbers}
     last = {number: i for i, numbers in enumerate(has) for number in numbers}
@@ -210,7 +211,7 @@ def lay_out(
     fixed = {id(root(x)) for x in stays} | shared.keys() | refers_to(trace)
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
     calls = in_place(computed_again(trace.calls, owners), owners)
-    has_loops = active.cpu is not None and active.cpu.__name__.endswith(".jit")
+    has_loops = kernels(ON_CPU).__name__.endswith(".jit")
     if has_loops:
         calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)

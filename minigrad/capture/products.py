@@ -25,10 +25,12 @@ measured: dict[Any, bool] = {}  # by about how large the matrices are: whether o
 
 def faster_products(calls: list[Call]) -> list[Call]:
     """The calls, of which products of matrices are made in less time where they can be."""
-    return [_faster(call) for call in calls]
+    from ..kernels.jit.gemm import gemm  # compiles it, the first time
+
+    return [_faster(call, gemm) for call in calls]
 
 
-def _faster(call: Call) -> Call:
+def _faster(call: Call, gemm: Callable[..., None]) -> Call:
     if call.function is not np.dot and call.function is not np.matmul:
         return call
     out = call.settings.get("out", call.args[-1])
@@ -38,11 +40,8 @@ def _faster(call: Call) -> Call:
         return call
     if not SMALLEST <= a.size * w.shape[1] <= LARGEST:
         return call
-    if not _is_better((a.shape, a.strides), (w.shape, w.strides), (out.shape, out.strides)):
-        return call
-    from ..kernels.jit.gemm import gemm
-
-    return Call(gemm, (a, w, out), {}, "gemm")
+    is_better = _is_better(gemm, (a.shape, a.strides), (w.shape, w.strides), (out.shape, out.strides))
+    return Call(gemm, (a, w, out), {}, "gemm") if is_better else call
 
 
 def _is_matrix(x: Any) -> bool:
@@ -50,10 +49,8 @@ def _is_matrix(x: Any) -> bool:
 
 
 @cache
-def _is_better(a: Layout, w: Layout, out: Layout) -> bool:
+def _is_better(gemm: Callable[..., None], a: Layout, w: Layout, out: Layout) -> bool:
     """Whether ours has BLAS's bits, and is faster."""
-    from ..kernels.jit.gemm import gemm
-
     rng = np.random.default_rng(0)
     x, y, blas, ours = (_draw(rng, *layout) for layout in (a, w, out, out))
     np.matmul(x, y, out=blas)
