@@ -1,5 +1,5 @@
-"""Attention: heads in the cache one by one, one loop for a single query; for long sequences the tiles of
-`cpu.attention`, with the work on rows as loops.
+"""Attention: one loop for a single query, `heads` for several; for what these do not take, the tiles of
+`cpu.attention` with the work on rows as loops.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
         return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
     if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
         return _attend_from_one(q, k, v, mask, scale)
-    if _fits_in_cache(q, k, v, mask):
+    if _are_heads(q, k, v, mask):
         return _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
@@ -51,11 +51,11 @@ def _attend_from_one(q, k, v, mask, scale):
 _ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
 
 
-def _fits_in_cache(q, k, v, mask):
-    """Whether `heads` takes these: batches of heads, each with few scores."""
+def _are_heads(q, k, v, mask):
+    """Whether `heads` takes these: batches of as many heads, none empty, and a mask that adds none."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
         return False
-    if not 0 < q.shape[2] * k.shape[2] <= tiles.TILE or not (q.size and v.size):
+    if not (q.size and k.size and v.size):
         return False
     if mask is None or mask.ndim > 4:
         return mask is None
@@ -63,7 +63,7 @@ def _fits_in_cache(q, k, v, mask):
 
 
 def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """Short sequences; where the mask needs a gradient, the tiles compute all gradients."""
+    """Where the mask needs a gradient, the tiles of `cpu.attention` compute all gradients."""
     from . import heads  # compiles them, the first time
 
     scores = (*q.shape[:3], k.shape[2])

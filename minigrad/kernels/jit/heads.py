@@ -1,8 +1,9 @@
-"""Attention of short sequences, a head at a time: all its scores stay in the cache.
+"""Attention, a head and a block of queries at a time: their scores stay in the cache.
 
 They lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the softmax of
 each is computed without a step across vectors. Where attention is causal, what is hidden is not multiplied.
-Rows and columns are padded with zeros to whole tiles.
+Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again (Dao et al.
+2022, "FlashAttention", section 3.1).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .vectors import (
 # one signature for arrays of all layouts: read, of booleans, and written
 READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
 WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
+BLOCK = 128  # queries
 
 
 # ---------------------------------------------------------------- copies
@@ -52,10 +54,11 @@ def _copy(x, b, h, out):
 
 
 @loop
-def _copy_back(out, x, b, h):
+def _copy_back(out, x, b, h, start, rows):
+    """x[b, h, start:] = out, so many rows."""
     whole = x.shape[3] - x.shape[3] % LANES
-    for t in range(x.shape[2]):
-        row = row_of(x, b, h, t)
+    for t in range(rows):
+        row = row_of(x, b, h, start + t)
         for j in range(0, whole, LANES):
             copy_vector(out.ctypes.data + t * out.strides[0] + 4 * j, row.ctypes.data + 4 * j, F(1))
         for j in range(whole, x.shape[3]):
@@ -82,45 +85,52 @@ def _transpose(x, scale, out):
 
 
 # ---------------------------------------------------------------- products
+#
+# `start` is the position of the block's first query among the keys where attention is causal, else the
+# number of keys: then all of its queries see all keys.
+
+
+@inline
+def _first(j, start):
+    """The first query of the vector in which a query sees key j."""
+    return max(0, j - start) // LANES * LANES
 
 
 @loop
-def _multiply(x, yt, is_causal, keys, out):
+def _multiply(x, yt, start, keys, columns, out):
     """out = x yᵀ, for each key from its `_first` query on."""
-    columns = out.shape[1]
     for j in range(0, keys, ROWS):
-        first = _first(j, is_causal)
-        if first < columns:
-            panel(
-                x.ctypes.data + j * x.strides[0], x.strides[0], 4,
-                yt.ctypes.data + 4 * first, yt.strides[0],
-                out.ctypes.data + j * out.strides[0] + 4 * first, out.strides[0],
-                columns - first, yt.shape[0],
-            )  # fmt: skip
+        first = _first(j, start)
+        panel(
+            x.ctypes.data + j * x.strides[0], x.strides[0], 4,
+            yt.ctypes.data + 4 * first, yt.strides[0],
+            out.ctypes.data + j * out.strides[0] + 4 * first, out.strides[0],
+            columns - first, yt.shape[0], 0,
+        )  # fmt: skip
 
 
 @loop
-def _sum_over_keys(w, x, is_causal, queries, keys, out):
+def _sum_over_keys(w, x, start, keys, queries, out):
     """out = wᵀ x: for each query, the keys that it sees."""
     for i in range(0, queries, ROWS):
         panel(
             w.ctypes.data + 4 * i, 4, w.strides[0],
             x.ctypes.data, x.strides[0],
             out.ctypes.data + i * out.strides[0], out.strides[0],
-            out.shape[1], min(keys, i + ROWS) if is_causal else keys,
+            out.shape[1], min(keys, start + i + ROWS), 0,
         )  # fmt: skip
 
 
 @loop
-def _sum_over_queries(w, x, is_causal, queries, keys, out):
-    """out = w x: for each key, the queries that see it."""
+def _add_sum_over_queries(w, x, start, keys, queries, out):
+    """out += w x: for each key, the queries that see it."""
     for j in range(0, keys, ROWS):
-        first = min(j, queries) if is_causal else 0
+        first = max(0, j - start)
         panel(
             w.ctypes.data + j * w.strides[0] + 4 * first, w.strides[0], 4,
             x.ctypes.data + first * x.strides[0], x.strides[0],
             out.ctypes.data + j * out.strides[0], out.strides[0],
-            out.shape[1], queries - first,
+            out.shape[1], queries - first, 1,
         )  # fmt: skip
 
 
@@ -128,48 +138,45 @@ def _sum_over_queries(w, x, is_causal, queries, keys, out):
 
 
 @loop
-def _mask(s, bias, b, h, is_causal, queries, keys):
-    """Add the bias, and hide what is later: -inf."""
+def _mask(s, bias, b, h, at, start, keys, queries, columns):
+    """Add the bias of the queries from `at` on, and hide what is later: -inf."""
     for j in range(keys):
-        first, row = _first(j, is_causal), s[j]
-        if is_causal:
-            for t in range(first, min(j, row.size)):
-                row[t] = F(-np.inf)
+        first = _first(j, start)
+        row = s[j, first:columns]
+        for t in range(min(j - start - first, row.size)):
+            row[t] = F(-np.inf)
         if bias.size and bias.strides[2] == 0:  # the same for all queries
-            number, visible = bias[b, h, 0, j], row[first:]
-            for t in range(visible.size):
-                visible[t] += number
+            number = bias[b, h, 0, j]
+            for t in range(row.size):
+                row[t] += number
         elif bias.size:
-            for t in range(first, queries):
-                row[t] += bias[b, h, t, j]
+            for t in range(queries - first):
+                row[t] += bias[b, h, at + first + t, j]
 
 
 @loop
-def _softmax(s, is_causal, keys, factors):
-    for t in range(0, s.shape[1], LANES):
+def _softmax(s, start, keys, columns, factors):
+    for t in range(0, columns, LANES):
         softmax_columns(
-            s.ctypes.data + 4 * t, s.strides[0], _seen(t, is_causal, keys), factors.ctypes.data + 4 * t
+            s.ctypes.data + 4 * t, s.strides[0], min(keys, start + t + LANES), factors.ctypes.data + 4 * t
         )
 
 
 @loop
-def _drop(w, keep, b, h, scale):
+def _softmax_backward(s, d, start, keys, columns, factors, scale):
+    for t in range(0, columns, LANES):
+        softmax_columns_backward(
+            s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0], min(keys, start + t + LANES),
+            factors.ctypes.data + 4 * t, scale,
+        )  # fmt: skip
+
+
+@loop
+def _drop(w, keep, b, h, at, keys, queries, scale):
     """Zero the weights that dropout drops, and scale the others."""
-    for t in range(keep.shape[2]):
-        for j in range(keep.shape[3]):
-            w[j, t] = w[j, t] * scale if keep[b, h, t, j] else F(0)
-
-
-@inline
-def _first(j, is_causal):
-    """The first query of the vector in which a query sees key j."""
-    return j // LANES * LANES if is_causal else 0
-
-
-@inline
-def _seen(t, is_causal, keys):
-    """How many keys the queries of the vector from t on see."""
-    return min(keys, t + LANES) if is_causal else keys
+    for t in range(queries):
+        for j in range(keys):
+            w[j, t] = w[j, t] * scale if keep[b, h, at + t, j] else F(0)
 
 
 # ---------------------------------------------------------------- attention
@@ -181,66 +188,66 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
 
     q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
     """
-    queries, keys = q.shape[2], k.shape[2]
-    columns = _up(queries, LANES)
     qs, ks, vs = _padded_rows(q), _padded_rows(k), _padded_rows(v)
-    qt, s = np.empty((qs.shape[1], columns), F), np.zeros((len(ks), columns), F)
-    out, factors = np.empty((columns, vs.shape[1]), F), np.empty(columns, F)
+    block = min(BLOCK, len(qs))
+    qt, s = np.empty((qs.shape[1], block), F), np.zeros((len(ks), block), F)
+    out, factors = np.empty((block, vs.shape[1]), F), np.empty(block, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
             _copy(q, b, h, qs)
             _copy(k, b, h, ks)
             _copy(v, b, h, vs)
-            _transpose(qs, scale, qt)
-            _multiply(ks, qt[: q.shape[3]], is_causal, keys, s)
-            _mask(s, bias, b, h, is_causal, queries, keys)
-            _softmax(s, is_causal, keys, factors)
-            if keep.size:
-                _drop(s, keep, b, h, kept_scale)
-            _sum_over_keys(s, vs, is_causal, queries, keys, out)
-            _scale_rows(out, factors, queries)
-            _copy_back(out, y, b, h)
+            for at in range(0, q.shape[2], block):
+                queries = min(block, q.shape[2] - at)
+                start = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], start + _up(queries, ROWS)), _up(queries, LANES)
+                _transpose(qs[at : at + columns], scale, qt)
+                _multiply(ks, qt[: q.shape[3]], start, keys, columns, s)
+                _mask(s, bias, b, h, at, start, keys, queries, columns)
+                _softmax(s, start, keys, columns, factors)
+                if keep.size:
+                    _drop(s, keep, b, h, at, keys, queries, kept_scale)
+                _sum_over_keys(s, vs, start, keys, queries, out)
+                _scale_rows(out, factors, queries)
+                _copy_back(out, y, b, h, at, queries)
 
 
 @njit(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
 def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
-    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ.
-
-    The weights W are computed again.
-    """
-    queries, keys = q.shape[2], k.shape[2]
-    columns = _up(queries, LANES)
+    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
     qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)
-    qt, gt = np.empty((qs.shape[1], columns), F), np.empty((gs.shape[1], columns), F)
-    s, d = np.zeros((len(ks), columns), F), np.zeros((len(ks), columns), F)
-    out_q, out_k, out_v = np.empty((columns, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
-    factors = np.empty(columns, F)
+    block = min(BLOCK, len(qs))
+    qt, gt = np.empty((qs.shape[1], block), F), np.empty((gs.shape[1], block), F)
+    s, d = np.zeros((len(ks), block), F), np.zeros((len(ks), block), F)
+    out_q, out_k, out_v = np.empty((block, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
+    factors = np.empty(block, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
             _copy(q, b, h, qs)
             _copy(k, b, h, ks)
             _copy(v, b, h, vs)
             _copy(g, b, h, gs)
-            _transpose(qs, scale, qt)
-            _transpose(gs, F(1), gt)
-            _multiply(ks, qt[: q.shape[3]], is_causal, keys, s)
-            _mask(s, bias, b, h, is_causal, queries, keys)
-            _multiply(vs, gt[: v.shape[3]], is_causal, keys, d)
-            _softmax(s, is_causal, keys, factors)
-            w = s
-            if keep.size:
-                w = s.copy()
-                _drop(w, keep, b, h, kept_scale)
-                _drop(d, keep, b, h, kept_scale)
-            _scale_rows(gs, factors, queries)
-            _sum_over_queries(w, gs, is_causal, queries, keys, out_v)
-            for t in range(0, columns, LANES):
-                softmax_columns_backward(
-                    s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0],
-                    _seen(t, is_causal, keys), factors.ctypes.data + 4 * t, scale,
-                )  # fmt: skip
-            _sum_over_keys(s, ks, is_causal, queries, keys, out_q)
-            _sum_over_queries(s, qs, is_causal, queries, keys, out_k)
-            _copy_back(out_q, d_q, b, h)
-            _copy_back(out_k, d_k, b, h)
-            _copy_back(out_v, d_v, b, h)
+            out_k[:], out_v[:] = F(0), F(0)
+            for at in range(0, q.shape[2], block):
+                queries = min(block, q.shape[2] - at)
+                start = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], start + _up(queries, ROWS)), _up(queries, LANES)
+                _transpose(qs[at : at + columns], scale, qt)
+                _transpose(gs[at : at + columns], F(1), gt)
+                _multiply(ks, qt[: q.shape[3]], start, keys, columns, s)
+                _mask(s, bias, b, h, at, start, keys, queries, columns)
+                _multiply(vs, gt[: v.shape[3]], start, keys, columns, d)
+                _softmax(s, start, keys, columns, factors)
+                w = s
+                if keep.size:
+                    w = s.copy()
+                    _drop(w, keep, b, h, at, keys, queries, kept_scale)
+                    _drop(d, keep, b, h, at, keys, queries, kept_scale)
+                _scale_rows(gs[at:], factors, queries)
+                _add_sum_over_queries(w, gs[at:], start, keys, queries, out_v)
+                _softmax_backward(s, d, start, keys, columns, factors, scale)
+                _sum_over_keys(s, ks, start, keys, queries, out_q)
+                _add_sum_over_queries(s, qs[at:], start, keys, queries, out_k)
+                _copy_back(out_q, d_q, b, h, at, queries)
+            _copy_back(out_k, d_k, b, h, 0, k.shape[2])
+            _copy_back(out_v, d_v, b, h, 0, k.shape[2])

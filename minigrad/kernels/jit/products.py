@@ -80,16 +80,16 @@ tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
 
 
 @loop
-def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth):
+def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth, add):
     """out[:ROWS, :columns] = a[:ROWS, :depth] @ w[:depth, :columns] at these addresses, strides in bytes.
 
-    The columns are a multiple of LANES.
+    It is added if `add` is 1. The columns are a multiple of LANES.
     """
     wide = columns - columns % COLUMNS
     for j in range(0, wide, COLUMNS):
-        tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
+        tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, add)
     for j in range(wide, columns, LANES):
-        _narrow_tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, 0)
+        _narrow_tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, add)
 
 
 @loop
