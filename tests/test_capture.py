@@ -807,7 +807,7 @@ def test_small_elementwise_calls_of_many_shapes_are_one_call():
     def training():
         mg.manual_seed(0)
         model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 4), nn.Tanh(), nn.Linear(4, 3))
-        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
 
         def step(x, y):
             loss = nn.functional.cross_entropy(model(x), y)
@@ -900,6 +900,41 @@ def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
     gemm(x, w.numpy(), out)
     has_its_bits = out.tobytes() == (x @ w.numpy()).tobytes()  # with AVX-512
     assert has_its_bits == any(call.name == "gemm" for call in captured.plan.calls)
+
+
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+@pytest.mark.parametrize("length", [600, 1000])
+def test_a_product_with_itself_has_the_bits_of_the_step(length, monkeypatch):
+    """BLAS computes one half of it, in another order."""
+    from minigrad.capture import products
+
+    monkeypatch.setattr(products, "measured", {})
+    monkeypatch.setattr(products, "CLEARLY", np.inf)
+    gram = lambda x: x.transpose(0, 1) @ x
+    products._is_better.cache_clear()
+    captured = mg.capture(gram, "cpu")
+    for i in range(5):
+        x = mg.tensor(np.random.default_rng(i).normal(size=(length, 64)).astype(np.float32))
+        np.testing.assert_array_equal(captured(x).numpy(), gram(x).numpy())
+    products._is_better.cache_clear()
+
+
+@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
+def test_many_small_calls_are_not_compiled_in_one():
+    """That takes minutes, and saves little of the step of so large a model."""
+    parameters = [mg.tensor(np.ones(3 + i, np.float32), requires_grad=True) for i in range(30)]
+    optimizer = optim.SGD(parameters, lr=0.1)
+
+    def step():
+        sum((p * p).sum() for p in parameters).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    with kernels.use("jit"):
+        captured = mg.capture(step, "cpu")
+        for _ in range(4):
+            captured()
+    assert max(call.name.count("subtract") for call in captured.plan.calls) == 1
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")

@@ -424,6 +424,19 @@ def test_short_sequences_of_all_sizes_are_padded_to_vectors(seed, is_causal):
 
 
 @needs_numba
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+@pytest.mark.parametrize("column", [9, 20])
+def test_what_a_mask_has_for_later_keys_is_not_seen(number, column):
+    q, k, v = (draw(1, 1, 32, 8, seed=seed) for seed in range(3))
+    mask = np.zeros((32, 32), np.float32)
+    settings = PLAIN | {"is_causal": True, "scale": 0.3}
+    expected, _ = jit.scaled_dot_product_attention(q, k, v, mask, **settings)
+    mask[2, column] = number
+    found, _ = jit.scaled_dot_product_attention(q, k, v, mask, **settings)
+    np.testing.assert_array_equal(found, expected)
+
+
+@needs_numba
 def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
     """Rows beside the heads that are written keep their numbers, and so does what is not theirs."""
     packed = np.full((2, 21, 5, 3, 20), 7, np.float32)  # of each token three heads' q, k, v and two others

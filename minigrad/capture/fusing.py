@@ -28,8 +28,8 @@ TYPES = {"f": "float32", "d": "float64", "b": "int8", "i": "int32", "l": "int64"
 
 
 RANDOM = 10_007  # numbers: a prime, so that all rows differ
-SEVERAL = 4  # small calls that are worth a loop
-SMALLEST = 4096  # numbers that are written: below, to call a loop takes longer than to call NumPy
+SEVERAL, MANY = 4, 24  # calls in a row: so many small ones are worth a function, more take long to compile
+SMALLEST = 4096  # numbers that a loop writes: below, to call it by itself takes longer than to call NumPy
 
 
 class Element(NamedTuple):
@@ -86,8 +86,8 @@ class Group(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether to call a loop takes longer than to call NumPy."""
-        return len(self.parts) == 1 or self.parts[0].out.size * len(self.parts) < SMALLEST
+        """Whether to call a loop takes as long as to call NumPy for each part."""
+        return self.parts[0].out.size * len(self.parts) < SMALLEST
 
 
 def fused(calls: list[Call], stay: Callable[[int], bool]) -> list[Call]:
@@ -110,14 +110,15 @@ def fused(calls: list[Call], stay: Callable[[int], bool]) -> list[Call]:
 
 def _in_loops(run: list[Group], is_read: Callable[[int, int], bool]) -> list[Call]:
     """One call of all loops if that saves several small calls, or a loop for each group that is not small."""
-    if sum(len(group.parts) for group in run if group.is_small) >= SEVERAL and len(run) > 1:
-        calls = [call for group in run for call in group.calls]
+    calls = [call for group in run for call in group.calls]
+    small = sum(len(group.parts) for group in run if group.is_small)
+    if len(run) > 1 and small >= SEVERAL and len(calls) <= MANY:
         loops, written = _loops_of(run, is_read)
         if _agrees(calls, loops, written):
             return [loops]
     new: list[Call] = []
     for group in run:
-        if not group.is_small:
+        if len(group.parts) > 1 and not group.is_small:
             loops, written = _loops_of([group], is_read)
             if _agrees(group.calls, loops, written):
                 new.append(loops)

@@ -20,7 +20,7 @@ from .fusing import element, fused
 from .products import faster_products
 from .trace import Trace, flat
 
-ON_CPU = np.empty(0)  # an array whose kernels are those of a plan
+ON_CPU = np.empty(0)  # `kernels` wants an array: any of NumPy's
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 

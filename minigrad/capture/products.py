@@ -1,7 +1,8 @@
 """Matrix products of a plan by `kernels.jit.gemm`, where that has BLAS's numbers bit for bit in less time.
 
 Both are tried on random matrices of the same shapes and strides: in which order a product adds does not
-depend on the numbers. Which of the two is faster is measured once for products of about the same size.
+depend on the numbers. (It does depend on whether both factors are the same memory: of xᵀ x BLAS computes one
+half, in another order.) Which is faster is measured once for products of about the same size.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ measured: dict[Any, bool] = {}  # by about how large the matrices are: whether o
 
 
 def faster_products(calls: list[Call]) -> list[Call]:
-    """The calls, of which products of matrices are made in less time where they can be."""
+    """The calls, with products of matrices by our loop where it is faster."""
     from ..kernels.jit.gemm import gemm  # compiles it, the first time
 
     return [_faster(call, gemm) for call in calls]
@@ -33,10 +34,11 @@ def faster_products(calls: list[Call]) -> list[Call]:
 def _faster(call: Call, gemm: Callable[..., None]) -> Call:
     if call.function is not np.dot and call.function is not np.matmul:
         return call
-    out = call.settings.get("out", call.args[-1])
-    a, w = call.args[:2]
+    (a, w), out = call.args[:2], call.settings.get("out", call.args[-1])  # a call of a plan always has one
     out = out[0] if type(out) is tuple else out
     if not all(map(_is_matrix, (a, w, out))) or out.strides[1] != 4:
+        return call
+    if any(np.may_share_memory(x, y) for x, y in ((a, w), (a, out), (w, out))):
         return call
     if not SMALLEST <= a.size * w.shape[1] <= LARGEST:
         return call

@@ -52,18 +52,19 @@ _ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
 
 
 def _are_heads(q, k, v, mask):
-    """Whether `heads` takes these: batches of as many heads, none empty, and a mask that adds none."""
+    """Whether `heads` takes these: batches of as many heads, none empty, and a mask for no more of them."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
         return False
     if not (q.size and k.size and v.size):
         return False
-    if mask is None or mask.ndim > 4:
-        return mask is None
-    return all(n in (1, m) for n, m in zip(mask.shape[-3::-1], q.shape[1::-1], strict=False))
+    if mask is None:
+        return True
+    batches = zip(mask.shape[-3::-1], q.shape[1::-1], strict=False)  # heads, then sequences
+    return mask.ndim <= 4 and all(n in (1, m) for n, m in batches)
 
 
 def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """Where the mask needs a gradient, the tiles of `cpu.attention` compute all gradients."""
+    """Block by block. Where the mask needs a gradient, the tiles of `cpu.attention` compute all anew."""
     from . import heads  # compiles them, the first time
 
     scores = (*q.shape[:3], k.shape[2])

@@ -1,7 +1,7 @@
-"""The product of two matrices as OpenBLAS computes it on processors with AVX-512, bit for bit.
+"""The product of two matrices, with the bits of OpenBLAS in most cases on processors with AVX-512.
 
 Each number of the result is a sum over k in order, each term added by one fused multiply-add, of at most
-BLOCK terms; the sums of several blocks are added. What is left to choose is the order in which the numbers
+TERMS terms; the sums of several blocks are added. What is left to choose is the order in which the numbers
 are computed. Here it is that of Goto and van de Geijn 2008 ("Anatomy of High-Performance Matrix
 Multiplication"), but only the right factor is packed, which is enough for matrices of a few thousand rows.
 """
@@ -13,19 +13,19 @@ from numba import float32, njit, types, void
 
 from .mathematics import OPTIONS, F, inline, loop
 from .products import COLUMNS, ROWS, tile
-from .vectors import LANES, copy_vector, transpose_tile
+from .vectors import LANES, scale_vector, transpose_tile, up
 
-BLOCK = 448  # terms of a sum: OpenBLAS's GEMM_Q, sums being divided at multiples of UNROLL
+TERMS = 448  # terms of a sum: OpenBLAS's GEMM_Q, sums being divided at multiples of UNROLL
 UNROLL = 16
 WIDE, TALL = 1024, 128  # columns that are packed at a time, rows that stay in the cache meanwhile
 
 
 @inline
 def _terms(left):
-    """How many terms the next sum has."""
-    if left >= 2 * BLOCK:
-        return BLOCK
-    return left if left <= BLOCK else (left // 2 + UNROLL - 1) // UNROLL * UNROLL
+    """How many terms the next sum has, as in OpenBLAS's level-3 driver."""
+    if left >= 2 * TERMS:
+        return TERMS
+    return left if left <= TERMS else (left // 2 + UNROLL - 1) // UNROLL * UNROLL
 
 
 @loop
@@ -40,7 +40,7 @@ def _pack(w, packed):
             done = 0
             if whole and column == 4:
                 for k in range(depth):
-                    copy_vector(w.ctypes.data + k * row + 4 * j, to + 4 * COLUMNS * k, F(1))
+                    scale_vector(w.ctypes.data + k * row + 4 * j, to + 4 * COLUMNS * k, F(1))
                 done = depth
             elif whole and row == 4:
                 done = depth - depth % LANES
@@ -60,11 +60,6 @@ def _put(corner, out, add):
             out[i, j] = out[i, j] + corner[i, j] if add else corner[i, j]
 
 
-@inline
-def _up(size, step):
-    return (size + step - 1) // step * step
-
-
 READ, WRITTEN = types.Array(float32, 2, "A", readonly=True), types.Array(float32, 2, "A")
 
 
@@ -72,8 +67,8 @@ READ, WRITTEN = types.Array(float32, 2, "A", readonly=True), types.Array(float32
 def gemm(a, w, out):
     """out = a @ w: matrices in any order, but the numbers of a row of `out` side by side."""
     rows, depth, columns = a.shape[0], a.shape[1], w.shape[1]
-    most = min(depth, BLOCK + UNROLL)
-    packed = np.empty((_up(min(WIDE, columns), COLUMNS) // COLUMNS, most, COLUMNS), F)
+    most = min(depth, TERMS + UNROLL)
+    packed = np.empty((up(min(WIDE, columns), COLUMNS) // COLUMNS, most, COLUMNS), F)
     last_rows, corner = np.zeros((ROWS, most), F), np.empty((ROWS, COLUMNS), F)
     whole = rows - rows % ROWS
     start = 0
@@ -87,15 +82,16 @@ def gemm(a, w, out):
             _pack(w[start:end, left:right], packed)
             for top in range(0, rows, TALL):
                 for j in range(left, right, COLUMNS):
-                    panel = packed[(j - left) // COLUMNS].ctypes.data
+                    factor = packed[(j - left) // COLUMNS].ctypes.data
                     for i in range(top, min(top + TALL, rows), ROWS):
                         first, row, column = a[i:, start:].ctypes.data, a.strides[0], a.strides[1]
                         if i == whole:
                             first, row, column = last_rows.ctypes.data, last_rows.strides[0], 4
                         place, stride, add = out[i:, j:].ctypes.data, out.strides[0], int(start > 0)
-                        if i == whole or j + COLUMNS > columns:
+                        is_edge = i == whole or j + COLUMNS > columns
+                        if is_edge:
                             place, stride, add = corner.ctypes.data, 4 * COLUMNS, 0
-                        tile(first, row, column, panel, 4 * COLUMNS, place, stride, end - start, add)
-                        if i == whole or j + COLUMNS > columns:
+                        tile(first, row, column, factor, 4 * COLUMNS, place, stride, end - start, add)
+                        if is_edge:
                             _put(corner, out[i : i + ROWS, j : j + COLUMNS], start > 0)
         start = end

@@ -1,9 +1,12 @@
 """Attention, a head and a block of queries at a time: their scores stay in the cache.
 
-They lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the softmax of
-each is computed without a step across vectors. Where attention is causal, what is hidden is not multiplied.
-Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again (Dao et al.
-2022, "FlashAttention", section 3.1).
+The scores lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the
+softmax of each is computed without a step across vectors. Where attention is causal, what is hidden is not
+multiplied. Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again
+(Dao et al. 2022, "FlashAttention", section 3.1).
+
+The functions are given a block's `position`: that of its first query among the keys where attention is
+causal, else the number of keys, since then all of its queries see all keys.
 """
 
 from __future__ import annotations
@@ -16,30 +19,26 @@ from .mathematics import OPTIONS, F, inline, loop
 from .products import ROWS, panel
 from .vectors import (
     LANES,
-    copy_vector,
+    scale_vector,
     softmax_columns,
     softmax_columns_backward,
     transpose_tile,
+    up,
 )
 
 # one signature for arrays of all layouts: read, of booleans, and written
 READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
 WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
-BLOCK = 128  # queries
+QUERIES = 128  # of a block
 
 
 # ---------------------------------------------------------------- copies
 
 
 @inline
-def _up(size, step):
-    return (size + step - 1) // step * step
-
-
-@inline
 def _padded_rows(x):
     """Room for x[b, h] and what makes its rows and columns whole vectors: zeros."""
-    return np.zeros((_up(x.shape[2], LANES), _up(x.shape[3], LANES)), F)
+    return np.zeros((up(x.shape[2], LANES), up(x.shape[3], LANES)), F)
 
 
 @loop
@@ -48,19 +47,19 @@ def _copy(x, b, h, out):
     for t in range(x.shape[2]):
         row = row_of(x, b, h, t)
         for j in range(0, whole, LANES):
-            copy_vector(row.ctypes.data + 4 * j, out.ctypes.data + t * out.strides[0] + 4 * j, F(1))
+            scale_vector(row.ctypes.data + 4 * j, out.ctypes.data + t * out.strides[0] + 4 * j, F(1))
         for j in range(whole, x.shape[3]):
             out[t, j] = row[j]
 
 
 @loop
-def _copy_back(out, x, b, h, start, rows):
-    """x[b, h, start:] = out, so many rows."""
+def _copy_back(out, x, b, h, at, rows):
+    """x[b, h, at:] = out, so many rows."""
     whole = x.shape[3] - x.shape[3] % LANES
     for t in range(rows):
-        row = row_of(x, b, h, start + t)
+        row = row_of(x, b, h, at + t)
         for j in range(0, whole, LANES):
-            copy_vector(out.ctypes.data + t * out.strides[0] + 4 * j, row.ctypes.data + 4 * j, F(1))
+            scale_vector(out.ctypes.data + t * out.strides[0] + 4 * j, row.ctypes.data + 4 * j, F(1))
         for j in range(whole, x.shape[3]):
             row[j] = out[t, j]
 
@@ -70,7 +69,7 @@ def _scale_rows(x, factors, rows):
     for t in range(rows):
         for j in range(0, x.shape[1], LANES):
             place = x.ctypes.data + t * x.strides[0] + 4 * j
-            copy_vector(place, place, factors[t])
+            scale_vector(place, place, factors[t])
 
 
 @loop
@@ -85,22 +84,19 @@ def _transpose(x, scale, out):
 
 
 # ---------------------------------------------------------------- products
-#
-# `start` is the position of the block's first query among the keys where attention is causal, else the
-# number of keys: then all of its queries see all keys.
 
 
 @inline
-def _first(j, start):
-    """The first query of the vector in which a query sees key j."""
-    return max(0, j - start) // LANES * LANES
+def _first(j, position):
+    """The first query that sees key j, rounded down to a whole vector."""
+    return max(0, j - position) // LANES * LANES
 
 
 @loop
-def _multiply(x, yt, start, keys, columns, out):
+def _multiply(x, yt, position, keys, columns, out):
     """out = x yᵀ, for each key from its `_first` query on."""
     for j in range(0, keys, ROWS):
-        first = _first(j, start)
+        first = _first(j, position)
         panel(
             x.ctypes.data + j * x.strides[0], x.strides[0], 4,
             yt.ctypes.data + 4 * first, yt.strides[0],
@@ -110,22 +106,22 @@ def _multiply(x, yt, start, keys, columns, out):
 
 
 @loop
-def _sum_over_keys(w, x, start, keys, queries, out):
+def _sum_over_keys(w, x, position, keys, queries, out):
     """out = wᵀ x: for each query, the keys that it sees."""
     for i in range(0, queries, ROWS):
         panel(
             w.ctypes.data + 4 * i, 4, w.strides[0],
             x.ctypes.data, x.strides[0],
             out.ctypes.data + i * out.strides[0], out.strides[0],
-            out.shape[1], min(keys, start + i + ROWS), 0,
+            out.shape[1], min(keys, position + i + ROWS), 0,
         )  # fmt: skip
 
 
 @loop
-def _add_sum_over_queries(w, x, start, keys, queries, out):
+def _add_sum_over_queries(w, x, position, keys, queries, out):
     """out += w x: for each key, the queries that see it."""
     for j in range(0, keys, ROWS):
-        first = max(0, j - start)
+        first = max(0, j - position)  # not before: there w has no numbers
         panel(
             w.ctypes.data + j * w.strides[0] + 4 * first, w.strides[0], 4,
             x.ctypes.data + first * x.strides[0], x.strides[0],
@@ -138,13 +134,11 @@ def _add_sum_over_queries(w, x, start, keys, queries, out):
 
 
 @loop
-def _mask(s, bias, b, h, at, start, keys, queries, columns):
-    """Add the bias of the queries from `at` on, and hide what is later: -inf."""
+def _mask(s, bias, b, h, at, position, keys, queries, columns):
+    """Add the bias of the queries from `at` on; then hide what is later, whatever its bias: -inf."""
     for j in range(keys):
-        first = _first(j, start)
+        first = _first(j, position)
         row = s[j, first:columns]
-        for t in range(min(j - start - first, row.size)):
-            row[t] = F(-np.inf)
         if bias.size and bias.strides[2] == 0:  # the same for all queries
             number = bias[b, h, 0, j]
             for t in range(row.size):
@@ -152,21 +146,23 @@ def _mask(s, bias, b, h, at, start, keys, queries, columns):
         elif bias.size:
             for t in range(queries - first):
                 row[t] += bias[b, h, at + first + t, j]
+        for t in range(min(j - position - first, row.size)):
+            row[t] = F(-np.inf)
 
 
 @loop
-def _softmax(s, start, keys, columns, factors):
+def _softmax(s, position, keys, columns, factors):
     for t in range(0, columns, LANES):
         softmax_columns(
-            s.ctypes.data + 4 * t, s.strides[0], min(keys, start + t + LANES), factors.ctypes.data + 4 * t
+            s.ctypes.data + 4 * t, s.strides[0], min(keys, position + t + LANES), factors.ctypes.data + 4 * t
         )
 
 
 @loop
-def _softmax_backward(s, d, start, keys, columns, factors, scale):
+def _softmax_backward(s, d, position, keys, columns, factors, scale):
     for t in range(0, columns, LANES):
         softmax_columns_backward(
-            s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0], min(keys, start + t + LANES),
+            s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0], min(keys, position + t + LANES),
             factors.ctypes.data + 4 * t, scale,
         )  # fmt: skip
 
@@ -189,7 +185,7 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
     q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
     """
     qs, ks, vs = _padded_rows(q), _padded_rows(k), _padded_rows(v)
-    block = min(BLOCK, len(qs))
+    block = min(QUERIES, len(qs))
     qt, s = np.empty((qs.shape[1], block), F), np.zeros((len(ks), block), F)
     out, factors = np.empty((block, vs.shape[1]), F), np.empty(block, F)
     for b in range(q.shape[0]):
@@ -199,15 +195,15 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
             _copy(v, b, h, vs)
             for at in range(0, q.shape[2], block):
                 queries = min(block, q.shape[2] - at)
-                start = at if is_causal else k.shape[2]
-                keys, columns = min(k.shape[2], start + _up(queries, ROWS)), _up(queries, LANES)
+                position = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
                 _transpose(qs[at : at + columns], scale, qt)
-                _multiply(ks, qt[: q.shape[3]], start, keys, columns, s)
-                _mask(s, bias, b, h, at, start, keys, queries, columns)
-                _softmax(s, start, keys, columns, factors)
+                _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
+                _mask(s, bias, b, h, at, position, keys, queries, columns)
+                _softmax(s, position, keys, columns, factors)
                 if keep.size:
                     _drop(s, keep, b, h, at, keys, queries, kept_scale)
-                _sum_over_keys(s, vs, start, keys, queries, out)
+                _sum_over_keys(s, vs, position, keys, queries, out)
                 _scale_rows(out, factors, queries)
                 _copy_back(out, y, b, h, at, queries)
 
@@ -216,7 +212,7 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
 def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
     """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
     qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)
-    block = min(BLOCK, len(qs))
+    block = min(QUERIES, len(qs))
     qt, gt = np.empty((qs.shape[1], block), F), np.empty((gs.shape[1], block), F)
     s, d = np.zeros((len(ks), block), F), np.zeros((len(ks), block), F)
     out_q, out_k, out_v = np.empty((block, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
@@ -230,24 +226,24 @@ def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d
             out_k[:], out_v[:] = F(0), F(0)
             for at in range(0, q.shape[2], block):
                 queries = min(block, q.shape[2] - at)
-                start = at if is_causal else k.shape[2]
-                keys, columns = min(k.shape[2], start + _up(queries, ROWS)), _up(queries, LANES)
+                position = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
                 _transpose(qs[at : at + columns], scale, qt)
                 _transpose(gs[at : at + columns], F(1), gt)
-                _multiply(ks, qt[: q.shape[3]], start, keys, columns, s)
-                _mask(s, bias, b, h, at, start, keys, queries, columns)
-                _multiply(vs, gt[: v.shape[3]], start, keys, columns, d)
-                _softmax(s, start, keys, columns, factors)
+                _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
+                _mask(s, bias, b, h, at, position, keys, queries, columns)
+                _multiply(vs, gt[: v.shape[3]], position, keys, columns, d)
+                _softmax(s, position, keys, columns, factors)
                 w = s
                 if keep.size:
                     w = s.copy()
                     _drop(w, keep, b, h, at, keys, queries, kept_scale)
                     _drop(d, keep, b, h, at, keys, queries, kept_scale)
-                _scale_rows(gs[at:], factors, queries)
-                _add_sum_over_queries(w, gs[at:], start, keys, queries, out_v)
-                _softmax_backward(s, d, start, keys, columns, factors, scale)
-                _sum_over_keys(s, ks, start, keys, queries, out_q)
-                _add_sum_over_queries(s, qs[at:], start, keys, queries, out_k)
+                _scale_rows(gs[at:], factors, queries)  # dv = Wᵀ g with W = factor E, where w is E
+                _add_sum_over_queries(w, gs[at:], position, keys, queries, out_v)
+                _softmax_backward(s, d, position, keys, columns, factors, scale)
+                _sum_over_keys(s, ks, position, keys, queries, out_q)
+                _add_sum_over_queries(s, qs[at:], position, keys, queries, out_k)
                 _copy_back(out_q, d_q, b, h, at, queries)
             _copy_back(out_k, d_k, b, h, 0, k.shape[2])
             _copy_back(out_v, d_v, b, h, 0, k.shape[2])

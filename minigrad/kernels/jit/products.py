@@ -3,7 +3,8 @@
 BLAS copies the matrix into an order of its own each time, which pays where many rows are multiplied. Here a
 tile of the result is kept in vector registers while its rows and columns are read where they are (Goto and
 van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4). The compiler keeps no tile
-in registers of its own accord, so the tile is written in LLVM IR.
+in registers of its own accord, so the tile is written in LLVM IR. After a change here delete `__pycache__` of
+this folder (`mathematics` says why).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """LANES numbers at once, where the compiler does not turn a loop into vector instructions of its own accord.
 
 An intrinsic writes LLVM IR when a loop that calls it is compiled. `Vector` lets its formulas look like
-formulas: each operator writes an instruction.
+formulas: each operator writes an instruction. After a change here delete `__pycache__` of this folder
+(`mathematics` says why).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .mathematics import EXP, EXP_LOWEST, LN2_HIGH, LN2_LOW, LOG2E, intrinsic
+from .mathematics import EXP, EXP_LOWEST, LN2_HIGH, LN2_LOW, LOG2E, inline, intrinsic
 
 LANES = 16  # numbers of a vector
 FLOAT = ir.FloatType()
@@ -24,6 +25,12 @@ LOWEST = -3.4028234663852886e38  # the least finite float32
 def number(n: int) -> Any:
     """An address's part or an index, as a constant."""
     return ir.Constant(ir.IntType(8 * np.intp().itemsize), n)
+
+
+@inline
+def up(size, step):
+    """The least multiple of `step` that is not below `size`."""
+    return (size + step - 1) // step * step
 
 
 class Vector:
@@ -157,7 +164,7 @@ def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale)
 
 
 @intrinsic
-def copy_vector(typing_context, source, target, scale):
+def scale_vector(typing_context, source, target, scale):
     """LANES numbers times `scale`, from one address to another."""
 
     def generate(context, b, signature, args):
