@@ -876,6 +876,7 @@ def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
 
     monkeypatch.setattr(products, "measured", {})
     monkeypatch.setattr(products, "CLEARLY", np.inf)
+    monkeypatch.setattr(products, "LARGEST_OF_THREADS", products.LARGEST)
     weights = np.random.default_rng(0).normal(size=(2, 80, 80)).astype(np.float32)
     w, v = (mg.tensor(array, requires_grad=True) for array in weights)
 
@@ -910,6 +911,7 @@ def test_a_product_with_itself_has_the_bits_of_the_step(length, monkeypatch):
 
     monkeypatch.setattr(products, "measured", {})
     monkeypatch.setattr(products, "CLEARLY", np.inf)
+    monkeypatch.setattr(products, "LARGEST_OF_THREADS", products.LARGEST)
     gram = lambda x: x.transpose(0, 1) @ x
     products._is_better.cache_clear()
     captured = mg.capture(gram, "cpu")

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.blas import blas_threads
 from .calls import Call
 
 SMALLEST, LARGEST = 1 << 15, 1 << 27  # multiplications: BLAS is as fast at larger products
+LARGEST_OF_THREADS = 1 << 20  # where BLAS has several threads, to which it gives larger products
 TRIES = 5  # of which the fastest counts
 CLEARLY = 0.97  # of BLAS's time
 
@@ -28,10 +30,11 @@ def faster_products(calls: list[Call]) -> list[Call]:
     """The calls, with products of matrices by our loop where it is faster."""
     from ..kernels.jit.gemm import gemm  # compiles it, the first time
 
-    return [_faster(call, gemm) for call in calls]
+    largest = LARGEST if blas_threads() == 1 else LARGEST_OF_THREADS
+    return [_faster(call, gemm, largest) for call in calls]
 
 
-def _faster(call: Call, gemm: Callable[..., None]) -> Call:
+def _faster(call: Call, gemm: Callable[..., None], largest: int) -> Call:
     if call.function is not np.dot and call.function is not np.matmul:
         return call
     (a, w), out = call.args[:2], call.settings.get("out", call.args[-1])  # a call of a plan always has one
@@ -40,7 +43,7 @@ def _faster(call: Call, gemm: Callable[..., None]) -> Call:
         return call
     if any(np.may_share_memory(x, y) for x, y in ((a, w), (a, out), (w, out))):
         return call
-    if not SMALLEST <= a.size * w.shape[1] <= LARGEST:
+    if not SMALLEST <= a.size * w.shape[1] <= largest:
         return call
     is_better = _is_better(gemm, (a.shape, a.strides), (w.shape, w.strides), (out.shape, out.strides))
     return Call(gemm, (a, w, out), {}, "gemm") if is_better else call

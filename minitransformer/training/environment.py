@@ -11,6 +11,7 @@ from typing import Any
 from minigrad import zeros
 from minigrad.devices import load_cupy
 from minigrad.kernels import GPU_NAMES, NAMES, kernels
+from minigrad.kernels.blas import blas_libraries, blas_threads
 
 # of versions and machine, what rounds otherwise if it is another
 ROUNDING = (
@@ -53,19 +54,6 @@ def kernels_of(device: str) -> str:
     """The kernels that composite ops run on: "numpy", "jit", "cupy" or "cuda"."""
     package = kernels(zeros(1, device=device).array).__name__.removeprefix("minigrad.kernels.")
     return next(name for name, known in (NAMES | GPU_NAMES).items() if known == package)
-
-
-def blas_libraries() -> list[dict[str, Any]]:
-    """The libraries of matrix products that are loaded, NumPy's first."""
-    from threadpoolctl import threadpool_info
-
-    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted(found, key=lambda library: "numpy" not in library["filepath"])
-
-
-def blas_threads() -> int:
-    """How many threads the matrix products use."""
-    return max((library["num_threads"] for library in blas_libraries()), default=1)
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minigrad.devices import load_cupy
+from minigrad.kernels.blas import blas_threads
 from minigrad.memory import format_bytes
 
-from .environment import blas_threads
 from .notebook import NotebookLine
 
 Show = Callable[[int, Mapping[str, float]], None]
