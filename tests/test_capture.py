@@ -85,6 +85,13 @@ def device(request):
             yield device
 
 
+def same_results(captured, step, *arrays):
+    """The captured step gives of float32 arrays what the step gives, bit for bit."""
+    given = [mg.tensor(array.astype(np.float32)) for array in arrays]
+    for one, other in zip(captured(*given), step(*given), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
 def mlp():
     return nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.3), nn.Linear(8, 3))
 
@@ -845,9 +852,7 @@ def test_loops_and_elementwise_calls_write_over_what_is_not_read_again(approxima
     with kernels.use("jit"):
         captured = mg.capture(step, "cpu")
         for i in range(6):
-            x = mg.tensor(np.random.default_rng(i).normal(size=(64, 32)).astype(np.float32))
-            for one, other in zip(captured(x), step(x), strict=True):
-                np.testing.assert_array_equal(one.numpy(), other.numpy())
+            same_results(captured, step, np.random.default_rng(i).normal(size=(64, 32)))
     gelu = "_tanh_backward" if approximate == "tanh" else "_exact_backward"
     names = {call.name for call in captured.plan.calls}
     assert {"_cross_entropy_backward_in_place", f"{gelu}_in_place"} <= names
@@ -864,15 +869,14 @@ def test_what_is_read_again_is_not_written_over(shape):
 
     captured = mg.capture(step, "cpu")
     for i in range(6):
-        x, y = np.random.default_rng(i).normal(size=(2, *shape)).astype(np.float32)
-        for one, other in zip(captured(x, y), step(mg.tensor(x), mg.tensor(y)), strict=True):
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
+        same_results(captured, step, *np.random.default_rng(i).normal(size=(2, *shape)))
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
 def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
     """Chosen wherever it has BLAS's bits, though it may not be faster."""
     from minigrad.capture import products
+    from minigrad.kernels.jit.gemm import gemm
 
     monkeypatch.setattr(products, "measured", {})
     monkeypatch.setattr(products, "CLEARLY", np.inf)
@@ -888,12 +892,8 @@ def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
     with kernels.use("jit"):
         captured = mg.capture(step, "cpu")
         for i in range(5):
-            x = mg.tensor(np.random.default_rng(i).normal(size=(600, 80)).astype(np.float32))
-            for one, other in zip(captured(x), step(x), strict=True):
-                np.testing.assert_array_equal(one.numpy(), other.numpy())
+            same_results(captured, step, np.random.default_rng(i).normal(size=(600, 80)))
     products._is_better.cache_clear()
-    from minigrad.kernels.jit.gemm import gemm
-
     x, out = (
         np.random.default_rng(0).normal(size=(600, 80)).astype(np.float32),
         np.empty((600, 80), np.float32),

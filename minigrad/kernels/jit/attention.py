@@ -42,8 +42,7 @@ def _attend_from_one(q, k, v, mask, scale):
     _one_query(q, k, v, _ALL if mask is None else np.ascontiguousarray(mask[:, 0, 0]), F(scale), y)
 
     def gradient(g, needs, into=None):
-        _, pull = attend(LOOPS, q, k, v, mask, False, scale, 0.0, None)
-        return pull(g, needs) if into is None else pull(g, needs, into)
+        return _pull_by_tiles(g, needs, into, q, k, v, mask, False, scale, 0.0, None)
 
     return y, gradient
 
@@ -78,13 +77,18 @@ def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
 
     def gradient(g, needs, into=None):
         if needs[3] and mask is not None:
-            _, pull = attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
-            return pull(g, needs) if into is None else pull(g, needs, into)
+            return _pull_by_tiles(g, needs, into, q, k, v, mask, is_causal, scale, dropout_p, key)
         d_q, d_k, d_v = [np.empty(x.shape, F) for x in (q, k, v)] if into is None else into
         heads.attend_backward(q, k, v, _with_rows(g), *given, d_q, d_k, d_v)
         return d_q, d_k, d_v, None
 
     return y, gradient
+
+
+def _pull_by_tiles(g, needs, into, *call):
+    """The gradients, after another forward pass."""
+    _, pull = attend(LOOPS, *call)
+    return pull(g, needs) if into is None else pull(g, needs, into)
 
 
 def _with_rows(x):

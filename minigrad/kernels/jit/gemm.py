@@ -25,7 +25,7 @@ def _terms(left):
     """How many terms the next sum has, as in OpenBLAS's level-3 driver."""
     if left >= 2 * TERMS:
         return TERMS
-    return left if left <= TERMS else (left // 2 + UNROLL - 1) // UNROLL * UNROLL
+    return left if left <= TERMS else up(left // 2, UNROLL)
 
 
 @loop
