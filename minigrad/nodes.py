@@ -29,8 +29,8 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "output", "recorded_at",
-        "scope", "settings", "shape", "source", "version",
+        "__weakref__", "code", "edges", "gradients", "hooks", "instruction", "needs", "number", "op",
+        "output", "recorded_at", "scope", "settings", "shape", "version",
     )  # fmt: skip
 
     def __init__(
@@ -42,22 +42,22 @@ class Node:
         gradients: Any,
         shape: Any,
         output: Any,
-        source: tuple[CodeType, int],
+        code: CodeType,
+        instruction: int,
         scope: Scope | None,
     ) -> None:
-        self.op = op
-        self.settings = settings
-        self.edges = edges
-        self.needs = needs
-        self.gradients = gradients
-        self.shape = shape
-        self.output = output
-        self.source = source
-        self.number = next(node_numbers)
-        self.scope = scope
+        self.op, self.settings = op, settings
+        self.edges, self.needs, self.gradients = edges, needs, gradients
+        self.shape, self.output = shape, output
+        self.code, self.instruction = code, instruction
+        self.number, self.scope = next(node_numbers), scope
         self.recorded_at = modifications.count
         self.version: VersionCounter | list[VersionCounter] | None = None
         self.hooks: dict[int, Callable] | None = None
+
+    @property
+    def source(self) -> tuple[CodeType, int]:
+        return self.code, self.instruction
 
     def __repr__(self) -> str:
         return f"{self.op.name} (recorded at {where(self.source)})"

@@ -1609,3 +1609,36 @@ def test_each_observer_sees_every_call_of_a_captured_function(on_gpu):
     assert step.recordings == 1
     with mg.autograd.detect_anomaly(), pytest.raises(NonFiniteError, match=r"^multiply produced"):
         step(np.full(2, np.finfo(np.float32).max))
+
+
+def test_gradients_that_the_step_forgets_lie_where_activations_were():
+    def trained(forgets_last):
+        mg.manual_seed(0)
+        model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(8)])
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            if not forgets_last:
+                optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            if forgets_last:
+                optimizer.zero_grad()
+            return loss
+
+        captured = mg.capture(step)
+        losses = [captured(mg.ones(64, 16)).item() for _ in range(6)]
+        return captured.plan, model, losses
+
+    plan, model, losses = trained(forgets_last=False)
+    smaller, without, same_losses = trained(forgets_last=True)
+    assert same_losses == losses
+    for p, q in zip(model.parameters(), without.parameters(), strict=True):
+        assert p.numpy().tobytes() == q.numpy().tobytes()
+    assert all(p.grad is not None for p in model.parameters())
+    assert all(q.grad is None for q in without.parameters())
+    assert not smaller.gradients
+    assert len(plan.gradients) == 16
+    gradients = sum(p.grad.nbytes for p in model.parameters())
+    assert smaller.memory < plan.memory - gradients / 2

@@ -30,7 +30,7 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
 
     edges = [x.node or x for x in tensors]
     node = Node(
-        Boundary(pull), {}, edges, [True] * len(edges), gradients, [], [], caller(), modes.scope
+        Boundary(pull), {}, edges, [True] * len(edges), gradients, [], [], *caller(), modes.scope
     )  # fmt: skip
     outs = []
     for i, x in enumerate(tensors):

@@ -45,7 +45,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
     saved = [x.array for x in map(tensor_of, edges) if x is not None]
     gradients = partial(_pull, segment, saved)
-    node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, caller(), modes.scope)
+    node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, *caller(), modes.scope)
     for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
         flat[i] = result
     return fill(results, flat)

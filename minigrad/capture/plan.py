@@ -26,7 +26,7 @@ class Plan:
 
     def __init__(self) -> None:
         self.trace = Trace()
-        self.gradients: dict[Tensor, Tensor] = {}  # of each leaf that gets one
+        self.gradients: dict[Tensor, Tensor] = {}  # of each leaf that has one after the step
         self.left: dict[Tensor, Tensor | None] = {}  # the `.grad` of each, after the step
         self.guards: list[Callable[[], bool]] = []
         self.results: Any = None
@@ -39,6 +39,7 @@ class Plan:
     def finish(self, stays: list[np.ndarray], space: Space) -> None:
         """Lay out the memory in `space`; the arrays of `stays` keep theirs."""
         trace, self.trace = self.trace, Trace()
+        self.gradients = {leaf: grad for leaf, grad in self.gradients.items() if self.left[leaf] is not None}
         shared = self._share_gradients(trace, stays, space)
         stays = stays + [grad.array for grad in self.gradients.values()]
         self.calls, self.memory, self.buffers = lay_out(trace, stays, shared, space)

@@ -127,7 +127,7 @@ class Simulation:
     def _add_copy(self, node: Node) -> None:
         edges = [self._copy(edge) for edge in node.edges]
         settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
-        copy = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, node.source, None)
+        copy = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, *node.source, None)
         copy.number = node.number
         self.copies[node] = copy
 

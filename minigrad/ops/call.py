@@ -36,6 +36,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     definition = accept_aliases(op.definition) if op.definition else None
     own_kernel, view, ndarray, checks = op.kernel, op.view, np.ndarray, Checks(documented)
     get_frame, new_tensor, new_ref, plain = sys._getframe, Tensor.__new__, weakref.ref, checks.plain
+    none: dict[str, Any] = {}  # the settings of all calls without: one object less to keep
 
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > arity:
@@ -120,10 +121,11 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             frame = get_frame(1)  # the user's line: the nearest frame outside the library
             while is_library[frame.f_code.co_filename] and frame.f_back is not None:
                 frame = frame.f_back
-            source = frame.f_code, frame.f_lasti
-            out._requires_grad = True
-            shape, scope = out.array.shape, mode["scope"]
-            out.node = Node(op, settings, edges, needs, gradients, shape, new_ref(out), source, scope)
+            out._requires_grad, shape, ref = True, out.array.shape, new_ref(out)
+            code, instruction, scope = frame.f_code, frame.f_lasti, mode["scope"]
+            out.node = Node(
+                op, settings or none, edges, needs, gradients, shape, ref, code, instruction, scope
+            )
         if view:
             share_version(inputs[0], out, op, settings)
         return out
@@ -141,7 +143,7 @@ def _several(
     """Several results of one node; integer ones have no gradient."""
     outs = tuple(map(Tensor, values))
     if gradients is not None and True in needs:
-        node = Node(op, settings, edges, needs, gradients, [], [], caller(), modes.scope)
+        node = Node(op, settings, edges, needs, gradients, [], [], *caller(), modes.scope)
         if type(gradients) is tuple:
             node.gradients = _needed(op, gradients, needs)
         node.version = []

@@ -74,14 +74,14 @@ class SlowSteps:
     two of them can be slower than on one.
     """
 
-    FACTOR, FEW, WINDOW = 4.0, 3, 32
+    FACTOR, FEW, WINDOW = 2.0, 8, 32
 
     def __init__(self, threads: Callable[[], int] | None = None) -> None:
         self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds for each token, of the steps before
         self.slow, self.done, self.threads = 0, False, threads or blas_threads
 
     def warning(self, tokens_per_second: float) -> str:
-        """A warning after the third slow step in a row, if several threads compute; else an empty string."""
+        """A warning after the eighth slow step in a row, if several threads compute; else an empty string."""
         if self.done or not tokens_per_second > 0:
             return ""
         seconds = 1 / tokens_per_second
@@ -97,7 +97,8 @@ class SlowSteps:
         if (threads := self.threads()) < 2:
             return ""
         return (
-            f"steps take {seconds / usual:.0f} times as long as before, on {threads} threads: another "
+            f"steps take {seconds / usual:.1f} times as long as before, on {threads} threads: another "
             f"program may be using the cores, and the threads wait for each other. It helps to stop "
-            f"(Ctrl-C), set OPENBLAS_NUM_THREADS=1, and continue with --resume."
+            f"(Ctrl-C), set OPENBLAS_THREAD_TIMEOUT=4, which lets them sleep while they wait, and continue "
+            f"with --resume."
         )
