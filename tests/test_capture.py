@@ -540,6 +540,9 @@ def test_gradients_of_all_signatures_share_memory():
             step(np.ones((2 + i % 3, 4), np.float32))
         plans = [each.graph for each in step.steps.values()]
         assert len(plans) == 3
+        if clears == "after":  # then there are none to see
+            assert not any(plan.gradients for plan in plans)
+            continue
         for p in model.parameters():
             first, *others = (plan.gradients[p].array for plan in plans)
             assert all(np.shares_memory(first, other) for other in others)
@@ -1642,3 +1645,39 @@ def test_gradients_that_the_step_forgets_lie_where_activations_were():
     assert len(plan.gradients) == 16
     gradients = sum(p.grad.nbytes for p in model.parameters())
     assert smaller.memory < plan.memory - gradients / 2
+
+
+def test_gradients_that_the_step_assigns_are_those_of_each_replay():
+    def of_each_call(is_captured, change):
+        a, b = mg.tensor([1.0, 2.0], requires_grad=True), mg.tensor([3.0], requires_grad=True)
+
+        def step(x):
+            a.grad = b.grad = None
+            ((a * x).sum() + (b * x * x).sum()).backward()
+            change(a, b)
+
+        run = mg.capture(step, "cpu") if is_captured else step
+        found = []
+        for i in range(6):
+            run(mg.full((2,), i + 2.0))
+            found.append([p.grad.numpy().tolist() for p in (a, b)])
+        return found
+
+    def halve(a, b):
+        a.grad = a.grad / 2
+
+    def swap(a, b):
+        a.grad, b.grad = mg.cat([b.grad, b.grad]), a.grad.sum(keepdim=True, dim=0)
+
+    for change in (halve, swap):
+        assert of_each_call(True, change) == of_each_call(False, change)
+
+    def constant(a, b):
+        a.grad = mg.ones(2)
+
+    def same(a, b):
+        b.grad = a.grad
+
+    for change in (constant, same):
+        with pytest.raises(CaptureError, match="assigned"):
+            of_each_call(True, change)

@@ -54,6 +54,7 @@ class Recorder:
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
+        self.found: dict[Tensor, Tensor] = {}  # the gradients that backward left
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
@@ -248,6 +249,7 @@ class Recorder:
         for leaf, before, g in found:
             grad: Any = leaf.grad
             self.kept.append((before, grad))
+            self.found[leaf] = grad
             if not sums.are_arrays:
                 self.plan.gradients[leaf] = Tensor(plain(trace.of(grad.array)))
                 continue
@@ -266,6 +268,20 @@ class Recorder:
                     trace.note(np.add, (before.array, mine), {"out": (before.array,)}, "add")
                     self.plan.gradients[leaf] = before
         self.settle_calls(start)
+
+    def follow_assignments(self) -> None:
+        """Leaves to which the step assigned another `.grad` get that."""
+        for leaf, grad in self.found.items():
+            if leaf.grad is None or leaf.grad is grad:
+                continue
+            mine = plain(self.trace.of(leaf.grad.array))
+            others = [g.array for other, g in self.plan.gradients.items() if other is not leaf]
+            if not self.trace.is_made_here(leaf.grad.array) or any(root(mine) is root(x) for x in others):
+                raise CaptureError(
+                    f"a .grad of shape {leaf.shape} was assigned that is not computed in the step, or is "
+                    f"another parameter's too.\nAssign what the step computes, as in p.grad = p.grad / 2."
+                )
+            self.plan.gradients[leaf] = Tensor(mine)
 
     def on_tensor(self, original: Callable, sums: GradientSums, edge: Any, g: Any) -> Tensor:
         """A gradient is returned, by `autograd.grad`: it, or a copy."""

@@ -59,6 +59,7 @@ def record_calls(
     try:
         with _one_recording, traceable(), intercepted(recorder), observe(recorder):
             recorder.plan.results = map_leaves(recorder.result, step_fn(*arguments))
+        recorder.follow_assignments()
     except BaseException:
         for undo in reversed(recorder.undo):
             undo()
