@@ -89,7 +89,7 @@ class Recorder:
 
     def release(self) -> None:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
-        for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
+        for things in (self.kept, self.pulls, self.undo, self.changed, self.results, self.found):
             things.clear()
         for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
             noted.clear()
