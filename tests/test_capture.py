@@ -1681,3 +1681,26 @@ def test_gradients_that_the_step_assigns_are_those_of_each_replay():
     for change in (constant, same):
         with pytest.raises(CaptureError, match="assigned"):
             of_each_call(True, change)
+
+
+def test_a_gradient_assigned_to_a_parameter_that_backward_does_not_reach():
+    def of_each_call(is_captured, change):
+        a, b = mg.tensor([1.0, 2.0], requires_grad=True), mg.tensor([3.0, 4.0], requires_grad=True)
+        optimizer = mg.optim.SGD([a, b], lr=0.1)
+
+        def step(x):
+            a.grad = b.grad = None
+            (a * a * x).sum().backward()
+            b.grad = change(a.grad)
+            optimizer.step()
+
+        run = mg.capture(step, "cpu") if is_captured else step
+        found = []
+        for i in range(6):
+            run(mg.full((2,), i + 2.0))
+            found.append([x.numpy().tolist() for p in (a, b) for x in (p, p.grad)])
+        return found
+
+    assert of_each_call(True, lambda g: g * 2) == of_each_call(False, lambda g: g * 2)
+    with pytest.raises(CaptureError, match="another parameter's"):
+        of_each_call(True, lambda g: g)

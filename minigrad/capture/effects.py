@@ -203,6 +203,7 @@ class Effects:
 
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = optimizer._parameters()
+        self.recorder.stepped.update(dict.fromkeys(parameters))
         if not any(closure):
             self.guard_gradients(parameters)
         arrays = [p.array for p in parameters] + [

@@ -55,6 +55,7 @@ class Recorder:
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
         self.found: dict[Tensor, Tensor] = {}  # the gradients that backward left
+        self.stepped: dict[Tensor, None] = {}  # the parameters of optimizers that step
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
@@ -270,13 +271,16 @@ class Recorder:
         self.settle_calls(start)
 
     def follow_assignments(self) -> None:
-        """Leaves to which the step assigned another `.grad` get that."""
-        for leaf, grad in self.found.items():
-            if leaf.grad is None or leaf.grad is grad:
+        """Leaves to which the step assigned another `.grad` get that, also those that backward does not reach."""
+        for leaf in {**self.stepped, **self.found}:
+            if leaf.grad is None or leaf.grad is self.found.get(leaf):
+                continue
+            is_made_here = self.trace.is_made_here(leaf.grad.array)
+            if not is_made_here and leaf not in self.found:  # from before the step
                 continue
             mine = plain(self.trace.of(leaf.grad.array))
             others = [g.array for other, g in self.plan.gradients.items() if other is not leaf]
-            if not self.trace.is_made_here(leaf.grad.array) or any(root(mine) is root(x) for x in others):
+            if not is_made_here or any(root(mine) is root(x) for x in others):
                 raise CaptureError(
                     f"a .grad of shape {leaf.shape} was assigned that is not computed in the step, or is "
                     f"another parameter's too.\nAssign what the step computes, as in p.grad = p.grad / 2."
