@@ -34,7 +34,7 @@ from tiny import PAIRS, TEXT
 import minigrad as mg
 from minigrad import kernels, nn, optim
 from minigrad.devices import gpu as devices
-from minigrad.errors import CaptureError, NonFiniteError, RangeError
+from minigrad.errors import ArgumentError, CaptureError, NonFiniteError, RangeError
 from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt
@@ -1704,3 +1704,9 @@ def test_a_gradient_assigned_to_a_parameter_that_backward_does_not_reach():
     assert of_each_call(True, lambda g: g * 2) == of_each_call(False, lambda g: g * 2)
     with pytest.raises(CaptureError, match="another parameter's"):
         of_each_call(True, lambda g: g)
+
+
+@pytest.mark.parametrize("given", [3, None])
+def test_what_is_no_function_is_refused(given):
+    with pytest.raises(ArgumentError, match=f"a function, and was given {given}"):
+        mg.capture(given)

@@ -29,7 +29,7 @@ import numpy as np
 from .. import random
 from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
-from ..errors import CaptureError
+from ..errors import ArgumentError, CaptureError
 from ..kernels import active
 from ..modes import Switch, modes
 from ..precision import float32_matmul
@@ -70,6 +70,11 @@ class capture:
     """
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
+        if not callable(step_fn):
+            raise ArgumentError(
+                f"mg.capture records a function, and was given {step_fn!r}.\n"
+                f"Pass the function that makes a training step, not what it returns: step = mg.capture(step)."
+            )
         self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
         self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()

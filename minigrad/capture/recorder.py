@@ -271,7 +271,7 @@ class Recorder:
         self.settle_calls(start)
 
     def follow_assignments(self) -> None:
-        """Leaves to which the step assigned another `.grad` get that, also those that backward does not reach."""
+        """Leaves whose `.grad` the step assigned get that one, reached by backward or not."""
         for leaf in {**self.stepped, **self.found}:
             if leaf.grad is None or leaf.grad is self.found.get(leaf):
                 continue
