@@ -74,7 +74,8 @@ class SinusoidalPositions(Positions):
 
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         table: Any = self.table
-        if len(table) < end or table.dtype != x.dtype or type(table) is not type(x.array):
+        is_on_cpu = isinstance(table, np.ndarray)
+        if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
             table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
             table = self.table = to_device_of(table, x.array)
         is_slice = isinstance(index, slice)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor, as_tensor
-from minigrad.capture.marked import one_call
+from minigrad.capture.marked import check, one_call
 from minigrad.devices import as_array
 from minigrad.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
@@ -41,6 +41,7 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
 
 
+@check
 def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:
     """A model's padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
 
@@ -71,12 +72,14 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
     return mask
 
 
+@check
 def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
     """A padding mask of 0 and 1 as booleans."""
-    others = mask.array[(mask.array != 0) & (mask.array != 1)]
-    if others.size:
+    wrong = (mask.array != 0) & (mask.array != 1)
+    if wrong.any():
         raise UserError(
-            f"a padding mask of integers must be 1 for real tokens and 0 for padding, got {int(others[0])}.\n"
+            f"a padding mask of integers must be 1 for real tokens and 0 for padding, "
+            f"got {int(mask.array[wrong][0])}.\n"
             f"Pass ids != pad_token_id; of an additive mask (0 for real tokens), pass mask == 0."
         )
     return mask.to("bool")
@@ -128,6 +131,7 @@ def check_same_batch(query: Tensor, memory: Tensor) -> None:
         )
 
 
+@check
 def resolve_mask(
     mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
 ) -> tuple[Tensor | None, bool]:
@@ -167,6 +171,7 @@ def _does_not_fit(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
     )
 
 
+@check
 def _refuse_inverted(mask: Tensor) -> None:
     """Raise an error if the mask (T, T) hides what a causal mask shows, and shows what it hides."""
     if bool((mask.array == ~causal_mask(len(mask)).to(mask.device).array).all()):

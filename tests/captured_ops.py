@@ -1,6 +1,6 @@
 """Every op captured on the CPU against the op as it is, in every bit of values and gradients.
 
-Each sample of its record is called with other numbers each time.
+Each sample of its record is called with other numbers each time: first in the same order, then rolled.
 
     python -m tests.captured_ops [--only NAME]
 """
@@ -22,11 +22,15 @@ from minigrad.tensor import Tensor
 
 # ops whose Python looks at the numbers, or whose result has a shape that depends on them
 REFUSED = {
-    "bincount", "constant_pad_nd", "cummax", "cummin", "getitem", "gradient", "histc", "histogram",
-    "index_reduce", "masked_select", "matrix_exp", "matrix_rank", "mode", "multilabel_margin_loss",
-    "nanquantile", "pad", "power", "repeat_interleave", "scatter_reduce",
+    "allclose", "argwhere", "bincount", "constant_pad_nd", "cummax", "cummin", "equal", "getitem",
+    "gradient", "histc", "histogram", "index_reduce", "masked_scatter", "masked_select", "matrix_exp",
+    "matrix_rank", "mode", "multilabel_margin_loss", "nanquantile", "nonzero", "one_hot", "pad", "power",
+    "repeat_interleave", "scatter_reduce", "unique",
+    "unique_consecutive",
 }  # fmt: skip
-FACTORS = (1.0, 0.9, 0.8, 0.95, 0.85)
+# by what the numbers are multiplied in each call, and by how many places they are rolled: what a step were to
+# keep of its first calls (an order, an index, a mask) is another in the last
+FACTORS, ROLLS = (1.0, 0.9, 0.8, 0.95, 0.85, 0.9, 1.0), (0, 0, 0, 0, 0, 1, 2)
 
 
 def cases(only: str = "") -> list[tuple[str, Any, Any]]:
@@ -63,8 +67,9 @@ def difference(record: Any, sample: Any) -> str:
     arrays = [np.asarray(x.numpy()) for x in inputs]
     step = step_of(function)
     captured = mg.capture(step, "cpu")
-    for number, factor in enumerate(FACTORS):
+    for number, (factor, roll) in enumerate(zip(FACTORS, ROLLS, strict=True)):
         now = [np.asarray(a * a.dtype.type(factor)) if a.dtype.kind == "f" else a for a in arrays]
+        now = [np.roll(a, roll) for a in now]
         mg.manual_seed(0)
         with np.errstate(all="ignore"):
             try:

@@ -1706,7 +1706,46 @@ def test_a_gradient_assigned_to_a_parameter_that_backward_does_not_reach():
         of_each_call(True, lambda g: g)
 
 
-@pytest.mark.parametrize("given", [3, None])
+def _generates(x):
+    yield x
+
+
+async def _waits(x):
+    return x
+
+
+@pytest.mark.parametrize("given", [3, None, _generates, _waits])
 def test_what_is_no_function_is_refused(given):
-    with pytest.raises(ArgumentError, match=f"a function, and was given {given}"):
+    with pytest.raises(ArgumentError, match="a function that makes a training step"):
         mg.capture(given)
+
+
+def test_a_method_is_captured_for_each_object():
+    class Training:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @mg.capture
+        def step(self, x):
+            return (x * self.factor).sum()
+
+    one, other = Training(1.0), Training(2.0)
+    for i in range(5):
+        assert (one.step(np.float32([i])).item(), other.step(np.float32([i])).item()) == (i, 2 * i)
+    assert Training.step.recordings == 2
+
+
+def test_dropout_and_the_layers_of_a_model_are_not_kept_whole():
+    model = GPT(GPTConfig(vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2, resid_pdrop=0.1))
+
+    @mg.capture
+    def step(ids):
+        loss = nn.functional.cross_entropy(model(ids[:, :-1]).reshape(-1, 11), ids[:, 1:].reshape(-1))
+        loss.backward()
+        return loss
+
+    ids = np.random.default_rng(0).integers(0, 11, (2, 6))
+    for _ in range(3):
+        model.zero_grad()
+        step(ids)
+    assert not step.plan.whole

@@ -20,8 +20,10 @@ copies its inputs and replays.
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,10 +72,11 @@ class capture:
     """
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
-        if not callable(step_fn):
+        later = inspect.isgeneratorfunction(step_fn) or inspect.iscoroutinefunction(step_fn)
+        if not callable(step_fn) or later:
             raise ArgumentError(
-                f"mg.capture records a function, and was given {step_fn!r}.\n"
-                f"Pass the function that makes a training step, not what it returns: step = mg.capture(step)."
+                f"mg.capture records a function that makes a training step when it is called, and was given "
+                f"{step_fn!r}.\nPass such a function itself: step = mg.capture(step)."
             )
         self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
         self.device: str | None = None if device is None else check_device(device)
@@ -102,6 +105,10 @@ class capture:
         if kinds is not None:
             self.keys[kinds] = next(reversed(self.steps))
         return step(arguments)
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """Of an object whose method it is: called with that first."""
+        return self if owner is None else MethodType(self, owner)
 
     def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
         """The step for arguments of this signature; the least recently used signature is forgotten."""

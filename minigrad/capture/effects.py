@@ -25,29 +25,35 @@ from ..autograd.backward import GradientSums
 from ..autograd.observers import unobserved
 from ..modes import modes
 from ..nn.module import Module
+from ..ops import call
 from ..ops.extra import in_place
+from ..ops.extra.scattering import extreme, replaced, scattered
+from ..ops.indexing import getitem
 from ..optim import SGD, Adam, Optimizer, RMSprop
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import FlatParameters
 from ..tensor import Tensor
 from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
-from .failures import raise_uncapturable
+from .failures import AFTER, raise_uncapturable
 from .marked import marked
 from .observers import is_still
 from .recorder import Recorder, same_bits
-from .replacing import replaced, same_optimizer, state_ids
+from .replacing import replaced as replaced_functions
+from .replacing import same_optimizer, state_ids
 from .trace import tracing
 from .traced import Untraceable, assign, current, plain
+from .watched import arrays_watched
 
 LOOKS = {
     "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__bool__": "bool(tensor)",
     "__float__": "float(tensor)", "__int__": "int(tensor)", "__complex__": "complex(tensor)",
     "__index__": "a tensor as an index of Python's", "__array__": "numpy.asarray(tensor)",
-    "__repr__": "printing", "__format__": "printing",
+    "__repr__": "printing", "__format__": "printing", "__dlpack__": "from_dlpack(tensor)",
+    "__deepcopy__": "copy.deepcopy(tensor)", "__reduce__": "pickle",
 }  # fmt: skip
+INDEXING: tuple[Any, ...] = (extreme, getitem, replaced, scattered)
 DIRECT = (SGD, RMSprop)  # their lr only multiplies arrays: as a number or in an array it gives the same
-AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
 
 
 @contextlib.contextmanager
@@ -55,9 +61,10 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
     """Within it, what this thread does besides ops is recorded, or refused."""
     effects = Effects(recorder)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(replaced(effects.replacements(), effects.is_recording))
+        stack.enter_context(replaced_functions(effects.replacements(), effects.is_recording))
         stack.callback(setattr, modifications, "__class__", type(modifications))
         modifications.__class__ = _watched(effects, type(modifications))
+        stack.enter_context(arrays_watched(effects))
         yield
         effects.finish()
 
@@ -68,23 +75,23 @@ class Effects:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.trace = recorder, recorder.trace
         self.expected_changes = 0  # in place, that are noted
-        self.is_in_adam = False
+        self.is_in_adam = self.is_writing = False
         self.draws: dict[random.Generator, Draws] = {}
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
         self.uploaded: dict[Any, np.ndarray] = {}  # those of a group and a dtype, as an array
 
     def is_recording(self) -> bool:
         """Whether this thread records, and neither traces nor computes for itself."""
-        recorder = self.recorder
-        return (
-            recorder.thread == threading.get_ident() and recorder in modes.observers and current.trace is None
-        )
+        if self.is_writing or current.trace is not None:
+            return False
+        return self.recorder.thread == threading.get_ident() and self.recorder in modes.observers
 
     def replacements(self) -> Iterator[tuple[Any, str, Callable]]:
         """(class or module, name, function of the original and its arguments)"""
         yield GradientSums, "add", self.recorder.on_add
         yield GradientSums, "accumulate", self.recorder.on_accumulate
         yield GradientSums, "as_tensor", self.recorder.on_tensor
+        yield call, "plain_settings", lambda original, op, *args: original(op, *map(_plain, args))
         yield checkpointing, "copied", self.copied
         yield random.Generator, "next_key", self.next_key
         yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
@@ -107,9 +114,12 @@ class Effects:
         yield GradScaler, "unscale_", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield GradScaler, "step", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield LRScheduler, "step", self.scheduler_step
-        instead = "It has to know the metric: call it after the step."
-        yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", instead)
-        functions = {"overwrite": in_place.overwrite}
+        after = "It has to know the metric: call it after the step."
+        yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", after)
+        functions: dict[str, Callable] = {"overwrite": in_place.overwrite}
+        instead: dict[str, Callable] = {"overwrite": self.overwrite}
+        for op in INDEXING:
+            functions[op.op.name], instead[op.op.name] = op, self.index
         for module_name, name in marked:
             if module_name in sys.modules and not module_name.startswith("minigrad.kernels"):
                 functions[name] = getattr(sys.modules[module_name], name)
@@ -117,7 +127,7 @@ class Effects:
             names = vars(module)
             for name, function in functions.items():
                 if names.get(name) is function:
-                    yield module, name, self.overwrite if name == "overwrite" else self.one_call
+                    yield module, name, instead.get(name, self.one_call)
         for name, what in LOOKS.items():
             yield Tensor, name, partial(self.look, what)
 
@@ -164,6 +174,7 @@ class Effects:
 
     def one_call(self, original: Callable, *args: Any) -> Any:
         """What a function computes by NumPy, seen by no operation."""
+        args = plain(args)
         found = original(*args)
         if found is None:  # it has written into the first
             self.recorder.changed.append(args[0])
@@ -359,8 +370,8 @@ class Effects:
 
     def overwrite(self, original: Callable, x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
         """`x.add_(y)` outside a graph: the same on our memory, which may be the tensor's own."""
-        array, ours = x.array, self.trace.of(x.array)
-        start = len(self.trace.calls)
+        array, has_counterpart = x.array, self.recorder.has_counterpart(x.array)
+        ours, start = self.trace.of(array), len(self.trace.calls)
 
         def write_ours() -> None:
             x.array = ours
@@ -370,19 +381,31 @@ class Effects:
             finally:
                 x.array = array
 
+        def write_theirs() -> None:
+            self.is_writing = True
+            try:
+                write()
+            finally:
+                self.is_writing = False
+
         with self.recorder.changing():
-            if self.trace.is_made_here(array):
-                original(x, name, write)
+            if has_counterpart:
+                original(x, name, write_theirs)
                 write_ours()
             else:
-                self.recorder.restore_later([x])
                 original(x, name, write_ours)
         if not same_bits(array, plain(ours)):
             raise_uncapturable(f"{name}", "Write a new tensor (y = x + 1), or change it outside the step.")
         self.recorder.settle_calls(start)
         return x
 
-    def look(self, what: str, original: Callable, *args: Any, **settings: Any) -> Any:
+    def index(self, original: Callable, *args: Any, **settings: Any) -> Any:
+        """Rules see an index as it is, though Python has computed it."""
+        return original(*plain(args), **_plain(settings))
+
+    def look(self, what: str, original: Callable, x: Tensor, *args: Any, **settings: Any) -> Any:
+        if id(root(x.array)) in self.recorder.created and not self.trace.is_made_here(x.array):
+            return original(x, *args, **settings)  # a constant
         raise_uncapturable(what, AFTER)
 
 
@@ -401,6 +424,11 @@ class Norm(np.ndarray):
 
     def __float__(self) -> float:
         raise_uncapturable("a look at the norm of the gradients", AFTER)
+
+
+def _plain(x: Any) -> Any:
+    """`plain`, of a dictionary's values, too."""
+    return {name: plain(y) for name, y in x.items()} if type(x) is dict else plain(x)
 
 
 def _refusing(what: str, instead: str) -> Callable:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import NoReturn
@@ -10,8 +13,9 @@ import numpy as np
 
 from ..devices import gpu
 from ..errors import CaptureError
-from ..versions import caller, is_library, where
+from ..versions import is_library
 
+AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {
     "GradScaler": f"{WAITS} Use bfloat16, which needs no scaler.",
@@ -20,6 +24,7 @@ HINTS = {
 }
 
 
+STANDARD = str(Path(copy.__file__).parent)
 RECORDER = Path(__file__).with_name("graph.py"), "record"  # the function that calls the user's step
 
 
@@ -27,9 +32,29 @@ class UploadError(Exception):
     """CuPy tried to upload an array or a list while a stream was being captured."""
 
 
+class _Refused(threading.local):
+    error: CaptureError | None = None  # the first of a recording, also where the step has caught it
+    is_raised = False
+
+
+refused = _Refused()
+
+
 def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
     """A CaptureError that names the user's line."""
-    _raise(what, where(caller()), instead or _hint(what))
+    refused.is_raised = True
+    raise refuse(what, instead)
+
+
+def refuse(what: str, instead: str | None = None) -> CaptureError:
+    """The error, for a recording that goes on for now: it fails with it at its end."""
+    frame = sys._getframe(1)
+    while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    error = CaptureError(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
+    refused.error = refused.error or error
+    return error
 
 
 def is_of_the_capture(error: BaseException) -> bool:
@@ -45,14 +70,7 @@ def explain(error: BaseException) -> NoReturn:
     else:
         what = str(error).partition("\n")[0].rstrip(".")
         hint = _hint(what)
-    try:
-        _raise(what, _users_line(error), hint)
-    except CaptureError as named:
-        raise named from error
-
-
-def _raise(what: str, place: str, instead: str) -> NoReturn:
-    raise CaptureError(f"{what}, at {place}, cannot be captured.\n{instead}")
+    raise CaptureError(f"{what}, at {_users_line(error)}, cannot be captured.\n{hint}") from error
 
 
 def _hint(what: str) -> str:
@@ -68,5 +86,8 @@ def _users_line(error: BaseException) -> str:
 
 
 def _is_a_librarys(file: str) -> bool:
-    folders = {Path(str(library.__file__)).parent for library in (gpu.library, np)}
-    return is_library[file] or file.endswith((".pyx", ".pxi")) or not folders.isdisjoint(Path(file).parents)
+    libraries = (np,) if gpu.library is None else (np, gpu.library)
+    folders = {Path(str(library.__file__)).parent for library in libraries}
+    standard = file.startswith(STANDARD) and "site-packages" not in file  # copy.deepcopy
+    is_known = is_library[file] or standard or file.endswith((".pyx", ".pxi"))
+    return is_known or not folders.isdisjoint(Path(file).parents)

@@ -288,7 +288,7 @@ class GrowingPlan:
                 return _parts(x, [self._of(x[name], y[name]) for name in x])
             if type(x) is int and x != y:
                 return Number(x, y)
-            is_plain = isinstance(x, str | int | float | np.generic | np.dtype)
+            is_plain = isinstance(x, str | int | float | np.generic | np.dtype) or callable(x)
             if x is y or isinstance(x, Whole) or (is_plain and x == y):
                 return x
         raise Unlike(f"{x!r} and then {y!r}")

@@ -1,4 +1,4 @@
-"""Functions of arrays that a captured step makes as one call, because no operation sees what they compute."""
+"""Functions of arrays that captured steps treat otherwise, as no operation sees what they compute."""
 
 from __future__ import annotations
 
@@ -22,4 +22,16 @@ def one_call(function: F) -> F:
     Without capture it is called as it is.
     """
     marked.append((function.__module__, function.__name__))
+    return function
+
+
+checks: set[tuple[str, str]] = set()  # (module, name)
+
+
+def check(function: F) -> F:
+    """Mark a module's function that refuses wrong numbers, as `if (mask.sum(1) == 0).any(): raise ...` does.
+
+    A captured step computes its conditions again in each replay, and fails where one comes out differently.
+    """
+    checks.add((function.__module__, function.__name__))
     return function

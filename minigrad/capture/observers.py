@@ -44,8 +44,10 @@ class ConstantObserver(LeafObserver):
         is_made = lambda x: isinstance(x, np.ndarray) and id(root(x)) in self.made
         given = [*arrays, *arrays_in(settings)]
         self.constants.append((op, [None if is_made(x) else x for x in given]))
+        outside = {id(root(x)) for x in given if isinstance(x, np.ndarray) and not is_made(x)}
         for x in value if type(value) is tuple else (value,):
-            self.made[id(root(x))] = root(x)
+            if id(root(x)) not in outside:  # a view of what no op made
+                self.made[id(root(x))] = root(x)
 
 
 def is_still(thing: Any, name: str, value: Any) -> bool:

@@ -23,13 +23,13 @@ from ..nodes import Node, Output
 from ..tensor import Tensor
 from ..trees import leaves
 from ..versions import arrays_in as arrays_in_closures
-from ..versions import root
+from ..versions import root, where
 from .calls import Box, DrawnKey, arrays_in
 from .failures import raise_uncapturable
 from .observers import ConstantObserver
 from .plan import Plan
 from .trace import Trace, tracing
-from .traced import Traced, Uncapturable, Untraceable, plain
+from .traced import Traced, Uncapturable, Untraceable, assign, plain
 
 OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
 
@@ -54,8 +54,10 @@ class Recorder:
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
+        self.created: dict[int, np.ndarray] = {}  # memory of constants that the step made, by id
         self.found: dict[Tensor, Tensor] = {}  # the gradients that backward left
         self.stepped: dict[Tensor, None] = {}  # the parameters of optimizers that step
+        self.assigned: dict[Tensor, Any] = {}  # whose `.grad` the step has assigned, and where
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.undo: list[Callable[[], None]] = []
@@ -88,10 +90,28 @@ class Recorder:
 
         self.undo.append(undo)
 
+    def has_counterpart(self, array: np.ndarray) -> bool:
+        """Whether memory that is about to be written corresponds to other memory of ours.
+
+        If not, it is from before the step: it is written itself, and restored should the recording fail.
+        """
+        memory = root(array)
+        if id(memory) in self.created and not self.trace.is_made_here(memory):
+            if any(root(x) is memory for call in self.trace.calls for x in call.arrays()):
+                raise_uncapturable("a change of a constant that was used before", "Change a .clone() of it.")
+            own = self.trace.own(memory)
+            self.note(assign, (own, memory.copy()), "constant")
+        if self.trace.is_made_here(memory):
+            return True
+        self.restore_later([Tensor(array)])
+        return False
+
     def release(self) -> None:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
-        for things in (self.kept, self.pulls, self.undo, self.changed, self.results, self.found):
+        for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
             things.clear()
+        for others in (self.created, self.found, self.assigned):
+            others.clear()
         for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
             noted.clear()
 
@@ -182,8 +202,6 @@ class Recorder:
         """The gradient of a node's result gave those of its inputs: the same on traced arrays."""
         trace, start = self.trace, len(self.trace.calls)
         parts, functions = [part for _, part in contributions], node.gradients
-        if any(isinstance(x, Tensor) for x in (g if type(g) is list else [g])):
-            return  # a gradient that is differentiated again: its ops were seen
         several = type(functions) is tuple
         known: list[Any] = [
             self.pulls.get(id(f)) for f in (functions if several else [functions]) if f is not None
@@ -217,8 +235,10 @@ class Recorder:
     def on_add(self, original: Callable, sums: GradientSums, edge: Any, g: Any, source: Any) -> None:
         """A gradient arrives at an edge: the same sum of ours, in the same memory."""
         if not sums.are_arrays:
-            original(sums, edge, g, source)
-            return
+            raise_uncapturable(
+                "a gradient with a graph of its own (create_graph=True)",
+                "Run the step as it is; to mg.func's functions pass detached parameters.",
+            )
         trace, start = self.trace, len(self.trace.calls)
         shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
         total, mine, is_new = sums.totals.get(edge), trace.of(g), g.shape != shape or is_new_array(g, source)
@@ -244,6 +264,7 @@ class Recorder:
     def on_accumulate(self, original: Callable, sums: GradientSums, wanted: Any = None) -> None:
         """Leaves get their gradients."""
         found = [(leaf, leaf.grad, g) for leaf, g in list(sums.of_leaves(wanted))]
+        is_ours = {leaf: x is not None and self.has_counterpart(x.array) for leaf, x, _ in found}
         with self.changing():
             original(sums, wanted)
         trace, start = self.trace, len(self.trace.calls)
@@ -251,9 +272,6 @@ class Recorder:
             grad: Any = leaf.grad
             self.kept.append((before, grad))
             self.found[leaf] = grad
-            if not sums.are_arrays:
-                self.plan.gradients[leaf] = Tensor(plain(trace.of(grad.array)))
-                continue
             mine = trace.of(g)
             with tracing(trace):
                 if grad is not before:  # a Tensor of its own
@@ -262,9 +280,10 @@ class Recorder:
                     elif grad.array is not g:
                         mine = mine.copy()
                     self.plan.gradients[leaf] = Tensor(self.adopt(grad.array, mine))
-                elif trace.is_made_here(before.array):
+                elif is_ours[leaf]:
                     ours = trace.of(before.array)
                     ours += mine
+                    self.plan.gradients[leaf] = Tensor(plain(ours))  # another than before, if it was assigned
                 else:  # from before the step: `original` has added to it
                     trace.note(np.add, (before.array, mine), {"out": (before.array,)}, "add")
                     self.plan.gradients[leaf] = before
@@ -272,25 +291,29 @@ class Recorder:
 
     def follow_assignments(self) -> None:
         """Leaves whose `.grad` the step assigned get that one, reached by backward or not."""
-        for leaf in {**self.stepped, **self.found}:
+        for leaf in {**self.stepped, **self.found, **self.assigned}:
             if leaf.grad is None or leaf.grad is self.found.get(leaf):
                 continue
-            is_made_here = self.trace.is_made_here(leaf.grad.array)
-            if not is_made_here and leaf not in self.found:  # from before the step
-                continue
-            mine = plain(self.trace.of(leaf.grad.array))
-            others = [g.array for other, g in self.plan.gradients.items() if other is not leaf]
-            if not is_made_here or any(root(mine) is root(x) for x in others):
-                raise CaptureError(
-                    f"a .grad of shape {leaf.shape} was assigned that is not computed in the step, or is "
-                    f"another parameter's too.\nAssign what the step computes, as in p.grad = p.grad / 2."
-                )
-            self.plan.gradients[leaf] = Tensor(mine)
+            if self.trace.is_made_here(leaf.grad.array):
+                self.plan.gradients[leaf] = Tensor(plain(self.trace.of(leaf.grad.array)))
+            elif leaf in self.found or leaf in self.assigned:  # otherwise it is from before the step
+                self._refuse_assigned(leaf, "is not computed in the step")
+        owners: dict[int, Tensor] = {}
+        for leaf, grad in self.plan.gradients.items():
+            if owners.setdefault(id(root(grad.array)), leaf) is not leaf:
+                self._refuse_assigned(leaf, "is another parameter's, too")
+
+    def _refuse_assigned(self, leaf: Tensor, reason: str) -> None:
+        place = f" at {where(self.assigned[leaf])}" if leaf in self.assigned else ""
+        raise CaptureError(
+            f"the .grad of shape {leaf.shape} that was assigned{place} {reason}, and cannot be captured.\n"
+            f"Assign what the step computes, as in p.grad = p.grad / 2."
+        )
 
     def on_tensor(self, original: Callable, sums: GradientSums, edge: Any, g: Any) -> Tensor:
         """A gradient is returned, by `autograd.grad`: it, or a copy."""
         found: Tensor = original(sums, edge, g)
-        if not isinstance(g, Tensor) and found.array is not g:
+        if found.array is not g:
             start = len(self.trace.calls)
             with tracing(self.trace):
                 mine = self.trace.of(np.asarray(g)).copy()

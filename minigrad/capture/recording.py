@@ -11,6 +11,7 @@ from ..allocator import return_freed_memory
 from ..autograd.observers import observe
 from ..trees import map_leaves
 from .effects import intercepted
+from .failures import refused
 from .layout import Space
 from .observers import ConstantObserver, is_still
 from .plan import Plan
@@ -56,12 +57,17 @@ def record_calls(
     recorder = Recorder(before, arguments, like)
     grads = {leaf: leaf.grad for leaf in before.leaves}
     recorder.restore_later(grads.values(), grads)
+    refused.error, refused.is_raised = None, False
     try:
         with _one_recording, traceable(), intercepted(recorder), observe(recorder):
             recorder.plan.results = map_leaves(recorder.result, step_fn(*arguments))
+        if refused.error is not None:
+            raise refused.error
         recorder.follow_assignments()
-    except BaseException:
+    except BaseException as error:
         for undo in reversed(recorder.undo):
             undo()
+        if refused.is_raised and refused.error is not None and error is not refused.error:
+            raise refused.error from error
         raise
     return recorder

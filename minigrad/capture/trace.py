@@ -10,7 +10,7 @@ import numpy as np
 
 from ..versions import root
 from .calls import Call, DrawnKey
-from .traced import Traced, Untraceable, current, plain
+from .traced import Traced, Untraceable, Wrapped, current, plain
 
 
 class Trace:
@@ -46,10 +46,12 @@ class Trace:
         same = known is own and memory.nbytes == own.nbytes and _place(found) == _place(plain(ours))
         if not same:
             raise Untraceable("its result lies in memory in another way")
-        self.counterparts[id(memory)] = memory, own
+        if own is not memory:  # a view of memory from before the step
+            self.counterparts[id(memory)] = memory, own
 
     def of(self, found: Any) -> Any:
         """Our array for one of the step: a part of what a call wrote, or else the same memory."""
+        found = found.inner if isinstance(found, Wrapped) else found
         if not isinstance(found, np.ndarray) or isinstance(found, Traced):
             return found
         memory = root(found)

@@ -11,8 +11,10 @@ import numpy as np
 
 from ..ops.namespace import namespace
 from ..versions import root
+from .failures import raise_uncapturable
 from .marked import marked
 from .traced import Traced, Untraceable, current, fill, plain
+from .watched import Watched, call
 
 
 @contextlib.contextmanager
@@ -58,6 +60,12 @@ def _new_array(make: Callable, value: Any) -> Callable:
 
 def _as_array(make: Callable) -> Callable:
     def convert(x: Any, dtype: Any = None, *args: Any, **settings: Any) -> Any:
+        if isinstance(x, Watched):
+            if current.trace is None:
+                return call(make, (x, dtype, *args), settings)
+            x = current.trace.of(x)
+        if isinstance(x, list | tuple) and any(isinstance(y, Watched) for y in x):
+            raise_uncapturable(f"numpy.{make.__name__} of a list of arrays of the step", "Use mg.stack.")
         if current.trace is None or not isinstance(x, Traced):
             return make(x, dtype, *args, **settings)
         found = make(plain(x), dtype, *args, **settings)

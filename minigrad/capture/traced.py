@@ -32,8 +32,17 @@ class _Current(threading.local):
 current = _Current()
 
 
+class Wrapped:
+    """An array that is not to be seen as it is (see `watched`)."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.inner = array
+
+
 def plain(x: Any) -> Any:
-    """A traced array as an ordinary one, also within tuples and lists."""
+    """A traced or watched array as an ordinary one, also within tuples and lists."""
+    if isinstance(x, Wrapped):
+        return x.inner
     if isinstance(x, Traced):
         return x.view(np.ndarray)
     if type(x) is tuple or type(x) is list:
@@ -52,6 +61,11 @@ ABOUT = {
     "may_share_memory",
     "min_scalar_type",
 }
+SHAPED_BY_NUMBERS = {
+    "argwhere", "bincount", "compress", "delete", "extract", "flatnonzero", "histogram", "intersect1d",
+    "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+}  # fmt: skip
 DEFAULTS = {"where": True, "initial": np._NoValue, "keepdims": False, "dtype": None}  # of ufuncs
 TAKES_OUT = {"concatenate", "stack", "dot", "take", "clip", "einsum", "cumsum", "cumprod"}
 
@@ -281,7 +295,7 @@ def _noted(trace: Any, found: Any, function: Callable, args: tuple, settings: di
     ]
     if any(root(found) is x for x in given):
         return found.view(Traced)
-    if function.__name__ in ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress"):
+    if function.__name__ in SHAPED_BY_NUMBERS:
         raise Uncapturable("Do it after the step, with what the step returns.")
     out = trace.buffer(found)
     if function.__name__ in TAKES_OUT:

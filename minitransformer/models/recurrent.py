@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, is_grad_enabled, nn
+from minigrad.capture.marked import check
 from minigrad.devices import on_cpu
 from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -167,7 +168,7 @@ def scan(
     The real tokens of a row are moved to its left, since packed sequences have padding on the right.
     """
     hx: Any = states if len(states) == 2 else states[0] if states else None
-    if real is None or real.all():
+    if real is None or (real.all() if is_grad_enabled() else _are_real(real)):
         y, after = rnn(x, hx)
         return y, _states(after)
     rows, lengths = np.arange(len(real))[:, None], real.sum(1)
@@ -180,6 +181,12 @@ def scan(
     before = states or [new * 0 for new in _states(after)]
     kept = tuple(where(any_real, new, old) for new, old in zip(_states(after), before, strict=True))
     return y[rows, np.argsort(order, axis=1)], kept
+
+
+@check
+def _are_real(tokens: Bool[np.ndarray, "B T"]) -> bool:
+    """Whether all are; a recorded step of decoding makes sure that they still are."""
+    return bool(tokens.all())
 
 
 def _states(after: Any) -> States:

@@ -81,7 +81,7 @@ class SlowSteps:
         self.slow, self.done, self.threads = 0, False, threads or blas_threads
 
     def warning(self, tokens_per_second: float) -> str:
-        """A warning after the eighth slow step in a row, if several threads compute; else an empty string."""
+        """A warning after FEW slow steps in a row, if several threads compute; else an empty string."""
         if self.done or not tokens_per_second > 0:
             return ""
         seconds = 1 / tokens_per_second

@@ -122,7 +122,7 @@ class Trainer:
                 return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
             except CaptureError as error:
                 if self.capture:
-                    raise
+                    raise CaptureError(f"{error}\n--no-capture runs each step as it is.") from error
                 self.console.print(f"the step is not captured: {printable(str(error).splitlines()[0])}")
                 self._captured = None
         losses = self._backward(parts, batch.n_tokens)

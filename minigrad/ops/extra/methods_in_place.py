@@ -84,6 +84,8 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 def _filled(x: Tensor, name: str, value: Any) -> Tensor:
     if is_recorded(x, value):
         return become(x, name, lambda old: replaced(old, value, ...))
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return copy_values(x, value.reshape(()), name)
     return overwrite(x, name, lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
 
 

@@ -1,0 +1,338 @@
+"""What Python outside of operations computes with a step's numbers: an index, a check, `x.array.argsort()`.
+
+While a step is recorded, `tensor.array` is a `Watched` array to all code but the engine's own. What NumPy
+computes with it is done, and noted as a call that replays make, too. What Python decides by it (`if
+x.array.max() > 0`) is refused; a check of the library's must come out the same in each replay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from .. import creation
+from ..errors import CaptureError
+from ..tensor import Tensor, tensor
+from ..versions import caller, is_library, root
+from .calls import arrays_in
+from .failures import AFTER, raise_uncapturable, refuse, refused
+from .marked import checks
+from .traced import ABOUT, SHAPED_BY_NUMBERS, Wrapped, current, plain
+
+if TYPE_CHECKING:
+    from .effects import Effects
+
+LIBRARY = Path(__file__).parents[1]
+ENGINE = {  # folders and files
+    "amp", "autograd", "capture", "debug", "devices", "kernels", "memory", "nodes", "optim", "printing",
+    "random", "tensor", "trees", "versions", "nn/module", "nn/parameter", "ops/arguments", "ops/call",
+    "ops/namespace", "ops/op", "ops/user_rules",
+}  # fmt: skip
+RULES = {
+    "autograd",
+    "capture",
+    "kernels",
+    "optim",
+    "ops/call",
+    "ops/namespace",
+    "ops/op",
+}  # compute with them
+COPYING = {"_new_array", "_array"}  # functions of the engine that give an array to others
+DECIDING = {"allclose", "equal"}  # functions of the library that give others a bool
+SHARING = {"from_numpy", "from_dlpack"}  # functions of creation.py that make no memory
+WRITING = {
+    "at", "copyto", "fill", "fill_diagonal", "partition", "place", "put", "put_along_axis", "putmask",
+    "setitem", "sort",
+}  # fmt: skip
+NUMPY = str(Path(np.__file__).parent)
+DATA: Any = vars(Tensor)["data"].fset  # x.data = y
+
+
+class _Parts(dict[CodeType, tuple[bool, bool]]):
+    """Whether a function sees arrays as they are, and whether what it computes is recorded otherwise."""
+
+    def __missing__(self, code: CodeType) -> tuple[bool, bool]:
+        file = code.co_filename
+        name = str(Path(file).relative_to(LIBRARY).with_suffix("")) if is_library[file] else ""
+        names = {name, name.partition("/")[0]}
+        self[code] = found = bool(names & ENGINE) and code.co_name not in COPYING, bool(names & RULES)
+        return found
+
+
+parts = _Parts()
+
+
+class Watched(Wrapped, NDArrayOperatorsMixin):
+    """An array of a step, as code outside of the engine has it.
+
+    To Python it is an `np.ndarray`, to NumPy's C code none: that asks `__array__`, which refuses.
+    """
+
+    __class__: Any = property(lambda self: np.ndarray)
+    __hash__: Any = None
+    base: Any = property(lambda self: self.inner)  # it is a view
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+        if any(isinstance(x, Tensor) for x in inputs):
+            return NotImplemented
+        return call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, settings)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, settings: Any) -> Any:
+        if any(issubclass(kind, Tensor) for kind in types):
+            return NotImplemented
+        return call(function, args, settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in ATTRIBUTES | METHODS | LOOKS:
+            raise AttributeError(f"an array of a step that is recorded has no {name!r}")
+        if name in METHODS:
+            return lambda *args, **settings: call(_method(name), (self, *args), settings)
+        if name in LOOKS:
+            _look(self, name, sys._getframe(1))
+        found = getattr(self.inner, name)
+        return Watched(found) if isinstance(found, np.ndarray) else found
+
+    def __getitem__(self, key: Any) -> Any:
+        return call(operator.getitem, (self, key), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        call(operator.setitem, (self, key, value), {})
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        value, frame = bool(self.inner), sys._getframe(1)
+        if (effects := _watching(frame)) is not None:
+            if not _is_check(frame):
+                raise_uncapturable("a decision by numbers of the step", AFTER)
+            args = plain(effects.trace.of(self)), value, frame.f_code.co_name
+            effects.recorder.note(_check, args, "check")
+        return value
+
+
+# what does not depend on the numbers, or is the same memory; METHODS are noted, LOOKS are Python's
+ATTRIBUTES = {
+    "T", "diagonal", "dtype", "flags", "imag", "itemsize", "mT", "nbytes", "ndim", "real",
+    "shape", "size", "squeeze", "strides", "swapaxes", "transpose", "view",
+}  # fmt: skip
+METHODS = {
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress",
+    "conj", "copy", "cumprod", "cumsum", "diagonal", "dot", "fill", "flatten", "max", "mean", "min",
+    "nonzero", "partition", "prod", "put", "ravel", "repeat", "reshape", "round", "searchsorted",
+    "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view",
+}  # fmt: skip
+LOOKS = {"item", "tobytes", "tofile", "tolist", "ctypes", "data", "dump", "dumps", "flat"}
+
+
+def _looking(name: str) -> Callable:
+    def look(self: Watched, *args: Any, **settings: Any) -> Any:
+        _look(self, name, sys._getframe(1))
+        return getattr(self.inner, name)(*args, **settings)
+
+    return look
+
+
+for _name in ("array", "float", "int", "index", "complex", "contains", "repr", "str", "format"):
+    setattr(Watched, f"__{_name}__", _looking(f"__{_name}__"))
+
+
+@cache
+def _method(name: str) -> Callable:
+    def method(x: Any, *args: Any, **settings: Any) -> Any:
+        return getattr(x, name)(*args, **settings)
+
+    method.__name__ = name
+    return method
+
+
+def _look(x: Watched, name: str, frame: FrameType) -> None:
+    if _watching(frame) is not None:
+        if name == "__array__":
+            what = "a NumPy array that is made, indexed or written by numbers of the step"
+            _refuse(frame, what, "Use Tensors: mg.zeros, x[i], x[i] = y.")
+        _refuse(frame, f"{name.strip('_')}() of an array of the step")
+
+
+def _refuse(frame: FrameType, what: str, instead: str = AFTER) -> None:
+    """Refuse a look at numbers; a check's only at the end: its own error, which may follow, says more."""
+    error, place = refuse(what, instead), frame
+    while place.f_code.co_filename.startswith(NUMPY) and place.f_back is not None:
+        place = place.f_back
+    if not _is_check(place):
+        refused.is_raised = True
+        raise error
+
+
+def _is_check(frame: FrameType) -> bool:
+    """Whether a function that looks at numbers only refuses wrong ones."""
+    file, name = frame.f_code.co_filename, frame.f_code.co_name
+    return (is_library[file] and name not in DECIDING) or (frame.f_globals.get("__name__"), name) in checks
+
+
+# ---------------------------------------------------------------- calls of NumPy
+
+
+class _Watching:
+    effects: Effects | None = None  # of the step that is recorded
+
+
+watching = _Watching()
+
+
+def _watching(frame: FrameType) -> Effects | None:
+    """What is to know what a function does with a watched array, if that is recorded."""
+    effects = watching.effects
+    return None if effects is None or not effects.is_recording() or parts[frame.f_code][1] else effects
+
+
+def call(function: Any, args: tuple, settings: dict[str, Any]) -> Any:
+    """Call a function of NumPy's; while a step is recorded, so that replays do, too."""
+    effects, name = _watching(sys._getframe(2)), function.__name__
+    if effects is None:
+        given = plain if current.trace is None else current.trace.all_of
+        return function(*given(args), **{k: given(x) for k, x in settings.items()})
+    if (out := settings.pop("out", None)) is not None:
+        found = _compute(effects, function, args, settings)
+        for x, result in zip(_several(out), _several(found), strict=True):
+            _write(effects, np.copyto, (x, result), {"casting": "same_kind"})
+        return out[0] if type(out) is tuple and len(out) == 1 else out
+    if name in WRITING:
+        return _write(effects, function, args, settings)
+    if name in SHAPED_BY_NUMBERS or (name == "getitem" and _has_mask(args[1])):
+        what = f"{name} of an array, whose result's shape depends on numbers"
+        _refuse(sys._getframe(2), what, "Use mg.where.")
+        return function(*plain(args), **{k: plain(x) for k, x in settings.items()})
+    return _compute(effects, function, args, settings)
+
+
+def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, Any]) -> Any:
+    trace, recorder = effects.trace, effects.recorder
+    found = function(*plain(args), **{k: plain(x) for k, x in settings.items()})
+    if function.__name__ in ABOUT:
+        return found
+    ours, our_settings = plain(trace.all_of(args)), {k: plain(trace.all_of(x)) for k, x in settings.items()}
+    given = {id(root(x)) for x in arrays_in([plain(args), settings])}
+    results, is_several = [], type(found) in (tuple, list)
+    for i, x in enumerate(_several(found)):
+        if not isinstance(x, np.ndarray | np.generic):
+            raise_uncapturable(f"{function.__name__} of an array", AFTER)
+        array = np.asarray(x)
+        if id(root(array)) not in given:  # not a view
+            recorder.kept.append(array)
+            args = trace.own(array), i if is_several else None, function, ours, our_settings
+            recorder.note(_copy, args, function.__name__)
+        results.append(Watched(array))
+    return type(found)(results) if is_several else results[0]
+
+
+def _write(effects: Effects, function: Any, args: tuple, settings: dict[str, Any]) -> None:
+    """Call a function that writes into its first array."""
+    target = plain(args[0])
+    if effects.recorder.has_counterpart(target):
+        function(*plain(args), **settings)
+    ours = plain(effects.trace.all_of(args))
+    effects.recorder.note(_apply, (function, ours, settings), function.__name__)
+    function(*ours, **settings)
+
+
+def _several(x: Any) -> Any:
+    return x if type(x) is tuple or type(x) is list else (x,)
+
+
+def _has_mask(key: Any) -> bool:
+    return any(np.asarray(k).dtype == bool for k in _several(plain(key)) if isinstance(k, np.ndarray | list))
+
+
+# ---------------------------------------------------------------- what replays call
+
+
+def _apply(function: Any, args: tuple, settings: dict[str, Any]) -> None:
+    function(*args, **settings)
+
+
+def _copy(out: np.ndarray, i: int | None, function: Any, args: tuple, settings: dict[str, Any]) -> None:
+    found = function(*args, **settings)
+    found = found if i is None else found[i]
+    if found.shape != out.shape:
+        raise CaptureError(
+            f"a captured step failed: an array is of shape {found.shape}, and was of {out.shape} when the "
+            f"step was recorded.\nShapes must not depend on numbers; run the step without mg.capture."
+        )
+    out[...] = found
+
+
+def _check(array: np.ndarray, value: bool, name: str) -> None:
+    if bool(array) is not value:
+        raise CaptureError(
+            f"a captured step failed: a check in {name} is {not value}, and was {value} when the step was "
+            f"recorded.\nCorrect the batch; without mg.capture the error names the line."
+        )
+
+
+# ---------------------------------------------------------------- where they come from
+
+
+@contextlib.contextmanager
+def arrays_watched(effects: Effects) -> Iterator[None]:
+    """Within it, what this thread reads as `tensor.array` is watched, and what it assigns to it refused.
+
+    What it assigns to `.grad` is noted.
+    """
+    slot, grads = vars(Tensor)["array"], vars(Tensor)["grad"]
+
+    def read(x: Tensor) -> Any:
+        array = slot.__get__(x)
+        if type(array) is not np.ndarray or parts[sys._getframe(1).f_code][0] or not effects.is_recording():
+            return array
+        return Watched(array)
+
+    def assign(x: Tensor, array: Any) -> None:
+        if effects.is_recording():
+            array = plain(array) if type(array) is Watched else array
+            code = sys._getframe(1).f_code
+            if not is_library[code.co_filename] or code is DATA.__code__:
+                before = slot.__get__(x)
+                if _lie_alike(before, array):  # x.array += 1
+                    return
+                raise_uncapturable("another array for a tensor", "Write into it: x.copy_(y), x.mul_(2).")
+            if _creates(sys._getframe(2).f_code):
+                effects.recorder.created[id(root(array))] = root(array)
+        slot.__set__(x, array)
+
+    def assign_grad(x: Tensor, grad: Any) -> None:
+        grads.__set__(x, grad)
+        if effects.is_recording() and not is_library[sys._getframe(1).f_code.co_filename]:
+            effects.recorder.assigned[x] = caller()
+
+    setattr(Tensor, "array", property(read, assign))  # noqa: B010
+    setattr(Tensor, "grad", property(grads.__get__, assign_grad))  # noqa: B010
+    watching.effects = effects
+    try:
+        yield
+    finally:
+        watching.effects = None
+        setattr(Tensor, "array", slot)  # noqa: B010
+        setattr(Tensor, "grad", grads)  # noqa: B010
+
+
+def _creates(code: CodeType) -> bool:
+    """Whether a function makes a Tensor of new memory without an operation."""
+    return code is tensor.__code__ or (code.co_filename == creation.__file__ and code.co_name not in SHARING)
+
+
+def _lie_alike(x: np.ndarray, y: Any) -> bool:
+    about = lambda z: (z.__array_interface__["data"], z.shape, z.strides, z.dtype)
+    return isinstance(y, np.ndarray) and about(x) == about(y)

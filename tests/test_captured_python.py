@@ -1,0 +1,329 @@
+"""What Python does with a step's numbers outside of operations: `mg.capture` follows it, or refuses it.
+
+Four calls are of one batch, the others of new ones: what a plan kept of the first would be wrong in those.
+"""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn, optim
+from minigrad.capture.recorder import same_bits
+from minigrad.errors import CaptureError, RangeError
+from minigrad.nn import functional as F
+
+
+class State:
+    """What a step refers to besides its arguments."""
+
+    def __init__(self):
+        mg.manual_seed(0)
+        self.w, self.v = nn.Parameter(mg.randn(4, 3)), nn.Parameter(mg.randn(4, 3))
+        self.mean, self.array = mg.zeros(4, 4), np.zeros((4, 4), np.float32)
+        self.optimizer = optim.SGD([self.w, self.v], lr=0.05)
+
+    def backward(self, x):
+        self.w.grad = self.v.grad = None
+        loss = ((x @ self.w) ** 2).mean() + (x @ self.v).exp().mean()
+        loss.backward()
+        return loss
+
+    def numbers(self):
+        tensors = (self.w, self.v, self.w.grad, self.v.grad, self.mean)
+        return [None if t is None else t.numpy().copy() for t in tensors] + [self.array.copy()]
+
+
+def batches():
+    draw = np.random.default_rng(0)
+    batch = lambda ids: (draw.normal(size=(4, 4)).astype(np.float32), np.array(ids))
+    return [batch([0, 2, 1, 1])] * 4 + [batch(ids) for ids in ([2, 1, 0, 2], [1, 2, 0, 0], [0, 0, 1, 2])]
+
+
+def run(step, is_captured):
+    """The result of each call, and all numbers after it."""
+    state, found = State(), []
+    call = lambda x, y: step(state, x, y)
+    call = mg.capture(call, "cpu") if is_captured else call
+    for x, y in batches():
+        result = call(mg.tensor(x), mg.tensor(y))
+        found.append([result.numpy().copy(), *state.numbers()])
+    return found
+
+
+def assert_followed(step):
+    for one, other in zip(run(step, False), run(step, True), strict=True):
+        for x, y in zip(one, other, strict=True):
+            assert (x is None) == (y is None)
+            assert x is None or same_bits(x, y), (x, y)
+
+
+# ---------------------------------------------------------------- numbers that no operation computes
+
+LOSSES = {
+    "nll_loss": lambda z, x, y: F.nll_loss(F.log_softmax(z, -1), y),
+    "cross_entropy": lambda z, x, y: F.cross_entropy(z, y, weight=mg.tensor([0.2, 0.3, 0.5])),
+    "one_hot": lambda z, x, y: (z * F.one_hot(y, 3)).sum(),
+    "tensor of a tensor": lambda z, x, y: (mg.tensor(x)[:, :3] * z).sum(),
+    "multi_margin_loss": lambda z, x, y: F.multi_margin_loss(z, y),
+    "gather": lambda z, x, y: z.gather(1, y[:, None]).sum(),
+    "x[y]": lambda z, x, y: (z[y] ** 2).sum(),
+    "x[arange, y]": lambda z, x, y: z[mg.arange(4), y].sum(),
+    "x[number]": lambda z, x, y: (z[y[0]] ** 2).sum(),
+    "x[argmax]": lambda z, x, y: (z[x[:, 0].argmax()] ** 2).sum(),
+    "x[i] in a loop": lambda z, x, y: sum((z[i] ** 2).sum() for i in y),
+    "x[mg.argsort]": lambda z, x, y: (z[mg.argsort(x[:, 0])] * mg.arange(4.0)[:, None]).sum(),
+    "x[meshgrid]": lambda z, x, y: z[mg.meshgrid(y, y, indexing="ij")[0], 0].sum(),
+    "index_select": lambda z, x, y: z.index_select(0, y).square().sum(),
+    "index_add": lambda z, x, y: (mg.zeros(4, 3).index_add(0, y, z) ** 2).sum(),
+    "scatter_add": lambda z, x, y: (mg.zeros(4, 3).scatter_add(0, y[:, None].expand(4, 3), z) ** 2).sum(),
+    "take_along_dim": lambda z, x, y: mg.take_along_dim(z, y[:, None], 1).sum(),
+    "max": lambda z, x, y: z.max(1).values.square().sum(),
+    "sort": lambda z, x, y: (z.sort(1).values * mg.arange(3.0)).sum(),
+    "topk": lambda z, x, y: z.topk(2, 1).values.square().sum(),
+    "median": lambda z, x, y: z.median(1).values.sum(),
+    "quantile": lambda z, x, y: z.quantile(0.5),
+    "max_pool2d": lambda z, x, y: F.max_pool2d(z[None, None], 2).sum(),
+    "searchsorted": lambda z, x, y: (z * mg.searchsorted(mg.tensor([-1.0, 0.0]), x)[:, :3]).sum(),
+    "isin": lambda z, x, y: (z * mg.isin(y, mg.tensor([1, 2]))[:, None]).sum(),
+    "stack of rows": lambda z, x, y: (mg.stack([mg.tensor(r) for r in x])[:, :3] * z).sum(),
+    "NumPy's functions": lambda z, x, y: (
+        mg.tensor(np.where(y.array == 1, 2.0, x.array[:, 0])) * z[:, 0]
+    ).sum(),
+    "NumPy's methods": lambda z, x, y: (z[x.array[:, 0].argsort()] * mg.arange(4.0)[:, None]).sum(),
+    "NumPy's mean": lambda z, x, y: z.sum() * mg.tensor(x.array.mean() - x.array.std(0)).sum(),
+    "several results": lambda z, x, y: (z[:, 0] * mg.tensor(np.divmod(x.array, 0.3)[1][0])).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_indices_and_arrays_are_those_of_each_call(name):
+    def step(state, x, y):
+        state.w.grad = None
+        loss = LOSSES[name](x @ state.w, x, y)
+        loss.backward()
+        state.optimizer.step()
+        return loss
+
+    assert_followed(step)
+
+
+def filled(array):
+    result = np.zeros(4)
+    result[:] = array[0]
+    return result
+
+
+DECISIONS = {
+    "if allclose": lambda z, x: z.sum() if mg.allclose(x, x + 1) else z.mean(),
+    "if array": lambda z, x: z.sum() if x.array.max() > 0 else z.mean(),
+    "float": lambda z, x: z.sum() * float(x.array.sum()),
+    "number of nonzeros": lambda z, x: z.sum() * mg.nonzero(x > 0).shape[0],
+    "number of classes": lambda z, x: z.sum() * mg.unique(x).shape[0],
+    "NumPy's nonzeros": lambda z, x: z.sum() * len(np.nonzero(x > 0)[0]),
+    "NumPy's mask": lambda z, x: z.sum() * x.array[x.array > 0].sum(),
+    "NumPy's item assignment": lambda z, x: z.sum() * mg.tensor(filled(x.array)).sum(),
+    "NumPy's index": lambda z, x: z.sum() * mg.tensor(np.arange(9.0)[x.array.argsort(1)]).sum(),
+    "NumPy's repeat": lambda z, x: z.sum() * np.repeat(np.arange(4), x.array[0].argsort()).sum(),
+    "from_dlpack": lambda z, x: mg.tensor(np.from_dlpack(x)).sum() * z.sum(),
+    "list": lambda z, x: mg.tensor(x.array.tolist()).sum() * z.sum(),
+    "array of numbers": lambda z, x: mg.tensor(np.array([x.array[0, 0], 1.0])).sum() * z.sum(),
+    "range": lambda z, x: sum(z.sum() for _ in range(x.argmax())),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_what_python_decides_by_numbers_is_refused_with_its_line(name):
+    with pytest.raises(CaptureError, match=r"at .*test_captured_python\.py:\d+"):
+        run(lambda state, x, y: DECISIONS[name](x @ state.w, x), True)
+
+
+def test_a_refusal_that_the_step_catches_is_a_refusal():
+    def step(state, x, y):
+        try:
+            factor = x.sum().item()
+        except Exception:
+            factor = 1.0
+        return (x @ state.w).sum() * factor
+
+    with pytest.raises(CaptureError, match=r"item\(\), at"):
+        run(step, True)
+
+
+def test_checks_of_the_library_are_made_in_each_replay():
+    step = mg.capture(lambda z, y: F.nll_loss(z, y), "cpu")
+    z = np.zeros((4, 3), np.float32)
+    for _ in range(4):
+        step(z, np.array([0, 2, 1, 1]))
+    with pytest.raises((CaptureError, RangeError), match=r"without mg\.capture the error names the line"):
+        step(z, np.array([0, 3, 1, 1]))
+    assert step(z, np.array([0, 2, 1, 1])).item() == 0
+
+
+def test_what_is_wrong_while_it_is_recorded_is_an_error_of_its_own():
+    step = mg.capture(lambda z, y: F.nll_loss(z, y), "cpu")
+    z = np.zeros((4, 3), np.float32)
+    for _ in range(2):
+        step(z, np.array([0, 2, 1, 1]))
+    with pytest.raises(RangeError, match="3 is out of range"):
+        step(z, np.array([0, 3, 1, 1]))
+
+
+def test_another_shape_of_what_numpy_computes_is_an_error():
+    step = mg.capture(lambda x: mg.tensor(x.array.repeat(x.array)).sum(), "cpu")
+    for _ in range(4):
+        step(np.array([1, 2]))
+    with pytest.raises(CaptureError, match=r"of shape \(4,\), and was of \(3,\)"):
+        step(np.array([2, 2]))
+
+
+def test_gradients_with_a_graph_of_their_own_are_refused():
+    def penalty(state, x, y):
+        x = x.clone().requires_grad_()
+        (g,) = mg.autograd.grad((x @ state.w).exp().sum(), [x], create_graph=True)
+        (g.norm() ** 2).backward()
+        return g.sum()
+
+    with pytest.raises(CaptureError, match=r"create_graph=True\), at .*captured_python\.py:\d+"):
+        run(penalty, True)
+
+
+def test_mg_func_of_detached_parameters():
+    def step(state, x, y):
+        state.w.grad = mg.func.grad(lambda w: ((x @ w) ** 2).mean())(state.w.detach())
+        state.optimizer.step()
+        return x.sum()
+
+    assert_followed(step)
+
+
+# ---------------------------------------------------------------- changes in place
+
+
+def in_place(change):
+    """A step that changes a parameter by `change(state, x, y)` after its backward pass."""
+
+    def step(state, x, y):
+        loss = state.backward(x)
+        with mg.no_grad():
+            change(state, x, y)
+        return loss
+
+    return step
+
+
+def set_array(state, x, y):
+    state.w.array -= 0.1 * state.w.grad.array
+    state.v.array[...] = state.v.array - 0.1 * state.v.grad.array
+
+
+def set_element(state, x, y):
+    state.mean[0] += x[0]
+    state.mean[y, 1] = x[:, 1]
+
+
+def average(state, x, y):
+    state.mean.array *= 0.9
+    state.mean.array += 0.1 * x.array
+    np.subtract(state.array, x.array, out=state.array)
+
+
+CHANGES = {
+    "add_ with alpha": lambda state, x, y: state.w.add_(state.w.grad, alpha=-0.1),
+    "sub_ with alpha": lambda state, x, y: state.w.sub_(state.w.grad, alpha=0.1),
+    "fill_": lambda state, x, y: state.mean[1].fill_(x.mean()),
+    "a part": lambda state, x, y: state.w[:2].sub_(state.w.grad[:2]),
+    "data": lambda state, x, y: state.w.data.sub_(state.w.grad),
+    "array": set_array,
+    "elements": set_element,
+    "average": average,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_in_place_are_made_once_in_each_call(name):
+    assert_followed(in_place(CHANGES[name]))
+
+
+def test_a_parameter_that_the_step_has_sliced_is_changed_once():
+    def step(state, x, y):
+        state.w.grad = None
+        loss = ((x[:, :2] @ state.w[:2]) ** 2).mean()
+        loss.backward()
+        with mg.no_grad():
+            state.w.sub_(state.w.grad * 0.1)
+            x[:1] += 1
+        return loss + x.sum()
+
+    assert_followed(step)
+
+
+def test_constants_that_the_step_makes_and_changes():
+    def step(state, x, y):
+        h = mg.zeros(4)
+        h += x[0]
+        h *= mg.ones(4).add_(x[1])
+        rows = mg.zeros(4, 4)
+        for i in range(4):
+            rows[i] = x[i] * i
+        rows[y, 0] = x[:, 1]
+        return (h * rows * mg.tensor([1.0, 2.0, 3.0, 4.0]).add_(x[2])).sum()
+
+    assert_followed(step)
+
+
+def test_another_array_for_a_tensor_is_refused():
+    def step(state, x, y):
+        loss = state.backward(x)
+        state.w.grad.data = state.w.grad.data / 2
+        return loss
+
+    with pytest.raises(CaptureError, match=r"another array for a tensor, at .*captured_python"):
+        run(step, True)
+
+
+# ---------------------------------------------------------------- gradients that are assigned
+
+
+def before_another_backward(state, x):
+    state.w.grad = state.w.grad / 2
+    ((x @ state.w) ** 2).sum().backward()
+
+
+def swap(state, x):
+    state.w.grad, state.v.grad = state.v.grad, state.w.grad
+
+
+def from_zeros(state, x):
+    state.w.grad = mg.zeros(4, 3)
+    ((x @ state.w) ** 2).sum().backward()
+
+
+def of_grad(state, x):
+    state.w.grad = mg.autograd.grad(((x @ state.w) ** 2).sum(), [state.w])[0]
+
+
+def clip(state, x):
+    g = state.w.grad.array
+    g *= np.minimum(1, 1 / np.sqrt((g * g).sum()))
+
+
+@pytest.mark.parametrize("assign", [before_another_backward, swap, from_zeros, of_grad, clip])
+@pytest.mark.parametrize("steps", [True, False])
+def test_gradients_that_a_step_assigns(assign, steps):
+    def step(state, x, y):
+        loss = state.backward(x)
+        assign(state, x)
+        if steps:
+            state.optimizer.step()
+        return loss
+
+    assert_followed(step)
+
+
+def test_a_gradient_from_elsewhere_is_refused_with_its_line():
+    def step(state, x, y):
+        state.w.grad = mg.ones(4, 3)
+        return (x @ state.v).sum()
+
+    with pytest.raises(CaptureError, match=r"assigned at .*captured_python\.py:\d+ is not computed"):
+        run(step, True)
