@@ -91,6 +91,7 @@ LOSSES = {
     ).sum(),
     "NumPy's methods": lambda z, x, y: (z[x.array[:, 0].argsort()] * mg.arange(4.0)[:, None]).sum(),
     "NumPy's mean": lambda z, x, y: z.sum() * mg.tensor(x.array.mean() - x.array.std(0)).sum(),
+    "NumPy's sort": lambda z, x, y: (z[:, 0] * mg.tensor(np.sort(x.array, 0)[0])).sum(),
     "several results": lambda z, x, y: (z[:, 0] * mg.tensor(np.divmod(x.array, 0.3)[1][0])).sum(),
 }
 
@@ -123,6 +124,7 @@ DECISIONS = {
     "NumPy's mask": lambda z, x: z.sum() * x.array[x.array > 0].sum(),
     "NumPy's item assignment": lambda z, x: z.sum() * mg.tensor(filled(x.array)).sum(),
     "NumPy's index": lambda z, x: z.sum() * mg.tensor(np.arange(9.0)[x.array.argsort(1)]).sum(),
+    "where=": lambda z, x: z.sum() * np.add(x.array, 1, where=x.array > 0, out=np.zeros((4, 4), "f")).sum(),
     "NumPy's repeat": lambda z, x: z.sum() * np.repeat(np.arange(4), x.array[0].argsort()).sum(),
     "from_dlpack": lambda z, x: mg.tensor(np.from_dlpack(x)).sum() * z.sum(),
     "list": lambda z, x: mg.tensor(x.array.tolist()).sum() * z.sum(),

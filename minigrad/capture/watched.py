@@ -32,27 +32,17 @@ if TYPE_CHECKING:
     from .effects import Effects
 
 LIBRARY = Path(__file__).parents[1]
-ENGINE = {  # folders and files
+# folders and files whose functions see arrays as they are
+ENGINE = {
     "amp", "autograd", "capture", "debug", "devices", "kernels", "memory", "nodes", "optim", "printing",
     "random", "tensor", "trees", "versions", "nn/module", "nn/parameter", "ops/arguments", "ops/call",
     "ops/namespace", "ops/op", "ops/user_rules",
 }  # fmt: skip
-RULES = {
-    "autograd",
-    "capture",
-    "kernels",
-    "optim",
-    "ops/call",
-    "ops/namespace",
-    "ops/op",
-}  # compute with them
+# those whose computations are recorded otherwise
+RULES = {"autograd", "capture", "kernels", "optim", "ops/call", "ops/namespace", "ops/op"}
 COPYING = {"_new_array", "_array"}  # functions of the engine that give an array to others
 DECIDING = {"allclose", "equal"}  # functions of the library that give others a bool
 SHARING = {"from_numpy", "from_dlpack"}  # functions of creation.py that make no memory
-WRITING = {
-    "at", "copyto", "fill", "fill_diagonal", "partition", "place", "put", "put_along_axis", "putmask",
-    "setitem", "sort",
-}  # fmt: skip
 NUMPY = str(Path(np.__file__).parent)
 DATA: Any = vars(Tensor)["data"].fset  # x.data = y
 
@@ -123,11 +113,21 @@ class Watched(Wrapped, NDArrayOperatorsMixin):
         return value
 
 
-# what does not depend on the numbers, or is the same memory; METHODS are noted, LOOKS are Python's
+# what does not depend on the numbers, or is the same memory; what is noted; and what Python looks at
 ATTRIBUTES = {
-    "T", "diagonal", "dtype", "flags", "imag", "itemsize", "mT", "nbytes", "ndim", "real",
-    "shape", "size", "squeeze", "strides", "swapaxes", "transpose", "view",
-}  # fmt: skip
+    "T",
+    "dtype",
+    "flags",
+    "imag",
+    "itemsize",
+    "mT",
+    "nbytes",
+    "ndim",
+    "real",
+    "shape",
+    "size",
+    "strides",
+}
 METHODS = {
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress",
     "conj", "copy", "cumprod", "cumsum", "diagonal", "dot", "fill", "flatten", "max", "mean", "min",
@@ -156,6 +156,11 @@ def _method(name: str) -> Callable:
 
     method.__name__ = name
     return method
+
+
+# functions that write into their first array
+WRITING = {np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal, operator.setitem}
+WRITING |= {_method(name) for name in ("fill", "partition", "put", "sort")}
 
 
 def _look(x: Watched, name: str, frame: FrameType) -> None:
@@ -204,12 +209,14 @@ def call(function: Any, args: tuple, settings: dict[str, Any]) -> Any:
     if effects is None:
         given = plain if current.trace is None else current.trace.all_of
         return function(*given(args), **{k: given(x) for k, x in settings.items()})
+    if settings.get("where", True) is not True:
+        raise_uncapturable(f"numpy.{name} with where=", "Use mg.where.")
     if (out := settings.pop("out", None)) is not None:
         found = _compute(effects, function, args, settings)
         for x, result in zip(_several(out), _several(found), strict=True):
             _write(effects, np.copyto, (x, result), {"casting": "same_kind"})
         return out[0] if type(out) is tuple and len(out) == 1 else out
-    if name in WRITING:
+    if function in WRITING or name == "at":  # np.add.at
         return _write(effects, function, args, settings)
     if name in SHAPED_BY_NUMBERS or (name == "getitem" and _has_mask(args[1])):
         what = f"{name} of an array, whose result's shape depends on numbers"
@@ -232,8 +239,8 @@ def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, A
         array = np.asarray(x)
         if id(root(array)) not in given:  # not a view
             recorder.kept.append(array)
-            args = trace.own(array), i if is_several else None, function, ours, our_settings
-            recorder.note(_copy, args, function.__name__)
+            nth = i if is_several else None
+            recorder.note(_copy, (trace.own(array), nth, function, ours, our_settings), function.__name__)
         results.append(Watched(array))
     return type(found)(results) if is_several else results[0]
 
