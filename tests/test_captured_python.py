@@ -92,6 +92,7 @@ LOSSES = {
     "NumPy's methods": lambda z, x, y: (z[x.array[:, 0].argsort()] * mg.arange(4.0)[:, None]).sum(),
     "NumPy's mean": lambda z, x, y: z.sum() * mg.tensor(x.array.mean() - x.array.std(0)).sum(),
     "NumPy's sort": lambda z, x, y: (z[:, 0] * mg.tensor(np.sort(x.array, 0)[0])).sum(),
+    "named results": lambda z, x, y: (z * mg.tensor(np.linalg.qr(x.array).R)[:, :3]).sum(),
     "several results": lambda z, x, y: (z[:, 0] * mg.tensor(np.divmod(x.array, 0.3)[1][0])).sum(),
 }
 
@@ -268,7 +269,13 @@ def test_constants_that_the_step_makes_and_changes():
         for i in range(4):
             rows[i] = x[i] * i
         rows[y, 0] = x[:, 1]
-        return (h * rows * mg.tensor([1.0, 2.0, 3.0, 4.0]).add_(x[2])).sum()
+        used = mg.full((4, 3), 0.05)
+        before = (used * x[:, :3]).sum()
+        used.scatter_(1, y[:, None], 0.9)
+        used[0] += x[0, :3]
+        return (
+            before + (used * x[:, :3]).sum() + (h * rows * mg.tensor([1.0, 2.0, 3.0, 4.0]).add_(x[2])).sum()
+        )
 
     assert_followed(step)
 

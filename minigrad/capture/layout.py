@@ -83,13 +83,13 @@ def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Cal
         memory = np.empty_like(root(result), subok=False)
         owners[id(memory)] = memory
         moved.append((later, root(result), memory))
-        again.setdefault(later, []).append(_with(call, root(result), memory))
+        again.setdefault(later, []).append(with_memory(call, root(result), memory))
     new: list[Call] = []
     for j, call in enumerate(calls):
         new += again.get(j, [])
         for later, old, memory in moved:
             if j >= later and id(old) in has[j]:
-                call = _with(call, old, memory)
+                call = with_memory(call, old, memory)
         new.append(call)
     return new
 
@@ -112,7 +112,7 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
     for i, call in enumerate(calls):
         for old, memory in moved:
             if id(old) in has[i]:
-                call = _with(call, old, memory)
+                call = with_memory(call, old, memory)
         if call.function in loops:
             function, given, result = loops[call.function]
             x, y = call.args[given], call.args[result]
@@ -124,7 +124,7 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
             y = found.out
             for x in found.inputs:
                 if _lie_alike(x, y) and is_free(x, y, i) and all(_apart(z, x) for z in found.inputs):
-                    call = _with(call, root(y), root(x))
+                    call = with_memory(call, root(y), root(x))
                     moved.append((root(y), root(x)))
                     break
         if moved and id(moved[-1][0]) in has[i]:
@@ -157,7 +157,7 @@ def _stays(number: int, calls: list[Call], has: list[set[int]], first: int, last
     return all(number not in has[j] or number not in (calls[j].writes or {number}) for j in between)
 
 
-def _with(call: Call, old: np.ndarray, new: np.ndarray) -> Call:
+def with_memory(call: Call, old: np.ndarray, new: np.ndarray) -> Call:
     """A call with other memory for some of its arrays."""
     start = old.ctypes.data
     return call.with_arrays(lambda x: in_memory(x, flat(new), start, 0) if root(x) is old else x)

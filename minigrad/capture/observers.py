@@ -11,6 +11,8 @@ from ..tensor import Tensor
 from ..versions import root
 from .calls import arrays_in
 
+SMALL = 1 << 16  # bytes
+
 
 class LeafObserver:
     """Notes the device that a step computes on, and the leaves that its backward() reaches."""
@@ -37,13 +39,16 @@ class ConstantObserver(LeafObserver):
     def __init__(self, leaves: dict[Tensor, None]) -> None:
         super().__init__()
         self.leaves = dict(leaves)
-        self.constants: list[tuple[Any, list[Any]]] = []  # for each op its inputs, None for what ops made
+        # for each op its inputs, None for what ops made, and their numbers: the step may change them in place
+        self.constants: list[tuple[Any, list[Any], list[Any]]] = []
         self.made: dict[int, Any] = {}  # by the id of the array that owns the memory
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         is_made = lambda x: isinstance(x, np.ndarray) and id(root(x)) in self.made
         given = [*arrays, *arrays_in(settings)]
-        self.constants.append((op, [None if is_made(x) else x for x in given]))
+        inputs: list[Any] = [None if is_made(x) else x for x in given]
+        is_small = lambda x: isinstance(x, np.ndarray) and x.nbytes <= SMALL
+        self.constants.append((op, inputs, [x.copy() if is_small(x) else x for x in inputs]))
         outside = {id(root(x)) for x in given if isinstance(x, np.ndarray) and not is_made(x)}
         for x in value if type(value) is tuple else (value,):
             if id(root(x)) not in outside:  # a view of what no op made

@@ -24,8 +24,9 @@ from ..tensor import Tensor
 from ..trees import leaves
 from ..versions import arrays_in as arrays_in_closures
 from ..versions import root, where
-from .calls import Box, DrawnKey, arrays_in
+from .calls import Box, Call, DrawnKey, arrays_in
 from .failures import raise_uncapturable
+from .layout import with_memory
 from .observers import ConstantObserver
 from .plan import Plan
 from .trace import Trace, tracing
@@ -66,7 +67,7 @@ class Recorder:
         """A result of the step, in memory of the plan."""
         if not isinstance(x, Tensor):
             return x
-        known = {id(root(y)) for _, inputs in self.before for y in inputs if isinstance(y, np.ndarray)}
+        known = {id(root(y)) for _, inputs, _ in self.before for y in inputs if isinstance(y, np.ndarray)}
         if (
             not self.trace.is_made_here(x.array)
             and id(root(x.array)) not in known | self.inputs
@@ -97,14 +98,24 @@ class Recorder:
         """
         memory = root(array)
         if id(memory) in self.created and not self.trace.is_made_here(memory):
-            if any(root(x) is memory for call in self.trace.calls for x in call.arrays()):
-                raise_uncapturable("a change of a constant that was used before", "Change a .clone() of it.")
-            own = self.trace.own(memory)
-            self.note(assign, (own, memory.copy()), "constant")
+            self._begin_with_constant(memory)
         if self.trace.is_made_here(memory):
             return True
         self.restore_later([Tensor(array)])
         return False
+
+    def _begin_with_constant(self, memory: np.ndarray) -> None:
+        """A constant that the step made is about to change: replays have to make it, before it is used."""
+        calls, own = self.trace.calls, self.trace.own(memory)
+        has_it = [any(root(x) is memory for x in call.arrays()) for call in calls]
+        if any(
+            root(x) is memory for call in calls for y in call.args if isinstance(y, Box) for x in arrays_in(y)
+        ):
+            raise_uncapturable("a change of a constant that was used before", "Change a .clone() of it.")
+        first = has_it.index(True) if True in has_it else len(calls)
+        made = Call(assign, (own, memory.copy()), {}, "constant")
+        calls[first:] = [made, *[with_memory(call, memory, own) for call in calls[first:]]]
+        self.settle_calls(first)
 
     def release(self) -> None:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
@@ -148,13 +159,13 @@ class Recorder:
         number, self.number = self.number, self.number + 1
         if number >= len(self.before):
             return
-        expected_op, expected = self.before[number]
-        if op is not expected_op or len(arrays) != len(expected):
+        expected_op, *expected = self.before[number]
+        if op is not expected_op or len(arrays) != len(expected[0]):
             return
-        for x, constant in zip(arrays, expected, strict=True):
+        for x, constant, numbers in zip(arrays, *expected, strict=True):
             if not isinstance(x, np.ndarray) or self.trace.is_made_here(x) or root(x) is root(constant):
                 continue
-            if not isinstance(constant, np.ndarray) or not same_bits(x, constant):
+            if not isinstance(constant, np.ndarray) or not same_bits(x, numbers):
                 raise_uncapturable(
                     f"{op.public_name} of numbers that no operation computed, others than in the call before",
                     "Compute them of Tensors, or pass them as an argument.",

@@ -232,7 +232,7 @@ def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, A
         return found
     ours, our_settings = plain(trace.all_of(args)), {k: plain(trace.all_of(x)) for k, x in settings.items()}
     given = {id(root(x)) for x in arrays_in([plain(args), settings])}
-    results, is_several = [], type(found) in (tuple, list)
+    results, is_several = [], isinstance(found, tuple | list)
     for i, x in enumerate(_several(found)):
         if not isinstance(x, np.ndarray | np.generic):
             raise_uncapturable(f"{function.__name__} of an array", AFTER)
@@ -242,7 +242,9 @@ def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, A
             nth = i if is_several else None
             recorder.note(_copy, (trace.own(array), nth, function, ours, our_settings), function.__name__)
         results.append(Watched(array))
-    return type(found)(results) if is_several else results[0]
+    if not is_several:
+        return results[0]
+    return found._make(results) if hasattr(found, "_make") else type(found)(results)
 
 
 def _write(effects: Effects, function: Any, args: tuple, settings: dict[str, Any]) -> None:
@@ -256,7 +258,7 @@ def _write(effects: Effects, function: Any, args: tuple, settings: dict[str, Any
 
 
 def _several(x: Any) -> Any:
-    return x if type(x) is tuple or type(x) is list else (x,)
+    return x if isinstance(x, tuple | list) else (x,)
 
 
 def _has_mask(key: Any) -> bool:
