@@ -2,7 +2,7 @@
 
 Each sample of its record is called with other numbers each time: first in the same order, then rolled.
 
-    python -m tests.captured_ops [--only NAME]
+    python -m tests.captured_ops [--only NAME] [--dtype bfloat16]
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ def step_of(function: Any) -> Any:
     return step
 
 
-def difference(record: Any, sample: Any) -> str:
-    """What is wrong with an op captured; "" if nothing is."""
+def difference(record: Any, sample: Any, dtype: str = "") -> str:
+    """What is wrong with an op captured, of floating numbers of this dtype; "" if nothing is."""
     function, inputs = as_function(record, sample)
     arrays = [np.asarray(x.numpy()) for x in inputs]
-    step = step_of(function)
+    of_dtype = lambda x: x.to(dtype) if dtype and x.is_floating_point() else x
+    step = step_of(lambda *inputs: function(*map(of_dtype, inputs)))
     captured = mg.capture(step, "cpu")
     for number, (factor, roll) in enumerate(zip(FACTORS, ROLLS, strict=True)):
         now = [np.asarray(a * a.dtype.type(factor)) if a.dtype.kind == "f" else a for a in arrays]
@@ -91,11 +92,13 @@ def difference(record: Any, sample: Any) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="a part of the names of the ops")
-    all_cases = cases(parser.parse_args().only)
+    parser.add_argument("--dtype", default="", help="of floating numbers; those of the samples, if not given")
+    options = parser.parse_args()
+    all_cases = cases(options.only)
     wrong = refused = 0
     for name, record, sample in all_cases:
         try:
-            said = difference(record, sample)
+            said = difference(record, sample, options.dtype)
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
         if said.startswith("refused") and name.rpartition("-")[0] in REFUSED:

@@ -714,8 +714,8 @@ def test_what_a_step_reads_is_kept_for_it(device):
 @pytest.mark.parametrize("part", range(4))
 def test_captured_ops_are_the_ops(part):
     """A tenth of the samples of all ops; `python -m tests.captured_ops` takes all."""
-    for name, record, sample in captured_ops.cases()[part::40]:
-        said = captured_ops.difference(record, sample)
+    for i, (name, record, sample) in enumerate(captured_ops.cases()[part::40]):
+        said = captured_ops.difference(record, sample, "bfloat16" if i % 3 == 0 else "")
         assert not said or (said.startswith("refused") and name.rpartition("-")[0] in captured_ops.REFUSED)
 
 

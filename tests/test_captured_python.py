@@ -3,6 +3,9 @@
 Four calls are of one batch, the others of new ones: what a plan kept of the first would be wrong in those.
 """
 
+import copy
+import itertools
+
 import numpy as np
 import pytest
 
@@ -59,6 +62,13 @@ def assert_followed(step):
 
 # ---------------------------------------------------------------- numbers that no operation computes
 
+
+def one_gradient(z, x):
+    z = z.requires_grad_()
+    weight = mg.ones(3, 4, requires_grad=True)
+    return mg.autograd.grad((z @ weight * x).tanh().sum(), [z])[0]
+
+
 LOSSES = {
     "nll_loss": lambda z, x, y: F.nll_loss(F.log_softmax(z, -1), y),
     "cross_entropy": lambda z, x, y: F.cross_entropy(z, y, weight=mg.tensor([0.2, 0.3, 0.5])),
@@ -92,6 +102,14 @@ LOSSES = {
     "NumPy's methods": lambda z, x, y: (z[x.array[:, 0].argsort()] * mg.arange(4.0)[:, None]).sum(),
     "NumPy's mean": lambda z, x, y: z.sum() * mg.tensor(x.array.mean() - x.array.std(0)).sum(),
     "NumPy's sort": lambda z, x, y: (z[:, 0] * mg.tensor(np.sort(x.array, 0)[0])).sum(),
+    "one element": lambda z, x, y: z[0, y[0]] + z[1, y[1]],
+    "elements in a loop": lambda z, x, y: sum(z[i, c] for i, c in enumerate(y)),
+    "rows of an array": lambda z, x, y: sum((mg.tensor(r)[:3] * z[0]).sum() for r in x.array),
+    "logdet": lambda z, x, y: mg.logdet(z.T @ z + x.T[:3] @ x[:, :3]),
+    "svd": lambda z, x, y: (z * mg.tensor(np.linalg.svd(x.array).U)[:, :3]).sum(),
+    "copy": lambda z, x, y: (z * mg.tensor(copy.deepcopy(x.array))[:, :3]).sum(),
+    "bfloat16": lambda z, x, y: F.silu(z.to("bfloat16")).float().square().sum(),
+    "a gradient of one operand": lambda z, x, y: (z * one_gradient(z.detach(), x)).sum(),
     "named results": lambda z, x, y: (z * mg.tensor(np.linalg.qr(x.array).R)[:, :3]).sum(),
     "several results": lambda z, x, y: (z[:, 0] * mg.tensor(np.divmod(x.array, 0.3)[1][0])).sum(),
 }
@@ -107,6 +125,15 @@ def test_indices_and_arrays_are_those_of_each_call(name):
         return loss
 
     assert_followed(step)
+
+
+NUMBERS = itertools.count(0.5)
+
+
+def increased(array):
+    result = np.zeros((4, 4), np.float32)
+    result += array
+    return result
 
 
 def filled(array):
@@ -130,6 +157,15 @@ DECISIONS = {
     "from_dlpack": lambda z, x: mg.tensor(np.from_dlpack(x)).sum() * z.sum(),
     "list": lambda z, x: mg.tensor(x.array.tolist()).sum() * z.sum(),
     "array of numbers": lambda z, x: mg.tensor(np.array([x.array[0, 0], 1.0])).sum() * z.sum(),
+    "elements": lambda z, x: z.sum() * sum(1.0 for v in x.array[0] if v > 0),
+    "unpacked": lambda z, x: z.sum() * max(x.array[0]),
+    "slice": lambda z, x: z.sum() * mg.tensor(x.array[: x.array.argmax() + 1]).sum(),
+    "setting": lambda z, x: (z.masked_fill(z > 0, x.array.min())).sum(),
+    "out by position": lambda z, x: z.sum() * np.cumsum(x.array, 0, None, np.empty((4, 4), "f")).sum(),
+    "+=": lambda z, x: z.sum() * increased(x.array).sum(),
+    "from_numpy": lambda z, x: z.sum() * mg.from_numpy(np.ones((4, 4), "f")).mul_(x).sum(),
+    "another number": lambda z, x: z.sum() * next(NUMBERS),
+    "round": lambda z, x: z.sum() * round(x.array.sum()),
     "range": lambda z, x: sum(z.sum() for _ in range(x.argmax())),
 }
 
@@ -138,6 +174,13 @@ DECISIONS = {
 def test_what_python_decides_by_numbers_is_refused_with_its_line(name):
     with pytest.raises(CaptureError, match=r"at .*test_captured_python\.py:\d+"):
         run(lambda state, x, y: DECISIONS[name](x @ state.w, x), True)
+
+
+def test_an_object_that_is_returned_is_refused():
+    with pytest.raises(CaptureError, match="a result of type object"):
+        step = mg.capture(lambda x: object(), "cpu")
+        for _ in range(3):
+            step(np.zeros(2))
 
 
 def test_a_refusal_that_the_step_catches_is_a_refusal():
@@ -199,6 +242,14 @@ def test_mg_func_of_detached_parameters():
     assert_followed(step)
 
 
+def test_arrays_that_the_step_returns_are_those_of_each_call():
+    step = mg.capture(lambda x: ((x.array * 2).mean(), {"most": x.array.argmax(-1)}, mg.ones(2)), "cpu")
+    for i in range(6):
+        x = np.roll(np.float32([[1, 2, 3 + i]]), i)
+        mean, found, ones = step(x)
+        assert (mean, found["most"], ones.tolist()) == ((x * 2).mean(), x.argmax(-1), [1, 1])
+
+
 # ---------------------------------------------------------------- changes in place
 
 
@@ -227,7 +278,7 @@ def set_element(state, x, y):
 def average(state, x, y):
     state.mean.array *= 0.9
     state.mean.array += 0.1 * x.array
-    np.subtract(state.array, x.array, out=state.array)
+    np.subtract(state.w.array, 1, out=state.w.array)
 
 
 CHANGES = {
@@ -314,6 +365,47 @@ def of_grad(state, x):
 def clip(state, x):
     g = state.w.grad.array
     g *= np.minimum(1, 1 / np.sqrt((g * g).sum()))
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.NAdam])
+def test_gradients_of_an_optimizer_that_maximizes(kind):
+    def steps():
+        w = nn.Parameter(mg.ones(4))
+        optimizer = kind([w], lr=0.1, maximize=True)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = -(x * w).square().sum()
+            loss.backward()
+            optimizer.step()
+            return w
+
+        return step
+
+    one, other = steps(), mg.capture(steps(), "cpu")
+    for i in range(6):
+        x = np.float32([1, 2, 3, 4]) / (i + 1)
+        assert same_bits(one(mg.tensor(x)).array, other(x).array)
+
+
+def test_a_hook_that_changes_a_gradient_in_place_runs_once():
+    def step(state, x, y):
+        hook = state.w.register_hook(lambda g: g.mul_(0.5))
+        loss = state.backward(x)
+        hook.remove()
+        return loss
+
+    assert_followed(step)
+
+
+def test_clip_grad_value():
+    def step(state, x, y):
+        loss = state.backward(x)
+        nn.utils.clip_grad_value_([state.w, state.v], 0.1)
+        state.optimizer.step()
+        return loss
+
+    assert_followed(step)
 
 
 @pytest.mark.parametrize("assign", [before_another_backward, swap, from_zeros, of_grad, clip])

@@ -151,7 +151,8 @@ def _signature(arguments: tuple[Any, ...]) -> Hashable:
         if isinstance(x, Tensor):
             kinds.append((x.shape, str(x.dtype)))
         else:
-            kinds.append((type(x), x if isinstance(x, Hashable) else id(x)))
+            same = repr(x) if type(x) is float else x if isinstance(x, Hashable) else id(x)  # 0.0 is not -0.0
+            kinds.append((type(x), same))
     draws = random.snapshot()
     settings = (
         modes.grad_enabled,

@@ -42,7 +42,7 @@ from .recorder import Recorder, same_bits
 from .replacing import replaced as replaced_functions
 from .replacing import same_optimizer, state_ids
 from .trace import tracing
-from .traced import Untraceable, assign, current, plain
+from .traced import Untraceable, Wrapped, assign, current, plain
 from .watched import arrays_watched
 
 LOOKS = {
@@ -91,7 +91,7 @@ class Effects:
         yield GradientSums, "add", self.recorder.on_add
         yield GradientSums, "accumulate", self.recorder.on_accumulate
         yield GradientSums, "as_tensor", self.recorder.on_tensor
-        yield call, "plain_settings", lambda original, op, *args: original(op, *map(_plain, args))
+        yield call, "plain_settings", self.plain_settings
         yield checkpointing, "copied", self.copied
         yield random.Generator, "next_key", self.next_key
         yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
@@ -263,6 +263,7 @@ class Effects:
     ) -> None:
         """An update of a parameter: Adam's by its kernel; others as the calls of which they are made, or,
         where these leave other numbers than the update, as one call."""
+        p, g = plain(p), plain(g)  # watched, where it maximizes
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
             original(optimizer, p, g, state, group)
             return
@@ -401,7 +402,12 @@ class Effects:
 
     def index(self, original: Callable, *args: Any, **settings: Any) -> Any:
         """Rules see an index as it is, though Python has computed it."""
-        return original(*plain(args), **_plain(settings))
+        return original(*plain(args), **plain(settings))
+
+    def plain_settings(self, original: Callable, op: Any, settings: dict[str, Any], checks: Any) -> Any:
+        if any(isinstance(x, Wrapped) and not x.inner.ndim for x in settings.values()):
+            raise_uncapturable(f"a setting of {op.public_name} that is a number of the step", AFTER)
+        return original(op, plain(settings), checks)
 
     def look(self, what: str, original: Callable, x: Tensor, *args: Any, **settings: Any) -> Any:
         if id(root(x.array)) in self.recorder.created and not self.trace.is_made_here(x.array):
@@ -424,11 +430,6 @@ class Norm(np.ndarray):
 
     def __float__(self) -> float:
         raise_uncapturable("a look at the norm of the gradients", AFTER)
-
-
-def _plain(x: Any) -> Any:
-    """`plain`, of a dictionary's values, too."""
-    return {name: plain(y) for name, y in x.items()} if type(x) is dict else plain(x)
 
 
 def _refusing(what: str, instead: str) -> Callable:

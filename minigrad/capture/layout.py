@@ -15,7 +15,7 @@ import numpy as np
 
 from ..kernels import kernels
 from ..versions import root
-from .calls import Call
+from .calls import Box, Call, arrays_in
 from .fusing import element, fused
 from .products import faster_products
 from .trace import Trace, flat
@@ -65,6 +65,7 @@ def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Cal
     In between it takes no memory (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
     """
     has = [{id(root(x)) for x in call.arrays()} for call in calls]
+    boxed = in_boxes(calls)
     again: dict[int, list[Call]] = {}  # before which call
     moved: list[tuple[int, np.ndarray, np.ndarray]] = []  # from which call on one array stands for another
     for i, call in enumerate(calls):
@@ -73,7 +74,7 @@ def computed_again(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Cal
         seen = set().union(*has[:i])
         made = [x for x in call.arrays() if id(root(x)) in owners and id(root(x)) not in seen]
         result = max(made, key=lambda x: x.nbytes, default=None)
-        if result is None:
+        if result is None or id(root(result)) in boxed:
             continue
         uses = [j for j in range(i, len(calls)) if id(root(result)) in has[j]]
         gap, later = max(zip(np.diff(uses), uses[1:], strict=True), default=(0, 0))
@@ -100,12 +101,15 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
     has = [{id(root(x)) for x in call.arrays()} for call in calls]
     first = {number: i for i, numbers in reversed([*enumerate(has)]) for number in numbers}
     last = {number: i for i, numbers in enumerate(has) for number in numbers}
+    boxed = in_boxes(calls)
     new: list[Call] = []
     moved: list[tuple[np.ndarray, np.ndarray]] = []  # an array, and the one that has its numbers
 
     def is_free(x: np.ndarray, y: np.ndarray, i: int) -> bool:
         """Whether the i-th call is the last with x and the first with y, and each is all of its memory."""
         mine, other = root(x), root(y)
+        if not boxed.isdisjoint({id(mine), id(other)}):
+            return False
         is_whole = mine.nbytes == x.nbytes == y.nbytes == other.nbytes
         return is_whole and {id(mine), id(other)} <= owners.keys() and last[id(mine)] == first[id(other)] == i
 
@@ -155,6 +159,11 @@ def _stays(number: int, calls: list[Call], has: list[set[int]], first: int, last
     if number in owners and not any(number in has[j] for j in range(last, len(calls))):
         return False
     return all(number not in has[j] or number not in (calls[j].writes or {number}) for j in between)
+
+
+def in_boxes(calls: list[Call]) -> set[int]:
+    """The ids of the memory that gradient functions of ops that were kept whole have: it stays theirs."""
+    return {id(root(x)) for call in calls for x in arrays_in([y for y in call.args if isinstance(y, Box)])}
 
 
 def with_memory(call: Call, old: np.ndarray, new: np.ndarray) -> Call:

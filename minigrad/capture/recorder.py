@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Recorder:
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
         self.created: dict[int, np.ndarray] = {}  # memory of constants that the step made, by id
+        self.shared: dict[int, np.ndarray] = {}  # memory of NumPy arrays that became Tensors, by id
         self.found: dict[Tensor, Tensor] = {}  # the gradients that backward left
         self.stepped: dict[Tensor, None] = {}  # the parameters of optimizers that step
         self.assigned: dict[Tensor, Any] = {}  # whose `.grad` the step has assigned, and where
@@ -65,12 +66,18 @@ class Recorder:
 
     def result(self, x: Any) -> Any:
         """A result of the step, in memory of the plan."""
+        if isinstance(x, np.ndarray):  # also a watched one
+            return self.result(Tensor(plain(x))).array
         if not isinstance(x, Tensor):
+            if x is not None and not isinstance(x, str | bytes | int | float | complex | np.generic):
+                raise_uncapturable(
+                    f"a result of type {type(x).__name__}", "Return Tensors, in tuples or dicts."
+                )
             return x
         known = {id(root(y)) for _, inputs, _ in self.before for y in inputs if isinstance(y, np.ndarray)}
         if (
             not self.trace.is_made_here(x.array)
-            and id(root(x.array)) not in known | self.inputs
+            and id(root(x.array)) not in known | self.inputs | self.created.keys()
             and x.array.size
         ):
             raise_uncapturable("a result that no operation computed", "Compute it of Tensors.")
@@ -101,6 +108,8 @@ class Recorder:
             self._begin_with_constant(memory)
         if self.trace.is_made_here(memory):
             return True
+        if id(memory) in self.shared:
+            raise_uncapturable("a change in place of a NumPy array", "Change a copy: mg.tensor(array).")
         self.restore_later([Tensor(array)])
         return False
 
@@ -121,7 +130,7 @@ class Recorder:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
         for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
             things.clear()
-        for others in (self.created, self.found, self.assigned):
+        for others in (self.created, self.shared, self.found, self.assigned):
             others.clear()
         for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
             noted.clear()
@@ -140,7 +149,7 @@ class Recorder:
             if self.like is not None and number in self.like.kept_whole:
                 raise Untraceable("as in the recording before")
             with tracing(trace), unobserved():
-                found, pulls = op.rule(*ours, **own_settings)
+                found, pulls = op.run(ours, own_settings)
             self.settle(start, values, found if type(found) is tuple else (found,))
         except Uncapturable as reason:
             raise_uncapturable(f"{op.public_name}, the shape of whose result depends on numbers", str(reason))
@@ -163,7 +172,12 @@ class Recorder:
         if op is not expected_op or len(arrays) != len(expected[0]):
             return
         for x, constant, numbers in zip(arrays, *expected, strict=True):
-            if not isinstance(x, np.ndarray) or self.trace.is_made_here(x) or root(x) is root(constant):
+            if not isinstance(x, np.ndarray):
+                if type(x) in (int, float) and type(constant) is type(x) and repr(x) != repr(constant):
+                    what = f"{op.public_name} of {constant!r} in the call before, and of {x!r} now"
+                    raise_uncapturable(what, "Pass it as an argument, as an array.")
+                continue
+            if self.trace.is_made_here(x) or root(x) is root(constant):
                 continue
             if not isinstance(constant, np.ndarray) or not same_bits(x, numbers):
                 raise_uncapturable(
@@ -200,8 +214,10 @@ class Recorder:
         outs = [self.trace.own(x) for x in values]
         settings = {name: plain(x) for name, x in settings.items()}
         self.note(_run_whole, (whole, op, arrays, settings, outs), op.name)
-        whole.arrays = (*arrays, *outs)
-        _, whole.value = op.rule(*arrays, **settings)
+        whole.arrays = (*arrays, *outs, *arrays_in(settings))
+        found, whole.value = op.run(arrays, settings)
+        if not all(map(same_bits, found if type(found) is tuple else (found,), values)):
+            _refuse_other_numbers(op.public_name)
         return whole
 
     # ------------------------------------------------------------ backward
@@ -213,11 +229,10 @@ class Recorder:
         """The gradient of a node's result gave those of its inputs: the same on traced arrays."""
         trace, start = self.trace, len(self.trace.calls)
         parts, functions = [part for _, part in contributions], node.gradients
-        several = type(functions) is tuple
-        known: list[Any] = [
-            self.pulls.get(id(f)) for f in (functions if several else [functions]) if f is not None
-        ]
-        if None in known:  # a checkpoint's: what it computes is seen as it does
+        several, wanted = type(functions) is tuple, _wanted(node, contributions)
+        asked = zip(functions, wanted, strict=True) if several else [(functions, True)]
+        known: list[Any] = [self.pulls.get(id(f)) for f, needed in asked if needed]
+        if None in known or not parts:  # a checkpoint's: what it computes is seen as it does
             return
         self.kept.append((g, parts, functions))
         given = [trace.of(x) for x in g] if type(g) is list else trace.of(g)
@@ -225,11 +240,8 @@ class Recorder:
             if isinstance(known[0], Whole):
                 raise Untraceable
             with tracing(trace), unobserved():
-                if several:
-                    found = [f(given) for f in known]
-                else:
-                    pairs = zip(known[0](given, node.needs), node.needs, strict=False)
-                    found = [x for x, needed in pairs if needed and x is not None]
+                of_known = [True] * len(known) if several else wanted
+                found = _pulled(tuple(known) if several else known[0], given, of_known)
             self.settle(start, parts, found)
         except Exception as reason:
             del trace.calls[start:]
@@ -239,9 +251,13 @@ class Recorder:
                 whole = Whole()
                 whole.value = tuple(known) if several else known[0]
                 whole.fixed = tuple(map(plain, arrays_in_closures(whole.value)))
+                wanted = [True] * len(known) if several else wanted
             outs = [self.trace.own(x) for x in parts]
-            name = f"gradient of {node.op.name}"
-            self.note(_pull_whole, (whole, plain(given), list(node.needs), outs), name)
+            args = whole, plain(given), wanted, outs
+            _pull_whole(*args)
+            if not all(map(same_bits, parts, outs)):
+                _refuse_other_numbers(f"the gradient of {node.op.public_name}")
+            self.note(_pull_whole, args, f"gradient of {node.op.name}")
 
     def on_add(self, original: Callable, sums: GradientSums, edge: Any, g: Any, source: Any) -> None:
         """A gradient arrives at an edge: the same sum of ours, in the same memory."""
@@ -274,8 +290,10 @@ class Recorder:
 
     def on_accumulate(self, original: Callable, sums: GradientSums, wanted: Any = None) -> None:
         """Leaves get their gradients."""
-        found = [(leaf, leaf.grad, g) for leaf, g in list(sums.of_leaves(wanted))]
+        arrived = list(sums.of_leaves(wanted))  # which runs hooks
+        found = [(leaf, leaf.grad, g) for leaf, g in arrived]
         is_ours = {leaf: x is not None and self.has_counterpart(x.array) for leaf, x, _ in found}
+        sums.of_leaves = lambda wanted=None: iter(arrived)  # type: ignore[method-assign]
         with self.changing():
             original(sums, wanted)
         trace, start = self.trace, len(self.trace.calls)
@@ -376,25 +394,37 @@ class Whole(Box):
 
 def _run_whole(whole: Whole, op: Any, arrays: list, settings: dict[str, Any], outs: list) -> None:
     settings = {name: x.current() if isinstance(x, DrawnKey) else x for name, x in settings.items()}
-    value, whole.value = op.rule(*arrays, **settings)
+    value, whole.value = op.run(arrays, settings)
     for out, x in zip(outs, value if type(value) is tuple else (value,), strict=True):
         out[...] = x
 
 
-def _pull_whole(whole: Whole, g: Any, needs: list[bool], outs: list) -> None:
-    functions = whole.value
-    if type(functions) is tuple:
-        given = (
-            [f for f in functions if f is not None]
-            if whole.fixed
-            else [f for f, needed in zip(functions, needs, strict=True) if needed and f is not None]
-        )
-        parts = [f(g) for f in given]
-    else:
-        pairs = zip(functions(g, needs), needs, strict=False)
-        parts = [x for x, needed in pairs if needed and x is not None]
-    for out, x in zip(outs, parts, strict=True):
+def _pull_whole(whole: Whole, g: Any, wanted: list[bool], outs: list) -> None:
+    for out, x in zip(outs, _pulled(whole.value, g, wanted), strict=True):
         out[...] = x
+
+
+def _pulled(functions: Any, g: Any, wanted: list[bool]) -> list[Any]:
+    """The gradients of the inputs for which they are wanted, by one function for each or for all."""
+    if type(functions) is tuple:
+        return [f(g) for f, needed in zip(functions, wanted, strict=True) if needed]
+    return [x for x, needed in zip(functions(g, wanted), wanted, strict=False) if needed and x is not None]
+
+
+def _wanted(node: Node, contributions: Sequence[tuple[Any, Any]]) -> list[bool]:
+    """For which inputs of a node the gradients were asked: the edges of `contributions`, in their order."""
+    gradients = node.gradients if type(node.gradients) is tuple else [True] * len(node.edges)
+    left, wanted = [edge for edge, _ in contributions], list[bool]()
+    for edge, gradient in zip(node.edges, gradients, strict=True):
+        wanted.append(bool(left) and gradient is not None and edge is left[0])
+        left = left[wanted[-1] :]
+    return wanted
+
+
+def _refuse_other_numbers(what: str) -> NoReturn:
+    raise_uncapturable(
+        f"{what}, which gives other numbers when it is computed again", "Run the step as it is."
+    )
 
 
 def same_bits(x: Any, y: np.ndarray) -> bool:

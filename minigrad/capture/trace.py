@@ -74,6 +74,8 @@ class Trace:
         """`of` every array in tuples and lists, too."""
         if type(x) is tuple or type(x) is list:
             return type(x)(map(self.all_of, x))
+        if type(x) is dict:
+            return {name: self.all_of(y) for name, y in x.items()}
         return self.of(x)
 
     def is_made_here(self, found: np.ndarray) -> bool:

@@ -47,6 +47,8 @@ def plain(x: Any) -> Any:
         return x.view(np.ndarray)
     if type(x) is tuple or type(x) is list:
         return type(x)(map(plain, x))
+    if type(x) is dict:
+        return {name: plain(y) for name, y in x.items()}
     return x
 
 

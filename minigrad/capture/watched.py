@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .. import creation
 from ..errors import CaptureError
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor, as_tensor, tensor
 from ..versions import caller, is_library, root
 from .calls import arrays_in
 from .failures import AFTER, raise_uncapturable, refuse, refused
@@ -40,10 +40,12 @@ ENGINE = {
 }  # fmt: skip
 # those whose computations are recorded otherwise
 RULES = {"autograd", "capture", "kernels", "optim", "ops/call", "ops/namespace", "ops/op"}
-COPYING = {"_new_array", "_array"}  # functions of the engine that give an array to others
+# functions of the engine that give an array to others, or compute what no other call of a plan does
+COPYING = {"_new_array", "_array", "update_all"}
 DECIDING = {"allclose", "equal"}  # functions of the library that give others a bool
-SHARING = {"from_numpy", "from_dlpack"}  # functions of creation.py that make no memory
-NUMPY = str(Path(np.__file__).parent)
+SHARING = {f.__code__ for f in (as_tensor, creation.from_numpy, creation.from_dlpack)}  # they make no memory
+ON_BEHALF = (str(Path(np.__file__).parent), __file__, str(LIBRARY / "capture" / "traceable.py"))
+TENSORS = "Use Tensors: mg.zeros, x[i], x[i] = y."
 DATA: Any = vars(Tensor)["data"].fset  # x.data = y
 
 
@@ -54,7 +56,8 @@ class _Parts(dict[CodeType, tuple[bool, bool]]):
         file = code.co_filename
         name = str(Path(file).relative_to(LIBRARY).with_suffix("")) if is_library[file] else ""
         names = {name, name.partition("/")[0]}
-        self[code] = found = bool(names & ENGINE) and code.co_name not in COPYING, bool(names & RULES)
+        sees_arrays = code.co_name not in COPYING
+        self[code] = found = sees_arrays and bool(names & ENGINE), sees_arrays and bool(names & RULES)
         return found
 
 
@@ -87,7 +90,7 @@ class Watched(Wrapped, NDArrayOperatorsMixin):
         if name in METHODS:
             return lambda *args, **settings: call(_method(name), (self, *args), settings)
         if name in LOOKS:
-            _look(self, name, sys._getframe(1))
+            _look(self, name)
         found = getattr(self.inner, name)
         return Watched(found) if isinstance(found, np.ndarray) else found
 
@@ -97,6 +100,17 @@ class Watched(Wrapped, NDArrayOperatorsMixin):
     def __setitem__(self, key: Any, value: Any) -> None:
         call(operator.setitem, (self, key, value), {})
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "inner":
+            raise_uncapturable(f"an array's {name} that is assigned", "Make a new one: x.reshape(...).")
+        super().__setattr__(name, value)
+
     def __len__(self) -> int:
         return len(self.inner)
 
@@ -104,8 +118,8 @@ class Watched(Wrapped, NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        value, frame = bool(self.inner), sys._getframe(1)
-        if (effects := _watching(frame)) is not None:
+        value, frame = bool(self.inner), _asker()
+        if (effects := _watching()) is not None:
             if not _is_check(frame):
                 raise_uncapturable("a decision by numbers of the step", AFTER)
             args = plain(effects.trace.of(self)), value, frame.f_code.co_name
@@ -139,13 +153,15 @@ LOOKS = {"item", "tobytes", "tofile", "tolist", "ctypes", "data", "dump", "dumps
 
 def _looking(name: str) -> Callable:
     def look(self: Watched, *args: Any, **settings: Any) -> Any:
-        _look(self, name, sys._getframe(1))
+        _look(self, name)
         return getattr(self.inner, name)(*args, **settings)
 
     return look
 
 
-for _name in ("array", "float", "int", "index", "complex", "contains", "repr", "str", "format"):
+for _name in (
+    "array", "complex", "contains", "float", "format", "index", "int", "reduce_ex", "repr", "round", "str",
+):  # fmt: skip
     setattr(Watched, f"__{_name}__", _looking(f"__{_name}__"))
 
 
@@ -163,20 +179,19 @@ WRITING = {np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_d
 WRITING |= {_method(name) for name in ("fill", "partition", "put", "sort")}
 
 
-def _look(x: Watched, name: str, frame: FrameType) -> None:
-    if _watching(frame) is not None:
+def _look(x: Watched, name: str) -> None:
+    frame = _asker()
+    if _watching() is not None:
         if name == "__array__":
             what = "a NumPy array that is made, indexed or written by numbers of the step"
-            _refuse(frame, what, "Use Tensors: mg.zeros, x[i], x[i] = y.")
+            _refuse(frame, what, TENSORS)
         _refuse(frame, f"{name.strip('_')}() of an array of the step")
 
 
 def _refuse(frame: FrameType, what: str, instead: str = AFTER) -> None:
     """Refuse a look at numbers; a check's only at the end: its own error, which may follow, says more."""
-    error, place = refuse(what, instead), frame
-    while place.f_code.co_filename.startswith(NUMPY) and place.f_back is not None:
-        place = place.f_back
-    if not _is_check(place):
+    error = refuse(what, instead)
+    if not _is_check(frame):
         refused.is_raised = True
         raise error
 
@@ -197,46 +212,61 @@ class _Watching:
 watching = _Watching()
 
 
-def _watching(frame: FrameType) -> Effects | None:
+def _asker() -> FrameType:
+    """The function that does something with a watched array."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ON_BEHALF):
+        frame = frame.f_back
+    return frame
+
+
+def _watching() -> Effects | None:
     """What is to know what a function does with a watched array, if that is recorded."""
     effects = watching.effects
-    return None if effects is None or not effects.is_recording() or parts[frame.f_code][1] else effects
+    if effects is None or not effects.is_recording() or parts[_asker().f_code][1]:
+        return None
+    return effects
 
 
 def call(function: Any, args: tuple, settings: dict[str, Any]) -> Any:
     """Call a function of NumPy's; while a step is recorded, so that replays do, too."""
-    effects, name = _watching(sys._getframe(2)), function.__name__
+    effects, name = _watching(), function.__name__
     if effects is None:
         given = plain if current.trace is None else current.trace.all_of
-        return function(*given(args), **{k: given(x) for k, x in settings.items()})
+        return function(*given(args), **given(settings))
     if settings.get("where", True) is not True:
         raise_uncapturable(f"numpy.{name} with where=", "Use mg.where.")
     if (out := settings.pop("out", None)) is not None:
         found = _compute(effects, function, args, settings)
-        for x, result in zip(_several(out), _several(found), strict=True):
+        for x, result in zip(out if type(out) is tuple else (out,), _several(found), strict=True):
             _write(effects, np.copyto, (x, result), {"casting": "same_kind"})
         return out[0] if type(out) is tuple and len(out) == 1 else out
     if function in WRITING or name == "at":  # np.add.at
         return _write(effects, function, args, settings)
-    if name in SHAPED_BY_NUMBERS or (name == "getitem" and _has_mask(args[1])):
+    by_numbers = name in SHAPED_BY_NUMBERS or (function is np.where and len(args) == 1)
+    if by_numbers or (function is operator.getitem and _has_mask(args[1])):
         what = f"{name} of an array, whose result's shape depends on numbers"
-        _refuse(sys._getframe(2), what, "Use mg.where.")
-        return function(*plain(args), **{k: plain(x) for k, x in settings.items()})
+        _refuse(_asker(), what, "Use operations whose result has one shape, such as mg.where.")
+        return function(*plain(args), **plain(settings))
     return _compute(effects, function, args, settings)
 
 
 def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, Any]) -> Any:
     trace, recorder = effects.trace, effects.recorder
-    found = function(*plain(args), **{k: plain(x) for k, x in settings.items()})
+    found = function(*plain(args), **plain(settings))
     if function.__name__ in ABOUT:
         return found
-    ours, our_settings = plain(trace.all_of(args)), {k: plain(trace.all_of(x)) for k, x in settings.items()}
+    if any(x is found for x in args):  # an `out` by position
+        _refuse_write(function)
+    ours, our_settings = plain(trace.all_of(args)), plain(trace.all_of(settings))
     given = {id(root(x)) for x in arrays_in([plain(args), settings])}
     results, is_several = [], isinstance(found, tuple | list)
     for i, x in enumerate(_several(found)):
         if not isinstance(x, np.ndarray | np.generic):
             raise_uncapturable(f"{function.__name__} of an array", AFTER)
         array = np.asarray(x)
+        if array.dtype.hasobject:
+            raise_uncapturable(f"{function.__name__}, which gives Python objects", AFTER)
         if id(root(array)) not in given:  # not a view
             recorder.kept.append(array)
             nth = i if is_several else None
@@ -249,12 +279,18 @@ def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, A
 
 def _write(effects: Effects, function: Any, args: tuple, settings: dict[str, Any]) -> None:
     """Call a function that writes into its first array."""
+    if not args or not isinstance(args[0], Watched):
+        _refuse_write(function)
     target = plain(args[0])
     if effects.recorder.has_counterpart(target):
         function(*plain(args), **settings)
-    ours = plain(effects.trace.all_of(args))
-    effects.recorder.note(_apply, (function, ours, settings), function.__name__)
-    function(*ours, **settings)
+    ours, our_settings = plain(effects.trace.all_of(args)), plain(effects.trace.all_of(settings))
+    effects.recorder.note(_apply, (function, ours, our_settings), function.__name__)
+    function(*ours, **our_settings)
+
+
+def _refuse_write(function: Any) -> None:
+    raise_uncapturable(f"numpy.{function.__name__} into an array that is no Tensor's", TENSORS)
 
 
 def _several(x: Any) -> Any:
@@ -310,7 +346,7 @@ def arrays_watched(effects: Effects) -> Iterator[None]:
 
     def assign(x: Tensor, array: Any) -> None:
         if effects.is_recording():
-            array = plain(array) if type(array) is Watched else array
+            is_watched, array = type(array) is Watched, plain(array) if type(array) is Watched else array
             code = sys._getframe(1).f_code
             if not is_library[code.co_filename] or code is DATA.__code__:
                 before = slot.__get__(x)
@@ -319,6 +355,8 @@ def arrays_watched(effects: Effects) -> Iterator[None]:
                 raise_uncapturable("another array for a tensor", "Write into it: x.copy_(y), x.mul_(2).")
             if _creates(sys._getframe(2).f_code):
                 effects.recorder.created[id(root(array))] = root(array)
+            elif not is_watched and sys._getframe(2).f_code in SHARING:
+                effects.recorder.shared[id(root(array))] = root(array)
         slot.__set__(x, array)
 
     def assign_grad(x: Tensor, grad: Any) -> None:
@@ -339,7 +377,7 @@ def arrays_watched(effects: Effects) -> Iterator[None]:
 
 def _creates(code: CodeType) -> bool:
     """Whether a function makes a Tensor of new memory without an operation."""
-    return code is tensor.__code__ or (code.co_filename == creation.__file__ and code.co_name not in SHARING)
+    return code is tensor.__code__ or (code.co_filename == creation.__file__ and code not in SHARING)
 
 
 def _lie_alike(x: np.ndarray, y: Any) -> bool:

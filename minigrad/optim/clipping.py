@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import array_module, float32, to_device_of
+from ..devices import float32, to_device_of
 from ..errors import ArgumentError, NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
@@ -110,7 +110,5 @@ def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
     """Bring every number of the gradients to between -clip_value and clip_value, in place."""
-    gradients = _gradients(parameters)
-    bump_versions(gradients, "clip_grad_value_", caller())
-    for g in gradients:
-        array_module(g.array).clip(g.array, -float(clip_value), float(clip_value), out=g.array)
+    for g in _gradients(parameters):
+        g.clamp_(-float(clip_value), float(clip_value))

@@ -409,7 +409,7 @@ class Adam(Optimizer):
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Small parameters are flattened into one where they are all at the same step."""
-        if group["amsgrad"]:
+        if group["amsgrad"] or group["maximize"]:
             super().update_all(params, group)
             return
         small: list[Tensor] = []
@@ -421,7 +421,7 @@ class Adam(Optimizer):
             flat = self.flat[id(group)] = self.flatten(small)
         if len(small) > 1 and flat is not None:
             state = flat.gather()
-            self.update(flat.p, -flat.g if group["maximize"] else flat.g, state, group)
+            self.update(flat.p, flat.g, state, group)
             flat.scatter()
             params = large
         super().update_all(params, group)
