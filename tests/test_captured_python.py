@@ -14,6 +14,7 @@ from minigrad import nn, optim
 from minigrad.capture.recorder import same_bits
 from minigrad.errors import CaptureError, RangeError
 from minigrad.nn import functional as F
+from minigrad.ops import differentiable
 
 
 class State:
@@ -241,6 +242,51 @@ def test_mg_func_of_detached_parameters():
         return x.sum()
 
     assert_followed(step)
+
+
+@differentiable
+def by_the_first(x, /):
+    top = np.full(4, x[0, 0]) + np.frompyfunc(lambda v: v, 1, 1)(x).astype(np.float32)[0]
+    table = np.arange(9.0, dtype=np.float32)[np.clip(x.astype(int), 0, 8)]
+    return x * top * table, (lambda g: g * top * table,)
+
+
+def test_rules_of_ones_own_are_run_in_each_replay():
+    def step(state, x, y):
+        state.w.grad = None
+        loss = by_the_first((x @ state.w).sigmoid().repeat(2, 2)[:4, :4] * 3).tanh().sum()
+        loss.backward()
+        return loss
+
+    assert_followed(step)
+
+
+def test_a_parameter_that_is_frozen_later_is_noticed():
+    def steps():
+        model = nn.Linear(2, 1, dtype=np.float32)
+        with mg.no_grad():
+            model.weight.fill_(1.0)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return model, step
+
+    (one, plain), (other, step) = steps(), steps()
+    other.load_state_dict(one.state_dict())
+    step = mg.capture(step, "cpu")
+    for i in range(12):
+        for model in (one, other):
+            model.weight.requires_grad_(not 4 <= i < 8)
+        x = np.float32([[1, 2], [3, i]]) / 10
+        plain(mg.tensor(x))
+        step(x)
+        assert same_bits(one.weight.array, other.weight.array)
 
 
 def test_arrays_that_the_step_returns_are_those_of_each_call():

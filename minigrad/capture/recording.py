@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ..allocator import return_freed_memory
 from ..autograd.observers import observe
+from ..tensor import Tensor
 from ..trees import map_leaves
 from .effects import intercepted
 from .failures import refused
@@ -41,10 +43,18 @@ def record(
     for leaf in {**found, **recorder.cleared}:
         if leaf.grad is None:
             plan.left[leaf] = None
+    plan.guards.append(_same_leaves([*plan.gradients, *recorder.stepped]))
     plan.finish([x.array for x in recorder.results], space)
     recorder.release()
     return_freed_memory()  # a recording takes several times a step's
     return plan
+
+
+def _same_leaves(leaves: list[Tensor]) -> Callable[[], bool]:
+    """A guard: these require gradients as they do now."""
+    needs = attrgetter("_requires_grad")
+    trained, frozen = [x for x in leaves if needs(x)], [x for x in leaves if not needs(x)]
+    return lambda: all(map(needs, trained)) and not any(map(needs, frozen))
 
 
 def record_calls(
