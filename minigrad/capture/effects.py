@@ -63,7 +63,7 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced_functions(effects.replacements(), effects.is_recording))
         stack.callback(setattr, modifications, "__class__", type(modifications))
-        modifications.__class__ = _watched(effects, type(modifications))
+        modifications.__class__ = _counting(effects, type(modifications))
         stack.enter_context(arrays_watched(effects))
         yield
         effects.finish()
@@ -436,10 +436,10 @@ def _refusing(what: str, instead: str) -> Callable:
     return lambda original, *args, **settings: raise_uncapturable(what, instead)
 
 
-def _watched(effects: Effects, kind: type) -> type:
+def _counting(effects: Effects, kind: type) -> type:
     """The counter of changes in place, which may go on only by those that are noted."""
 
-    class Watched(kind):
+    class Counting(kind):
         @property
         def count(self) -> int:
             return self.__dict__.get("count", 0)
@@ -453,7 +453,7 @@ def _watched(effects: Effects, kind: type) -> type:
                 effects.expected_changes -= 1
             self.__dict__["count"] = number
 
-    return Watched
+    return Counting
 
 
 # ---------------------------------------------------------------- what replays call
