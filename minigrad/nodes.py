@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -34,18 +34,9 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        op: Any,
-        settings: dict[str, Any],
-        edges: list[Any],
-        needs: list[bool],
-        gradients: Any,
-        shape: Any,
-        output: Any,
-        code: CodeType,
-        instruction: int,
-        scope: Scope | None,
-    ) -> None:
+        self, op: Any, settings: dict[str, Any], edges: Sequence[Any], needs: Sequence[bool], gradients: Any,
+        shape: Any, output: Any, code: CodeType, instruction: int, scope: Scope | None,
+    ) -> None:  # fmt: skip
         self.op, self.settings = op, settings
         self.edges, self.needs, self.gradients = edges, needs, gradients
         self.shape, self.output = shape, output

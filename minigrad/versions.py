@@ -198,7 +198,7 @@ def holds(thing: Any, memory: Any = None) -> bool:
     return any(memory is None or root(array) is memory for array in arrays_in(thing))
 
 
-def check_versions(node: Node, needs: list[bool], replayed: bool = False) -> None:
+def check_versions(node: Node, needs: Sequence[bool], replayed: bool = False) -> None:
     """Refuse to walk through a node if its gradient functions need an array that has been changed since.
 
     `needs` says for which inputs. A replay starts from the inputs again, so that there every change of one

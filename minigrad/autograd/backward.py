@@ -6,7 +6,7 @@ inputs, add what each input gets to what it has already, and free the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -30,8 +30,9 @@ from ..versions import bump_version, check_versions, modifications
 from .hooks import run_hooks
 from .replay import Add, Replay
 
+FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
-Pull = Callable[[Node, Any, list[bool], Add], None]  # (node, its gradient, which inputs need one, add)
+Pull = Callable[[Node, Any, Sequence[bool], Add], None]  # (node, its gradient, which inputs need one, add)
 
 
 def backward(
@@ -73,7 +74,7 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
     if modes.observers:
         pull = observed(pull)
-    add, pop = sums.add, sums.totals.pop
+    add, pop, on_arrays = sums.add, sums.totals.pop, pull is pull_arrays
     while order:
         node = order.pop()  # all that was computed from it has been visited: its gradient is complete
         g = pop(node, None) if type(node.shape) is not list else sums.pop_results(node)
@@ -81,13 +82,21 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
             continue
         if node.hooks:
             g = sums.after_hooks(node, g)
-        pull(node, g, node.needs, add)
+        gradients = node.gradients
+        if on_arrays and type(gradients) is tuple and node.recorded_at == modifications.count:
+            try:  # `pull_arrays` of most nodes, without its call
+                for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length)
+                    if gradient is not None:
+                        add(edge, gradient(g), g)
+            except FAILURES as error:
+                _explain_gradient(node, error)
+        else:
+            pull(node, g, node.needs, add)
         if not retain_graph:
-            node.gradients = None  # what backward needed can be freed
-            node.edges = []
+            node.gradients, node.edges = None, ()  # what backward needed can be freed
 
 
-def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
+def pull_arrays(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
     """Run the gradient functions of a node on arrays, for each input that needs a gradient."""
     gradients = node.gradients
     if gradients is None:
@@ -96,22 +105,14 @@ def pull_arrays(node: Node, g: Any, needs: list[bool], add: Add) -> None:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # one function for each input, None where none is needed
-            if needs is not node.needs:
-                gradients = [f if needed else None for f, needed in zip(gradients, needs, strict=True)]
-            for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length)
-                if gradient is not None:
-                    add(edge, gradient(g), g)
+            parts, shared = [f and needed and f(g) for f, needed in zip(gradients, needs)], False  # noqa: B905
         else:  # one for all, which share work
             parts = gradients(g, needs)
             shared = type(g) is list or _repeats(parts, node)
-            for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
-                if needed and part is not None:
-                    add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
-    except GradientShapeError as error:
-        raise GradientShapeError(error.shape, error.expected, node) from None
-    except MinigradError:
-        raise
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
+            if needed and part is not None:
+                add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
+    except FAILURES as error:
         _explain_gradient(node, error)
 
 
@@ -243,9 +244,11 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
     seen = beyond | set(stack)
     while stack:
         for edge in stack.pop().edges:
-            if type(edge) is Output:
+            if type(edge) is not Node:
+                if type(edge) is not Output:
+                    continue
                 edge = edge.node
-            if type(edge) is Node and edge not in seen:
+            if edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
     return sorted(seen - beyond, key=attrgetter("number"))
@@ -270,7 +273,7 @@ def observed(pull: Pull) -> Pull:
     """`pull`, showing observers what each node sends to its inputs before it is added."""
     observers = modes.observers
 
-    def pull_and_show(node: Node, g: Any, needs: list[bool], add: Add) -> None:
+    def pull_and_show(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
         sent: list[tuple[Any, Any, Any]] = []
         array = lambda part: part if isinstance(part, Tensor) else as_array(part)  # not a number of NumPy's
         pull(node, g, needs, lambda edge, part, source: sent.append((edge, array(part), source)))
@@ -291,7 +294,11 @@ def _repeats(parts: Any, node: Node) -> bool:
 
 
 def _explain_gradient(node: Node, error: Exception) -> NoReturn:
-    """Say which rule's gradient failed."""
+    """Raise an error anew, saying which rule's gradient failed; one of the library's says it already."""
+    if isinstance(error, GradientShapeError):
+        raise GradientShapeError(error.shape, error.expected, node) from None
+    if isinstance(error, MinigradError):
+        raise error
     kind = RangeError if isinstance(error, IndexError) else ShapeError
     said = " ".join(str(error).split()).rstrip(".")
     raise (DtypeError if isinstance(error, TypeError | AttributeError) else kind)(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import DtypeError, GraphError, OptionError
@@ -86,7 +86,7 @@ class _Targets:
     def capture(self, pull: Pull) -> Pull:
         """`pull`, keeping wanted gradients that pass, and asking only for those that lead on."""
 
-        def capture_and_pull(node: Node, g: Any, needs: list[bool], add: Add) -> None:
+        def capture_and_pull(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
             self._keep(node, g)
             leads_on = [n and producer(e) in self.reach for e, n in zip(node.edges, needs, strict=True)]
             pull(node, g, leads_on, add)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -25,7 +25,7 @@ class Replay:
     def __init__(self) -> None:
         self.rebuilt: dict[Any, Tensor] = {}
 
-    def pull(self, node: Node, g: Any, needs: list[bool], add: Add) -> None:
+    def pull(self, node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
         if node.gradients is None:
             refuse_freed(node)
         if node.recorded_at != modifications.count:

@@ -36,7 +36,7 @@ _active: list[_Keeper] = []
 
 class _Keeper(Observer):
     def __init__(self) -> None:
-        self.pulled: tuple[Node, Any, list[Any]] | None = None  # the node that backward is about to free
+        self.pulled: tuple[Node, Any, Sequence[Any]] | None = None  # the node that backward is about to free
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
         self.put_back()

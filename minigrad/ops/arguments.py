@@ -1,4 +1,4 @@
-"""The slow paths of a call: arguments that are not plain tensors of one dtype on one device.
+"""The arguments of a call: tensors and what is not a tensor, of any dtype and on any device.
 
 NumPy's and PyTorch's names of arguments, numbers and lists, promotion of dtypes, autocast, devices.
 """
@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..checks import Checks
-from ..devices import HALF, default_float, float32, gpu, is_floating, on_device, result_type
+from ..devices import (
+    HALF,
+    bfloat16,
+    default_float,
+    float16,
+    float32,
+    gpu,
+    is_floating,
+    on_device,
+    result_type,
+)
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from ..modes import modes
@@ -157,6 +167,43 @@ def _cast(precision: str | None, inputs: Any) -> Any:
         return inputs
     cast, others = ops["astype"].call, (HALF | {float32}) - {to}
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
+
+
+def operands(
+    op: Op, inputs: Sequence[Any], recording: bool
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[bool], Any, Sequence[Any] | None]:
+    """Arrays, an edge for each, and whether a gradient flows there; the 16-bit dtype, if there is one.
+
+    At the end what to call the op with instead, if these are not of one dtype and on one device.
+    """
+    arrays, edges, needs = [], [], []
+    dtype, half, uniform, promotes = None, None, not gpu.arrays, op.promotes
+    for x in inputs:
+        if isinstance(x, Tensor):
+            array = x.array
+            arrays.append(array)
+            if recording:
+                tracked = x._requires_grad
+                edges.append((x.node or x) if tracked else x)
+                needs.append(tracked)
+            if array.dtype is not dtype:
+                if dtype is None:
+                    dtype = array.dtype
+                elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
+                    uniform = False
+                if array.dtype is bfloat16 or array.dtype is float16:
+                    half = array.dtype
+        else:
+            arrays.append(x)
+            if recording:
+                edges.append(x)
+                needs.append(False)
+            if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
+                uniform = False
+    if uniform and dtype is not None and (dtype.kind in "fV" or not op.floating):
+        return arrays, edges, needs, half, None
+    changed = move_to_one_device(op, prepare(op, inputs, promotes))
+    return arrays, edges, needs, half, changed if changed is not inputs else None
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:

@@ -10,7 +10,7 @@ from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconv
 from ..tensor import Tensor
 from .costs import zero_flops
 from .namespace import namespace, value_in_rule
-from .op import differentiable
+from .op import differentiable, identity
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals
@@ -32,16 +32,16 @@ SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) 
 def add(x, y, /, *, alpha=1):
     """x + alpha y."""
     if alpha == 1:
-        return x + y, (lambda g: g, lambda g: g)
-    return x + alpha * y, (lambda g: g, lambda g: g * alpha)
+        return x + y, (identity, identity)
+    return x + alpha * y, (identity, lambda g: g * alpha)
 
 
 @differentiable(sign="−", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
 def subtract(x, y, /, *, alpha=1):
     """x - alpha y."""
     if alpha == 1:
-        return x - y, (lambda g: g, lambda g: -g)
-    return x - alpha * y, (lambda g: g, lambda g: g * -alpha)
+        return x - y, (identity, lambda g: -g)
+    return x - alpha * y, (identity, lambda g: g * -alpha)
 
 
 @differentiable(sign="×", samples=binary(reals), latex=(r"g\,y", r"g\,x"))
@@ -141,13 +141,13 @@ def absolute(x, /):
 @differentiable(view=True, samples=unary(reals), latex="g", flops=zero_flops)
 def alias(x, /):
     """x itself, as a node of its own."""
-    return x, (lambda g: g,)
+    return x, (identity,)
 
 
 @differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
 def clone(x, /, memory_format=None):
     """A copy of x, recorded in the graph; `memory_format` is ignored."""
-    return namespace(x).copy(x), (lambda g: g,)
+    return namespace(x).copy(x), (identity,)
 
 
 @differentiable(

@@ -14,28 +14,31 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..checks import Checks
-from ..devices import as_array, bfloat16, float16, gpu
+from ..devices import as_array, bfloat16, float32, gpu
 from ..errors import MinigradError, OptionError
 from ..explain import FOREIGN, explain, place
 from ..kernels import active
 from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
-from ..nodes import Node, Output
+from ..nodes import Node, Output, node_numbers
 from ..tensor import Tensor
-from ..versions import VersionCounter, caller, is_library, share_version
-from .arguments import accept_aliases, autocast, bind, move_to_one_device, ops, plain_settings, prepare
+from ..versions import VersionCounter, caller, is_library, modifications, share_version
+from .arguments import accept_aliases, autocast, bind, operands, ops, plain_settings, prepare
 
 if TYPE_CHECKING:
     from .op import Op
 
 
+pairs = {(p, q): (p, q) for p in (True, False) for q in (True, False)}  # shared by all nodes
+
+
 def make_callable(op: Op, documented: Callable) -> Callable:
     """The function that users call; `documented` gives it its name, signature and docstring."""
-    rule, names, floating, promotes = op.rule, op.settings, op.floating, op.promotes
-    arity, max_positional = op.arity, op.arity + op.by_position
+    rule, names, arity, max_positional = op.rule, op.settings, op.arity, op.arity + op.by_position
     definition = accept_aliases(op.definition) if op.definition else None
     own_kernel, view, ndarray, checks = op.kernel, op.view, np.ndarray, Checks(documented)
     get_frame, new_tensor, new_ref, plain = sys._getframe, Tensor.__new__, weakref.ref, checks.plain
+    new_node, neither = Node.__new__, (None, None)
     none: dict[str, Any] = {}  # the settings of all calls without: one object less to keep
 
     def call(*inputs: Any, **settings: Any) -> Any:
@@ -54,44 +57,30 @@ def make_callable(op: Op, documented: Callable) -> Callable:
         if definition is not None and not mode["fused"]:
             with named_scope(op.key):
                 return definition(*prepare(op, inputs, promotes=()), **settings)
-        # 1. the arrays of the tensors, and an edge for each; `uniform`: of one dtype, on one device
-        arrays, edges, needs = [], [], []
-        dtype, half, uniform, recording = None, None, not gpu.arrays, mode["grad_enabled"]
-        for x in inputs:
-            if isinstance(x, Tensor):
-                array = x.array
-                arrays.append(array)
-                if recording:
-                    tracked = x._requires_grad
-                    edges.append((x.node or x) if tracked else x)
-                    needs.append(tracked)
-                if array.dtype is not dtype:
-                    if dtype is None:
-                        dtype = array.dtype
-                    elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
-                        uniform = False
-                    if array.dtype is bfloat16 or array.dtype is float16:
-                        half = array.dtype
-            else:
-                arrays.append(x)
-                if recording:
-                    edges.append(x)
-                    needs.append(False)
-                if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
-                    uniform = False
-        if not uniform or dtype is None or (floating and dtype.kind not in "fV"):
-            changed = move_to_one_device(op, prepare(op, inputs, promotes))
-            if changed is not inputs:
+        # 1. the arrays of the tensors, an edge for each, and whether a gradient flows there
+        x, y = inputs if len(inputs) == 2 else neither
+        if not (
+            isinstance(x, Tensor)
+            and isinstance(y, Tensor)
+            and x.array.dtype is y.array.dtype is float32
+            and mode["grad_enabled"]
+            and not gpu.arrays
+        ):
+            arrays, edges, needs, half, changed = operands(op, inputs, mode["grad_enabled"])
+            if changed is not None:
                 return call(*changed, **settings)  # from the start, with what the user meant
+        else:  # the most frequent operands, in less time
+            arrays, half = (x.array, y.array), None
+            edges = ((x.node or x) if x._requires_grad else x, (y.node or y) if y._requires_grad else y)
+            needs = pairs[x._requires_grad, y._requires_grad]
 
         # 2. the value, and the functions that give its gradient
         try:
             if half is bfloat16 and not op.exact_in_half:
                 result = compute_in_float32(rule, half, arrays, settings)
             elif definition is None or half is not None or type(arrays[0]) is not ndarray:
-                result = rule(*arrays, **settings)
-            else:
-                # what `Op.run_kernel` does, without its calls
+                result = rule(*arrays, **settings) if settings else rule(*arrays)
+            else:  # what `Op.run_kernel` does, without its calls
                 kernel: Any = own_kernel or getattr(active.cpu, op.name, rule)
                 result = kernel(*arrays, **settings) or op.run_definition(*arrays, **settings)
             if type(result) is not tuple or len(result) != 2:
@@ -117,15 +106,19 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             out._requires_grad = False
         else:
             if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
-                gradients = _needed(op, gradients, needs)
+                if len(gradients) == len(needs) == 2:
+                    gradients = (gradients[0], None) if needs[0] else (None, gradients[1])
+                else:
+                    gradients = _needed(op, gradients, needs)
             frame = get_frame(1)  # the user's line: the nearest frame outside the library
             while is_library[frame.f_code.co_filename] and frame.f_back is not None:
                 frame = frame.f_back
-            out._requires_grad, shape, ref = True, out.array.shape, new_ref(out)
-            code, instruction, scope = frame.f_code, frame.f_lasti, mode["scope"]
-            out.node = Node(
-                op, settings or none, edges, needs, gradients, shape, ref, code, instruction, scope
-            )
+            out._requires_grad, out.node = True, (node := new_node(Node))
+            node.op, node.settings, node.edges, node.needs = op, settings or none, edges, needs
+            node.gradients, node.shape, node.output = gradients, out.array.shape, new_ref(out)
+            node.code, node.instruction, node.scope = frame.f_code, frame.f_lasti, mode["scope"]
+            node.number, node.recorded_at = next(node_numbers), modifications.count
+            node.version = node.hooks = None
         if view:
             share_version(inputs[0], out, op, settings)
         return out
@@ -138,7 +131,13 @@ def make_callable(op: Op, documented: Callable) -> Callable:
 
 
 def _several(
-    op: Op, inputs: Sequence[Any], settings: dict, values: tuple, gradients: Any, edges: list, needs: list
+    op: Op,
+    inputs: Sequence[Any],
+    settings: dict,
+    values: tuple,
+    gradients: Any,
+    edges: Sequence,
+    needs: Sequence,
 ) -> tuple[Tensor, ...]:
     """Several results of one node; integer ones have no gradient."""
     outs = tuple(map(Tensor, values))
@@ -160,15 +159,13 @@ def _several(
     return outs
 
 
-def _needed(op: Op, gradients: tuple, needs: list[bool]) -> tuple:
+def _needed(op: Op, gradients: tuple, needs: Sequence[bool]) -> tuple:
     """The gradient functions that are needed; what only the others hold can be freed."""
     if len(gradients) != len(needs):
         raise OptionError(
             f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"
             f"Return one for each array."
         )
-    if len(needs) == 2:  # in less time
-        return (gradients[0], gradients[1] if needs[1] else None) if needs[0] else (None, gradients[1])
     return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 
 

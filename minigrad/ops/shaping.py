@@ -17,7 +17,7 @@ from ..tensor import as_tensor
 from .axes import axes_of, axis_of
 from .costs import zero_flops
 from .namespace import namespace
-from .op import derived, differentiable
+from .op import derived, differentiable, identity
 from .samplers import each, real
 
 __family__ = "shape"
@@ -253,7 +253,7 @@ def transpose(x, /, dim0, dim1):
     n = x.ndim
     dim0, dim1 = axis_of(dim0, n), axis_of(dim1, n)
     if not n:
-        return x, (lambda g: g,)
+        return x, (identity,)
     return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
 
 
@@ -269,9 +269,9 @@ def transpose(x, /, dim0, dim1):
 def broadcast_to(x, /, shape):
     """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
     if tuple(shape) == x.shape:
-        return x[...], (lambda g: g,)  # NumPy's would be read-only
+        return x[...], (identity,)  # NumPy's would be read-only
     try:
-        return namespace(x).broadcast_to(x, shape), (lambda g: g,)
+        return namespace(x).broadcast_to(x, shape), (identity,)
     except ValueError:
         raise ShapeError(
             f"shape {x.shape} does not broadcast to {tuple(shape)}.\n"
