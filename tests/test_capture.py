@@ -627,11 +627,16 @@ def test_running_statistics_go_on(device):
     assert found[0] == found[1]
 
 
+def python_calls(device):
+    """How many calls run the step: two as it is, one is recorded; on the CPU the next has to be the same."""
+    return 4 if device == "cpu" else 3
+
+
 def test_the_device_is_that_of_what_is_computed(device):
     weight, calls = mg.ones(4, device=device), []
     step = mg.capture(lambda x: calls.append(1) or weight * x.abs())
     found = [step(np.full(4, i)).numpy()[0] for i in range(6)]
-    assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
+    assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], python_calls(device), 1)
 
 
 def test_indices_find_the_device_too(device):
@@ -705,7 +710,7 @@ def test_constants_stay(device):
 def test_what_a_step_reads_is_kept_for_it(device):
     weights = [mg.full((3,), 2.0, device=device)]
     step = mg.capture(lambda x: x * weights[0], device)
-    for _ in range(3):
+    for _ in range(4):
         step(np.ones(3))
     weights.clear()
     assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
@@ -1234,7 +1239,8 @@ def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
     captured = mg.capture(step, device)
     for _ in range(4):
         captured(np.ones(3))
-    assert (p.tolist(), len(drawn)) == ([-2.0] * 3, 3)
+    calls = python_calls(device)
+    assert (p.tolist(), len(drawn)) == ([1.0 - calls] * 3, calls)
 
 
 # ---------------------------------------------------------------- the trainer
@@ -1324,7 +1330,7 @@ def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_p
     see = lambda *args: (seen.append(mg.get_float32_matmul_precision()), compute(*args))[1]
     monkeypatch.setattr(trainer.task, "loss", see)
     trainer.train()
-    assert seen == ["high"] * 3  # two calls that run as they are, and the one that is recorded
+    assert seen == ["high"] * python_calls(device)
     assert mg.get_float32_matmul_precision() == "highest"
 
 

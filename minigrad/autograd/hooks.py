@@ -47,7 +47,7 @@ def retain_grad(tensor: Tensor) -> None:
     def keep(g: Tensor) -> None:
         tensor = reference()
         if tensor is not None:
-            grad = g.clone() if g.requires_grad else Tensor(g.array.copy())
+            grad = g.clone()
             tensor.grad = grad if tensor.grad is None else tensor.grad + grad
 
     hooks[LAST] = keep

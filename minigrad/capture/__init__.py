@@ -15,7 +15,8 @@
 A small step computes in less time than Python takes to say what. The first two calls run as they are: they
 compile kernels and make the optimizer's state. The third is recorded: on a GPU as a CUDA graph (`graph`),
 on the CPU as a list of calls over memory that was laid out once (`recording`, `plan`). From then on a call
-copies its inputs and replays.
+copies its inputs and replays. A plan is confirmed first: the call after its recording runs as it is once more,
+and has to be the same step (`outline`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from .observers import ConstantObserver, LeafObserver
 
 if TYPE_CHECKING:
     from .graph import RecordedGraph
+    from .outline import Outline
     from .plan import Plan
 
 WARMUP_CALLS = 2  # calls that run as they are
@@ -60,7 +62,7 @@ class capture:
 
     A replay runs no Python: what the step reads besides its arguments is what it was when it was recorded.
     The learning rate, schedules (`scheduler.step()`), counts of steps and dropout's draws go on as without
-    capture. Change a model's state in place; call `train()`, `eval()` and `random.set_step()` outside. What
+    capture. Change a model's state in place, and call `random.set_step()` outside. What
     cannot be recorded is a CaptureError that names its line, and leaves everything as it was before the call:
     `.item()` and all else by which Python may decide, numbers drawn by NumPy, float16's GradScaler. On a GPU
     matrix products need nvmath-python (pip install nvmath-python). Within `detect_anomaly()` the step runs as
@@ -189,6 +191,7 @@ class CapturedStep:
         self.step_fn, self.xp, self.pool = step_fn, xp, pool
         self.calls, self.observer = 0, LeafObserver()
         self.graph: RecordedGraph | Plan | None = None
+        self.unconfirmed: tuple[Plan, Outline] | None = None  # a plan that the next call has to confirm
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
         self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
         self.buffers = [x.array for x in leaves(self.arguments) if isinstance(x, Tensor)]
@@ -205,27 +208,38 @@ class CapturedStep:
 
     def run(self) -> Any:
         """The step of what its buffers hold."""
-        if modes.observers:  # they look at each result, as `detect_anomaly` does: the step runs as it is
-            return self.step_fn(*self.arguments)
         if self.graph is not None and not self.graph.is_valid():
-            self.calls, self.graph = 0, None
+            self.calls, self.graph, self.unconfirmed = 0, None, None
+        if self.graph is None or self.unconfirmed or modes.observers:
+            return self._run_python()
+        return self.graph.replay()
+
+    def _run_python(self) -> Any:
+        """The step as it is, recorded if it is time; what it does to its arguments stays with this call."""
+        arguments = map_leaves(lambda x: Tensor(x.array) if isinstance(x, Tensor) else x, self.arguments)
+        if modes.observers:  # they look at each result, as `detect_anomaly` does
+            return self.step_fn(*arguments)
         self.calls += 1
         if self.calls <= WARMUP_CALLS:
             if self.xp is np and self.calls == WARMUP_CALLS:
                 self.observer = ConstantObserver(self.observer.leaves)
             with observe(self.observer):
-                return self.step_fn(*self.arguments)
-        if self.graph is None and isinstance(self.observer, ConstantObserver):
-            from .recording import record
+                return self.step_fn(*arguments)
+        if isinstance(self.observer, ConstantObserver):
+            from .recording import confirm, record
 
-            plan = self.graph = record(self.step_fn, self.arguments, self.observer, self.pool)
-            self.observer = LeafObserver()
-            return plan.results
+            if self.unconfirmed is None:
+                self.unconfirmed = plan, _ = record(self.step_fn, arguments, self.observer, self.pool)
+                self.graph = plan
+                return plan.results
+            results = confirm(self.step_fn, arguments, self.observer, *self.unconfirmed)
+            self.observer, self.unconfirmed = LeafObserver(), None
+            return results
         if self.graph is None:
             from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 
             graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
-            graph.record(self.step_fn, self.arguments)
+            graph.record(self.step_fn, arguments)
             self.graph = graph
         return self.graph.replay()
 

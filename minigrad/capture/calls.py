@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     settings: dict[str, Any]
     name: str
+    source: tuple[CodeType, int] | None = None  # the user's line
 
     @property
     def fixed(self) -> tuple[np.ndarray, ...]:

@@ -35,7 +35,7 @@ from ..optim.optimizer import FlatParameters
 from ..tensor import Tensor
 from ..versions import Change, modifications, root
 from .calls import Box, DrawnKey
-from .failures import AFTER, raise_uncapturable
+from .failures import AFTER, raise_uncapturable, users_place
 from .marked import marked
 from .observers import is_still
 from .recorder import Recorder, same_bits
@@ -215,6 +215,8 @@ class Effects:
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = optimizer._parameters()
         self.recorder.stepped.update(dict.fromkeys(parameters))
+        self.recorder.optimizers[optimizer] = users_place()
+        self.restore_options(optimizer)
         if not any(closure):
             self.guard_gradients(parameters)
         arrays = [p.array for p in parameters] + [
@@ -233,11 +235,27 @@ class Effects:
         return loss
 
     def guard_gradients(self, parameters: list[Tensor]) -> None:
-        """Gradients from before the step are read where they are: they have to be the same arrays."""
+        """Gradients from before the step are read where they are: they have to be the same arrays.
+
+        A parameter that has none is passed over, unless it has got one between two calls.
+        """
+        guards, cleared = self.recorder.plan.guards, {**self.recorder.cleared, **self.recorder.assigned}
         for p in parameters:
-            if p.grad is not None and not self.trace.is_made_here(p.grad.array):
-                self.recorder.plan.guards.append(partial(is_still, p, "grad", p.grad))
-                self.recorder.plan.guards.append(partial(is_still, p.grad, "array", p.grad.array))
+            if p.grad is None and p not in cleared:
+                guards.append(partial(is_still, p, "grad", None))
+            elif p.grad is not None and not self.trace.is_made_here(p.grad.array):
+                guards.append(partial(is_still, p, "grad", p.grad))
+                guards.append(partial(is_still, p.grad, "array", p.grad.array))
+
+    def restore_options(self, optimizer: Optimizer) -> None:
+        """Should the recording fail, the optimizer's options are what they are now."""
+        groups = [dict(group) for group in optimizer.param_groups]
+
+        def undo() -> None:
+            for group, options in zip(optimizer.param_groups, groups, strict=True):
+                group.update(options)
+
+        self.recorder.undo.append(undo)
 
     def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
         original(optimizer, params, source)
@@ -355,14 +373,9 @@ class Effects:
             k: copy.copy(v) if isinstance(v, list | dict) and k != "optimizer" else v
             for k, v in vars(scheduler).items()
         }
-        groups = [dict(group) for group in scheduler.optimizer.param_groups]
-
-        def undo() -> None:
-            vars(scheduler).update(before)
-            for group, options in zip(scheduler.optimizer.param_groups, groups, strict=True):
-                group.update(options)
-
-        self.recorder.undo.append(undo)
+        self.restore_options(scheduler.optimizer)
+        self.recorder.undo.append(lambda: vars(scheduler).update(before))
+        self.recorder.scheduled.add(scheduler.optimizer)
         self.recorder.note(partial(original, scheduler, *args), (), "scheduler")
         with unobserved():
             original(scheduler, *args)

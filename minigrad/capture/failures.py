@@ -6,14 +6,16 @@ import copy
 import sys
 import threading
 import traceback
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import NoReturn
 
 import numpy as np
 
 from ..devices import gpu
 from ..errors import CaptureError
-from ..versions import is_library
+from ..versions import is_library, where
 
 AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
@@ -48,13 +50,18 @@ def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
 
 def refuse(what: str, instead: str | None = None) -> CaptureError:
     """The error, for a recording that goes on for now: it fails with it at its end."""
-    frame = sys._getframe(1)
-    while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    place = where(users_place())
     error = CaptureError(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
     refused.error = refused.error or error
     return error
+
+
+def users_place() -> tuple[CodeType, int]:
+    """The nearest place that is in no library of arrays: see `versions.where`."""
+    frame = sys._getframe(1)
+    while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
 
 
 def is_of_the_capture(error: BaseException) -> bool:
@@ -85,6 +92,7 @@ def _users_line(error: BaseException) -> str:
     return f"{users[-1].filename}:{users[-1].lineno}" if users else "a line that caught the error and went on"
 
 
+@cache
 def _is_a_librarys(file: str) -> bool:
     libraries = (np,) if gpu.library is None else (np, gpu.library)
     folders = {Path(str(library.__file__)).parent for library in libraries}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -18,8 +19,10 @@ import numpy as np
 from .. import random
 from ..autograd.backward import GradientSums, is_new_array, unbroadcast
 from ..autograd.observers import unobserved
-from ..errors import CaptureError
-from ..nodes import Node, Output
+from ..errors import CaptureError, GraphError
+from ..modes import modes
+from ..nodes import Node, Output, producer
+from ..optim import Optimizer
 from ..tensor import Tensor
 from ..trees import leaves
 from ..versions import arrays_in as arrays_in_closures
@@ -32,20 +35,22 @@ from .plan import Plan
 from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
 
+KeptWhole = set[tuple[str, int]]  # "op" or "gradient", and which of them
 OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
 
 
 class Recorder:
     """Sees a step as it runs, and writes its plan.
 
-    What was found out of the step's operations by a recording `like` this one is not found out again.
+    `known` are the operations and gradients that an earlier recording of the step kept whole: which they are
+    is then not found out again.
     """
 
     def __init__(
-        self, before: ConstantObserver, arguments: tuple[Any, ...], like: Recorder | None = None
+        self, before: ConstantObserver, arguments: tuple[Any, ...], known: KeptWhole | None = None
     ) -> None:
-        self.like, self.kept_whole = like, set[int]()  # the numbers of ops
-        self.before, self.number = before.constants, 0  # of ops so far
+        self.known, self.kept_whole = known, KeptWhole()
+        self.before, self.number, self.pulled = before.constants, 0, 0  # of ops, and of gradients, so far
         self.inputs = {id(root(x.array)) for x in leaves(arguments) if isinstance(x, Tensor)}
         self.plan = Plan()
         self.trace: Trace = self.plan.trace
@@ -62,6 +67,10 @@ class Recorder:
         self.assigned: dict[Tensor, Any] = {}  # whose `.grad` the step has assigned, and where
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
+        self.optimizers: dict[Optimizer, Any] = {}  # that step, and where
+        self.scheduled: set[Optimizer] = set()  # whose options a schedule changes in the step
+        self.has_backward = False
+        self.modules: dict[Any, None] = {}  # that compute in the step
         self.undo: list[Callable[[], None]] = []
 
     def result(self, x: Any) -> Any:
@@ -81,8 +90,11 @@ class Recorder:
             and x.array.size
         ):
             raise_uncapturable("a result that no operation computed", "Compute it of Tensors.")
-        self.results.append(Tensor(plain(self.trace.of(x.array))))
-        return self.results[-1]
+        result = Tensor(plain(self.trace.of(x.array)))
+        if x.requires_grad and x.node is not None and not self.has_backward:
+            result._requires_grad, result.node = True, _without_graph(producer(x.node), result)
+        self.results.append(result)
+        return result
 
     def restore_later(self, tensors: Iterable[Tensor | None], grads: dict[Tensor, Any] | None = None) -> None:
         """Should the recording fail, these tensors get their numbers of now again, leaves their gradients."""
@@ -141,12 +153,13 @@ class Recorder:
         """An op gave `value` and `gradients`: the same on traced arrays."""
         trace, start, number = self.trace, len(self.trace.calls), self.number
         self._check_constants(op, [*arrays, *arrays_in(settings)])
+        self._note_modules()
         self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
         own_settings = {name: trace.all_of(x) for name, x in settings.items()}
         try:
-            if self.like is not None and number in self.like.kept_whole:
+            if self.known is not None and ("op", number) in self.known:
                 raise Untraceable("as in the recording before")
             if not op.source.__module__.startswith(("minigrad.", "minitransformer.")):
                 raise Untraceable("a rule of your own, which may do with arrays what nothing notes")
@@ -156,7 +169,7 @@ class Recorder:
         except Uncapturable as reason:
             raise_uncapturable(f"{op.public_name}, the shape of whose result depends on numbers", str(reason))
         except Exception as reason:
-            self.kept_whole.add(number)
+            self.kept_whole.add(("op", number))
             pulls = self._keep_whole(start, op, ours, own_settings, values, reason)
         if type(gradients) is tuple:
             for i, gradient in enumerate(gradients):
@@ -164,6 +177,13 @@ class Recorder:
                     self.pulls[id(gradient)] = pulls if isinstance(pulls, Whole) else pulls[i]
         elif gradients is not None:
             self.pulls[id(gradients)] = pulls
+
+    def _note_modules(self) -> None:
+        scope = modes.scope
+        while scope is not None:
+            if isinstance(scope.part, weakref.ref):
+                self.modules[scope.part()] = None
+            scope = scope.parent
 
     def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
         """What no op of the step made has to be what it was in the call before."""
@@ -193,7 +213,7 @@ class Recorder:
             raise Untraceable("its result is not of calls that were noted")
         calls = self.trace.calls[start:]
         owners = {id(root(x)): root(x) for call in calls for x in call.arrays()}
-        if self.like is None:
+        if self.known is None:
             for number, owner in owners.items():
                 if number in self.trace.buffers and number not in self.settled:
                     owner.fill(OVERWRITTEN.get(owner.dtype.kind, 1))
@@ -225,6 +245,7 @@ class Recorder:
     # ------------------------------------------------------------ backward
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        self.has_backward = True
         self.kept.append(g)
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
@@ -237,9 +258,10 @@ class Recorder:
         if None in known or not parts:  # a checkpoint's: what it computes is seen as it does
             return
         self.kept.append((g, parts, functions))
+        self.pulled += 1
         given = [trace.of(x) for x in g] if type(g) is list else trace.of(g)
         try:
-            if isinstance(known[0], Whole):
+            if isinstance(known[0], Whole) or ("gradient", self.pulled) in (self.known or ()):
                 raise Untraceable
             with tracing(trace), unobserved():
                 of_known = [True] * len(known) if several else wanted
@@ -247,6 +269,7 @@ class Recorder:
             self.settle(start, parts, found)
         except Exception as reason:
             del trace.calls[start:]
+            self.kept_whole.add(("gradient", self.pulled))
             whole = known[0]
             if not isinstance(whole, Whole):
                 self.plan.whole[f"gradient of {node.op.name}: {type(reason).__name__} {reason}"] += 1
@@ -383,6 +406,19 @@ class Recorder:
             out = self.trace.own(found)
             self.note(np.copyto, (out, plain(mine)), "copy")
             return out
+
+
+def _without_graph(node: Node, result: Tensor) -> Node:
+    """In place of the graph of a result, which no replay makes: a backward() that reaches it says so."""
+
+    def refuse(g: Any, needs: Any) -> NoReturn:
+        raise GraphError(
+            f"backward reached a result of a captured step, {node}: replays make no graph.\n"
+            f"Call backward() in the step, on what it returns now."
+        )
+
+    shape, reference = result.array.shape, weakref.ref(result)
+    return Node(node.op, {}, (), (), refuse, shape, reference, *node.source, None)
 
 
 class Whole(Box):

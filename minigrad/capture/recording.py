@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 from ..allocator import return_freed_memory
 from ..autograd.observers import observe
+from ..nn.module import Module
 from ..tensor import Tensor
 from ..trees import map_leaves
 from .effects import intercepted
 from .failures import refused
 from .layout import Space
 from .observers import ConstantObserver, is_still
+from .outline import Outline
 from .plan import Plan
-from .recorder import Recorder
+from .recorder import KeptWhole, Recorder
 from .traceable import traceable
 
 _one_recording = threading.RLock()  # what is intercepted is the whole process's
@@ -25,14 +27,14 @@ _one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 def record(
     step_fn: Callable[..., Any], arguments: tuple[Any, ...], last: ConstantObserver, space: Space
-) -> Plan:
+) -> tuple[Plan, Outline]:
     """Run the step as it is, and write its plan, in `space`; `last` saw the call before this one.
 
     What fails leaves everything as it was before the call.
     """
     found = {leaf: leaf.grad for leaf in last.leaves}
     recorder = record_calls(step_fn, arguments, last)
-    plan = recorder.plan
+    plan, outline = recorder.plan, Outline(recorder)
     for leaf, grad in found.items():
         if leaf.grad is grad or grad is None:  # added to, or made where there was none
             plan.guards.append(partial(is_still, leaf, "grad", grad))
@@ -40,31 +42,69 @@ def record(
             plan.guards.append(partial(is_still, grad, "array", grad.array))
     for leaf, grad in plan.gradients.items():
         plan.left[leaf] = leaf.grad = None if leaf.grad is None else grad
-    for leaf in {**found, **recorder.cleared}:
+    for leaf in {**found, **recorder.cleared, **recorder.assigned}:
         if leaf.grad is None:
             plan.left[leaf] = None
-    plan.guards.append(_same_leaves([*plan.gradients, *recorder.stepped]))
+    plan.guards += _same_leaves(list({**plan.gradients, **recorder.stepped, **recorder.cleared}))
+    plan.guards.append(_same_modes(list(recorder.modules)))
     plan.finish([x.array for x in recorder.results], space)
     recorder.release()
     return_freed_memory()  # a recording takes several times a step's
-    return plan
+    return plan, outline
 
 
-def _same_leaves(leaves: list[Tensor]) -> Callable[[], bool]:
-    """A guard: these require gradients as they do now."""
-    needs = attrgetter("_requires_grad")
+def confirm(
+    step_fn: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    last: ConstantObserver,
+    plan: Plan,
+    outline: Outline,
+) -> Any:
+    """Run the step as it is once more, in the call after its recording, and leave what a replay leaves.
+
+    A CaptureError if it is not the step that was recorded: then everything is as it was before the call.
+    """
+    outline.note_options()
+    recorder = record_calls(step_fn, arguments, last, outline.kept_whole, outline.confirm)
+    for leaf, grad in plan.left.items():
+        if grad is not None and leaf.grad is not None and grad is not leaf.grad:
+            grad.array[...] = leaf.grad.array
+        leaf.grad = grad
+    recorder.release()
+    return_freed_memory()
+    return recorder.plan.results
+
+
+def _same_leaves(leaves: list[Tensor]) -> list[Callable[[], bool]]:
+    """Guards: these have the arrays that they have now, and require gradients as they do now."""
+    needs, array = attrgetter("_requires_grad"), attrgetter("array")
     trained, frozen = [x for x in leaves if needs(x)], [x for x in leaves if not needs(x)]
-    return lambda: all(map(needs, trained)) and not any(map(needs, frozen))
+    arrays = list(map(array, leaves))
+    return [
+        lambda: all(map(needs, trained)) and not any(map(needs, frozen)),
+        lambda: all(map(is_, map(array, leaves), arrays)),
+    ]
+
+
+def _same_modes(modules: list[Module]) -> Callable[[], bool]:
+    """A guard: these are in training or in evaluation as they are now."""
+    mode = attrgetter("training")
+    modes = list(map(mode, modules))
+    return lambda: list(map(mode, modules)) == modes
 
 
 def record_calls(
     step_fn: Callable[..., Any],
     arguments: tuple[Any, ...],
     before: ConstantObserver,
-    like: Recorder | None = None,
+    known: KeptWhole | None = None,
+    check: Callable[[Recorder], None] = lambda recorder: None,
 ) -> Recorder:
-    """Run the step as it is, and note its calls, in memory of their own."""
-    recorder = Recorder(before, arguments, like)
+    """Run the step as it is, and note its calls, in memory of their own.
+
+    What `check` refuses, too, leaves everything as it was.
+    """
+    recorder = Recorder(before, arguments, known)
     grads = {leaf: leaf.grad for leaf in before.leaves}
     recorder.restore_later(grads.values(), grads)
     refused.error, refused.is_raised = None, False
@@ -74,6 +114,7 @@ def record_calls(
         if refused.error is not None:
             raise refused.error
         recorder.follow_assignments()
+        check(recorder)
     except BaseException as error:
         for undo in reversed(recorder.undo):
             undo()

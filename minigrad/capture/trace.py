@@ -10,6 +10,7 @@ import numpy as np
 
 from ..versions import root
 from .calls import Call, DrawnKey
+from .failures import users_place
 from .traced import Traced, Untraceable, Wrapped, current, plain
 
 
@@ -30,8 +31,9 @@ class Trace:
 
     def note(self, function: Callable, args: tuple, settings: dict[str, Any], name: str = "") -> None:
         """Note a call that has been made."""
-        call = Call(function, tuple(map(plain, args)), {k: plain(v) for k, v in settings.items()}, name)
-        self.calls.append(call._replace(name=name or getattr(function, "__name__", str(function))))
+        name = name or getattr(function, "__name__", str(function))
+        given = tuple(map(plain, args)), {k: plain(v) for k, v in settings.items()}
+        self.calls.append(Call(function, *given, name, users_place()))
 
     def into(self, out: np.ndarray, function: Callable, args: tuple, settings: dict[str, Any]) -> None:
         """Note that a function's result, an array of its own, is copied to `out`."""
