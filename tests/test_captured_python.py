@@ -475,3 +475,25 @@ def test_a_gradient_from_elsewhere_is_refused_with_its_line():
 
     with pytest.raises(CaptureError, match=r"assigned at .*captured_python\.py:\d+ is not computed"):
         run(step, True)
+
+
+def test_a_loop_is_compiled_while_a_step_is_recorded(monkeypatch):
+    """Of a batch of one the gradient is a read-only view at first, and an array of its own when recorded."""
+    numba = pytest.importorskip("numba")
+    from minigrad.kernels.jit import activations
+
+    fresh = numba.njit(activations._exact_backward.py_func)  # which has no compiled code on the disk
+    monkeypatch.setattr(activations, "_exact_backward", fresh)
+    w = nn.Parameter(mg.ones(4, 8))
+
+    def step(x):
+        w.grad = None
+        loss = F.gelu(x @ w).mean(0).square().sum()
+        loss.backward()
+        return loss
+
+    with mg.kernels.use("jit"):
+        captured = mg.capture(step, "cpu")
+        for i in range(5):
+            x = np.full((1, 4), i, np.float32)
+            assert captured(x).item() == step(mg.tensor(x)).item()

@@ -16,6 +16,8 @@ from .marked import marked
 from .traced import Traced, Untraceable, current, fill, plain
 from .watched import Watched, call
 
+JIT = "minigrad.kernels.jit."  # modules of compiled loops
+
 
 @contextlib.contextmanager
 def traceable() -> Iterator[None]:
@@ -38,11 +40,11 @@ def _replacements() -> Iterator[tuple[Any, str, Callable]]:
         if module_name in sys.modules and module_name.startswith("minigrad.kernels"):
             owner = sys.modules[module_name]
             yield owner, name, _whole(getattr(owner, name))
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("minigrad.kernels.jit."):
-            for name, value in list(vars(module).items()):
-                if hasattr(value, "py_func"):
-                    yield module, name, _loop(value)
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith(JIT)]
+    loops = [(module, *item) for module in modules for item in vars(module).items() if _is_compiled(item[1])]
+    # what other loops call stays: numba looks it up in the module whenever it compiles one for new arrays
+    called = {id(x) for _, _, loop in loops for x in _globals_of(loop.py_func)}
+    yield from ((module, name, _loop(loop)) for module, name, loop in loops if id(loop) not in called)
 
 
 def _new_array(make: Callable, value: Any) -> Callable:
@@ -81,6 +83,16 @@ def _as_array(make: Callable) -> Callable:
         return out
 
     return convert
+
+
+def _is_compiled(x: Any) -> bool:
+    return hasattr(x, "py_func")
+
+
+def _globals_of(function: Any) -> Iterator[Any]:
+    """What the global names that a function uses stand for."""
+    names = function.__code__.co_names
+    return (function.__globals__[name] for name in names if name in function.__globals__)
 
 
 def _loop(dispatcher: Any) -> Callable:
