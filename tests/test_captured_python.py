@@ -497,3 +497,44 @@ def test_a_loop_is_compiled_while_a_step_is_recorded(monkeypatch):
         for i in range(5):
             x = np.full((1, 4), i, np.float32)
             assert captured(x).item() == step(mg.tensor(x)).item()
+
+
+@pytest.mark.parametrize("dtype", [mg.bfloat16, mg.float16, mg.float32, mg.float64])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.SGD(p, lr=0.1),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+        lambda p: optim.SGD(p, lr=0.1, maximize=True),
+        lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True, eps=1e-3),
+        lambda p: optim.Adam(p, lr=0.1, eps=1e-3),
+    ],
+)
+def test_a_changing_lr_in_each_dtype(dtype, make):
+    def numbers(is_captured):
+        mg.manual_seed(0)
+        w = nn.Parameter(mg.randn(4, 3).to(dtype))
+        optimizer = make([w])
+
+        def step(x, y):
+            optimizer.zero_grad()
+            F.cross_entropy((x.to(dtype) @ w).float(), y).backward()
+            optimizer.step()
+
+        step = mg.capture(step, "cpu") if is_captured else step
+        for i, (x, y) in enumerate(batches() * 3):
+            optimizer.param_groups[0]["lr"] = 0.1 / (1 + 0.37 * i)
+            step(mg.tensor(x), mg.tensor(y))
+            yield w.array.copy()
+
+    assert all(map(same_bits, numbers(False), numbers(True)))
+
+
+def test_the_lr_of_a_parameter_whose_gradient_has_another_dtype():
+    def step(state, x, y):
+        loss = state.backward(x)
+        state.w.grad = state.w.grad.double()
+        state.optimizer.step()
+        return loss
+
+    assert_followed(step)

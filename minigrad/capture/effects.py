@@ -53,7 +53,8 @@ LOOKS = {
     "__deepcopy__": "copy.deepcopy(tensor)", "__reduce__": "pickle",
 }  # fmt: skip
 INDEXING: tuple[Any, ...] = (extreme, getitem, replaced, scattered)
-DIRECT = (SGD, RMSprop)  # their lr only multiplies arrays: as a number or in an array it gives the same
+# their lr only multiplies an array: as a number or in an array of the same dtype of NumPy's it gives the same
+DIRECT = (SGD, RMSprop)
 
 
 @contextlib.contextmanager
@@ -285,7 +286,9 @@ class Effects:
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
             original(optimizer, p, g, state, group)
             return
-        if type(optimizer) in DIRECT and self._is_traced(original, optimizer, p, g, state, group):
+        dtypes = {x.dtype for x in (p, g, *state.values()) if x.dtype.kind != "i"}  # but for counts
+        is_direct = type(optimizer) in DIRECT and len(dtypes) == 1 and p.dtype.kind == "f"  # not bfloat16
+        if is_direct and self._is_traced(original, optimizer, p, g, state, group):
             return
         own = plain(self.trace.of(g))
         self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
