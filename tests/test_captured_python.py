@@ -538,3 +538,53 @@ def test_the_lr_of_a_parameter_whose_gradient_has_another_dtype():
         return loss
 
     assert_followed(step)
+
+
+def with_statistics(update):
+    """A rule that updates a mean, and how often it and its gradient have run; a step of it."""
+
+    def steps():
+        w, mean, runs = nn.Parameter(mg.ones(4, 3)), mg.zeros(3), {"rule": 0, "gradient": 0}
+
+        @differentiable
+        def centred(z, /):
+            runs["rule"] += 1
+            update(mean, z.mean(0))
+
+            def gradient(g):
+                runs["gradient"] += 1
+                return g - g.mean(0)
+
+            return z - z.mean(0), (gradient,)
+
+        def step(x):
+            w.grad = None
+            loss = centred(x @ w).square().sum()
+            loss.backward()
+            return loss
+
+        return step, mean, runs
+
+    return steps(), steps()
+
+
+def set_array(mean, z):
+    mean.array[...] = 0.9 * mean.array + 0.1 * z
+
+
+@pytest.mark.parametrize("update", [set_array, lambda mean, z: mean.mul_(0.9).add_(mg.tensor(0.1 * z))])
+def test_running_statistics_of_a_rule_of_ones_own(update):
+    (one, mean, _), (other, captured_mean, _) = with_statistics(update)
+    other = mg.capture(other, "cpu")
+    for x, _ in batches():
+        one(mg.tensor(x))
+        other(x)
+        assert same_bits(mean.array, captured_mean.array)
+
+
+def test_a_rule_of_ones_own_and_its_gradient_run_once_in_each_call():
+    (step, _, runs), _ = with_statistics(set_array)
+    step = mg.capture(step, "cpu")
+    for i, (x, _) in enumerate(batches(), 1):
+        step(x)
+        assert runs == {"rule": i, "gradient": i}

@@ -22,6 +22,7 @@ from ..autograd.observers import unobserved
 from ..errors import CaptureError, GraphError
 from ..modes import modes
 from ..nodes import Node, Output, producer
+from ..ops.user_rules import is_users
 from ..optim import Optimizer
 from ..tensor import Tensor
 from ..trees import leaves
@@ -161,7 +162,7 @@ class Recorder:
         try:
             if self.known is not None and ("op", number) in self.known:
                 raise Untraceable("as in the recording before")
-            if not op.source.__module__.startswith(("minigrad.", "minitransformer.")):
+            if is_users(op.source):
                 raise Untraceable("a rule of your own, which may do with arrays what nothing notes")
             with tracing(trace), unobserved():
                 found, pulls = op.run(ours, own_settings)
@@ -237,6 +238,9 @@ class Recorder:
         settings = {name: plain(x) for name, x in settings.items()}
         self.note(_run_whole, (whole, op, arrays, settings, outs), op.name)
         whole.arrays = (*arrays, *outs, *arrays_in(settings))
+        if is_users(op.source):  # it runs once a call, as it may change what it keeps: running statistics
+            _copy_to(outs, values)
+            return whole
         found, whole.value = op.run(arrays, settings)
         if not all(map(same_bits, found if type(found) is tuple else (found,), values)):
             _refuse_other_numbers(op.public_name)
@@ -279,9 +283,12 @@ class Recorder:
                 wanted = [True] * len(known) if several else wanted
             outs = [self.trace.own(x) for x in parts]
             args = whole, plain(given), wanted, outs
-            _pull_whole(*args)
-            if not all(map(same_bits, parts, outs)):
-                _refuse_other_numbers(f"the gradient of {node.op.public_name}")
+            if is_users(node.op.source):
+                _copy_to(outs, parts)
+            else:
+                _pull_whole(*args)
+                if not all(map(same_bits, parts, outs)):
+                    _refuse_other_numbers(f"the gradient of {node.op.public_name}")
             self.note(_pull_whole, args, f"gradient of {node.op.name}")
 
     def on_add(self, original: Callable, sums: GradientSums, edge: Any, g: Any, source: Any) -> None:
@@ -433,12 +440,15 @@ class Whole(Box):
 def _run_whole(whole: Whole, op: Any, arrays: list, settings: dict[str, Any], outs: list) -> None:
     settings = {name: x.current() if isinstance(x, DrawnKey) else x for name, x in settings.items()}
     value, whole.value = op.run(arrays, settings)
-    for out, x in zip(outs, value if type(value) is tuple else (value,), strict=True):
-        out[...] = x
+    _copy_to(outs, value if type(value) is tuple else (value,))
 
 
 def _pull_whole(whole: Whole, g: Any, wanted: list[bool], outs: list) -> None:
-    for out, x in zip(outs, _pulled(whole.value, g, wanted), strict=True):
+    _copy_to(outs, _pulled(whole.value, g, wanted))
+
+
+def _copy_to(outs: Sequence[np.ndarray], values: Sequence[Any]) -> None:
+    for out, x in zip(outs, values, strict=True):
         out[...] = x
 
 
