@@ -588,3 +588,10 @@ def test_a_rule_of_ones_own_and_its_gradient_run_once_in_each_call():
     for i, (x, _) in enumerate(batches(), 1):
         step(x)
         assert runs == {"rule": i, "gradient": i}
+
+
+def test_what_is_known_of_shapes_ends_with_their_plans():
+    step = mg.capture(lambda x: x * 2, "cpu")
+    for n in range(200):
+        step(np.ones(n, np.float32))
+    assert len(step.keys) == len(step.steps) < 200

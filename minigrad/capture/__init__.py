@@ -124,6 +124,7 @@ class capture:
         self.steps[key] = step
         if len(self.steps) > (MOST_PLANS if xp is np else MOST_GRAPHS):
             self.steps.popitem(last=False)
+            self.keys = {kinds: key for kinds, key in self.keys.items() if key in self.steps}
         return step
 
     @property
