@@ -595,3 +595,14 @@ def test_what_is_known_of_shapes_ends_with_their_plans():
     for n in range(200):
         step(np.ones(n, np.float32))
     assert len(step.keys) == len(step.steps) < 200
+
+
+def test_other_kernels_are_recorded_anew():
+    pytest.importorskip("numba")
+    x = np.random.default_rng(0).normal(size=(4, 500)).astype(np.float32) * 9
+    step = mg.capture(lambda x: F.softmax(x, -1), "cpu")
+    for name in ("jit", "numpy", "jit"):
+        with mg.kernels.use(name):
+            for _ in range(4):
+                assert same_bits(F.softmax(mg.tensor(x), -1).array, step(x).array)
+    assert step.recordings == 2

@@ -33,7 +33,7 @@ from .. import random
 from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import ArgumentError, CaptureError
-from ..kernels import active
+from ..kernels import active, kernels
 from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
@@ -115,7 +115,8 @@ class capture:
     def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
         """The step for arguments of this signature; the least recently used signature is forgotten."""
         assert self.device is not None
-        xp, key = library_of(self.device), _signature(arguments)
+        xp = library_of(self.device)
+        key = _signature(arguments, kernels(xp.empty(0)))
         if self.pool is None:
             from .layout import Space
 
@@ -147,8 +148,9 @@ def _refuse_gradients(inputs: list[tuple[str, Any]]) -> None:
             )
 
 
-def _signature(arguments: tuple[Any, ...]) -> Hashable:
-    """What a graph is recorded for: kinds of arrays, values of other arguments, and the library's modes."""
+def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable:
+    """What a graph is recorded for: kinds of arrays, values of other arguments, the library's modes, and its
+    kernels."""
     kinds: list[Hashable] = []
     for x in leaves(arguments):
         if isinstance(x, Tensor):
@@ -162,7 +164,7 @@ def _signature(arguments: tuple[Any, ...]) -> Hashable:
         modes.fused,
         str(modes.autocast_dtype),
         float32_matmul.precision,
-        active.gpu,
+        kernels_in_use,
     )
     return structure(arguments), tuple(kinds), draws.seed, draws.row, settings
 
@@ -182,7 +184,7 @@ def _kinds(inputs: tuple[Any, ...]) -> Hashable:
         if type(array) is not np.ndarray:
             return None
         kinds += (array.shape, array.dtype.num)
-    return float32_matmul.precision, active.gpu, *kinds
+    return float32_matmul.precision, active.cpu, *kinds
 
 
 class CapturedStep:
