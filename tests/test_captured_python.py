@@ -606,3 +606,17 @@ def test_other_kernels_are_recorded_anew():
             for _ in range(4):
                 assert same_bits(F.softmax(mg.tensor(x), -1).array, step(x).array)
     assert step.recordings == 2
+
+
+def test_draws_go_on_after_a_step_that_failed_as_without_capture():
+    def losses(is_captured):
+        mg.manual_seed(0)
+        step = lambda x, y: F.cross_entropy(F.dropout(x, 0.5), y)
+        step = mg.capture(step, "cpu") if is_captured else step
+        for i, (x, y) in enumerate(batches()):
+            if i == 4:
+                with pytest.raises(RangeError):
+                    step(mg.tensor(x), mg.tensor(y + 9))
+            yield step(mg.tensor(x), mg.tensor(y)).item()
+
+    assert list(losses(False)) == list(losses(True))

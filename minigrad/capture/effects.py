@@ -489,6 +489,8 @@ class Draws:
         generator = self.source or random.in_use.generator
         call = self.calls.get(stream, 0) + key.call - self.start.calls.get(stream, 0)
         drawn.value = random.Key(generator.first_seed, key.stream, generator.step, call, key.row)
+        # counted at once, as the step may fail; what a checkpoint draws again has been counted already
+        generator.calls[stream] = max(generator.calls.get(stream, 0), call + 1)
 
     def end(self) -> None:
         generator = self.source or random.in_use.generator
