@@ -15,8 +15,8 @@
 A small step computes in less time than Python takes to say what. The first two calls run as they are: they
 compile kernels and make the optimizer's state. The third is recorded: on a GPU as a CUDA graph (`graph`),
 on the CPU as a list of calls over memory that was laid out once (`recording`, `plan`). From then on a call
-copies its inputs and replays. A plan is confirmed first: the call after its recording runs as it is once more,
-and has to be the same step (`outline`).
+copies its inputs and replays. A plan is confirmed first: the call after its recording runs as it is, too, and
+has to be the same step (`outline`).
 """
 
 from __future__ import annotations

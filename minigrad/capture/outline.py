@@ -21,6 +21,7 @@ from ..trees import leaves
 from ..versions import closure_of, root, where
 from .observers import SMALL
 from .recorder import Recorder, same_bits
+from .trace import offset
 
 VALUES = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype)
 
@@ -118,5 +119,4 @@ def place_of(array: np.ndarray) -> tuple[Any, ...]:
     owner = root(array)
     if (array.shape, array.strides) == (owner.shape, owner.strides):
         return array.dtype, array.shape
-    start = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return array.dtype, array.shape, array.strides, start
+    return array.dtype, array.shape, array.strides, offset(array)

@@ -60,7 +60,7 @@ class Trace:
         if id(memory) not in self.counterparts:
             return found.view(Traced)
         own = self.counterparts[id(memory)][1]
-        return np.ndarray(found.shape, found.dtype, flat(own), _offset(found), found.strides).view(Traced)
+        return np.ndarray(found.shape, found.dtype, flat(own), offset(found), found.strides).view(Traced)
 
     def own(self, found: np.ndarray) -> np.ndarray:
         """Memory of ours for an array of the step, which a call writes as a whole."""
@@ -90,7 +90,7 @@ def flat(memory: np.ndarray) -> np.ndarray:
     return memory.transpose(sorted(range(memory.ndim), key=lambda i: -memory.strides[i]))
 
 
-def _offset(array: np.ndarray) -> int:
+def offset(array: np.ndarray) -> int:
     """Where an array starts in its memory, in bytes."""
     start = lambda x: x.__array_interface__["data"][0]
     return start(array) - start(root(array))
@@ -98,7 +98,7 @@ def _offset(array: np.ndarray) -> int:
 
 def _place(array: np.ndarray) -> tuple[int, list[int]]:
     """Where an array lies in its memory: an axis of one element may have any stride."""
-    return _offset(array), [step for step, n in zip(array.strides, array.shape, strict=True) if n != 1]
+    return offset(array), [step for step, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from ..devices import as_dtype, device_of, is_floating, on_device, refuse_unconv
 from ..tensor import Tensor
 from .costs import zero_flops
 from .namespace import namespace, value_in_rule
-from .op import differentiable, identity
+from .op import differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals
@@ -26,6 +26,11 @@ SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) 
 
 
 # ---------------------------------------------------------------- sums and products
+
+
+def identity(g):
+    """The gradient of what is added or passed on: one function, which all nodes share."""
+    return g
 
 
 @differentiable(sign="+", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))

@@ -44,7 +44,7 @@ from .costs import Flops, one_each
 from .samplers import Sampler
 from .user_rules import checked_rule
 
-__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "identity", "ops", "registry"]
+__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
 
@@ -214,11 +214,6 @@ class Op(OpInfo):
         tensor._requires_grad, tensor.node = True, edge
         set_output(edge, tensor)
         return tensor
-
-
-def identity(g: Any) -> Any:
-    """The gradient of an input that the value is, or to which something was added: one function for all."""
-    return g
 
 
 def differentiable(

@@ -14,10 +14,11 @@ import numpy as np
 from ..devices import result_type, to_device_of
 from ..errors import OptionError, ShapeError
 from ..tensor import as_tensor
+from .arithmetic import identity
 from .axes import axes_of, axis_of
 from .costs import zero_flops
 from .namespace import namespace
-from .op import derived, differentiable, identity
+from .op import derived, differentiable
 from .samplers import each, real
 
 __family__ = "shape"
