@@ -884,6 +884,7 @@ def test_what_is_read_again_is_not_written_over(shape):
 def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
     """Chosen wherever it has BLAS's bits, though it may not be faster."""
     from minigrad.capture import products
+    from minigrad.kernels.jit import matrices
     from minigrad.kernels.jit.gemm import gemm
 
     monkeypatch.setattr(products, "measured", {})
@@ -908,7 +909,7 @@ def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
     )
     gemm(x, w.numpy(), out)
     has_its_bits = out.tobytes() == (x @ w.numpy()).tobytes()  # with AVX-512
-    assert has_its_bits == any(call.name == "gemm" for call in captured.plan.calls)
+    assert (has_its_bits or matrices.is_used) == any(call.name == "gemm" for call in captured.plan.calls)
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")

@@ -136,7 +136,8 @@ def test_loops_agree_with_numpys_kernels(name):
 @needs_numba
 def test_every_loop_is_compared_with_numpys():
     own = {n for n in cpu.__all__ if inspect.getmodule(getattr(jit, n)).__name__.startswith(jit.__name__)}
-    assert own - {"adam", "attention_softmax"} == set(CASES) - {"multi_head_attention"}  # tested below
+    below = {"adam", "attention_softmax", "linear", "matmul"}
+    assert own - below == set(CASES) - {"multi_head_attention"}
 
 
 @needs_numba
@@ -466,6 +467,26 @@ def test_products_of_matrices_that_lie_in_any_order(sizes):
         gemm(a, w, room[:, 1:-1])
         np.testing.assert_allclose(room[:, 1:-1], a.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
         assert (room[:, [0, -1]] == 7).all()
+
+
+@needs_numba
+@pytest.mark.parametrize("is_used", [False, True])
+def test_linear_and_matmul_by_our_loop(is_used, monkeypatch):
+    """Of any size and layout, whatever this machine's BLAS is."""
+    from minigrad.kernels.jit import matrices
+    from minigrad.kernels.jit.gemm import gemm
+
+    calls = []
+    monkeypatch.setattr(matrices, "is_used", is_used)
+    monkeypatch.setattr(matrices, "gemm", lambda *given: (calls.append(1), gemm(*given)), raising=False)
+    for rows, terms, columns in ((40, 64, 48), (12, 300, 24), (1, 512, 600), (700, 5, 9), (0, 64, 64)):
+        x, w, g, bias = draw(rows, terms), draw(columns, terms), draw(rows, columns), draw(columns)
+        (y, gradient), (expected, theirs) = (module.linear(x, w, bias) for module in (matrices, cpu))
+        for ours, other in zip((y, *gradient(g, (1, 1, 1))), (expected, *theirs(g, (1, 1, 1))), strict=True):
+            np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-4)
+        for a in (x, x[::-1], np.stack([x, x]), np.broadcast_to(x[:1], (rows, terms)) if rows else x):
+            np.testing.assert_allclose(matrices.matmul(a, w.T), a @ w.T, rtol=1e-5, atol=1e-4)
+    assert bool(calls) == is_used
 
 
 @pytest.mark.parametrize("which", BOTH)

@@ -15,8 +15,7 @@ def matmul(a: Any, b: Any) -> Any:
     """a @ b of arrays or Tensors; bfloat16 is added up in float32 and rounded once."""
     if a.dtype == bool or b.dtype == bool:  # NumPy's is their logical or
         raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
-    if isinstance(a, gpu.arrays):
-        return kernels(a).matmul(a, b)
-    if isinstance(a, np.ndarray) and a.dtype == bfloat16:
+    is_on_cpu = isinstance(a, np.ndarray)
+    if is_on_cpu and a.dtype == bfloat16:
         return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
-    return a @ b
+    return kernels(a).matmul(a, b) if is_on_cpu or isinstance(a, gpu.arrays) else a @ b

@@ -2,7 +2,7 @@
 
 from .activations import dropout, gelu, log_softmax, softmax
 from .attention import attention_softmax, scaled_dot_product_attention
-from .linear import embedding, linear
+from .linear import embedding, linear, matmul, times
 from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam, flatten, scale, total_norm
@@ -25,10 +25,12 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "lstm",
+    "matmul",
     "rms_norm",
     "rnn",
     "scale",
     "scaled_dot_product_attention",
     "softmax",
+    "times",
     "total_norm",
 ]

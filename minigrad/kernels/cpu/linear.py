@@ -19,18 +19,27 @@ from ...devices import HALF, float32, float64, is_array, is_floating
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
 
-def linear(x, weight, bias):
+def matmul(a, b):
+    return a @ b
+
+
+def times(a, b):
+    """a @ b of two matrices; of a single row, in two thirds of the time."""
+    return a.dot(b)
+
+
+def linear(x, weight, bias, times=times):
     """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block."""
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
-    y = rows.dot(weight.T)  # of a single row, in two thirds of the time of `@`
+    y = times(rows, weight.T)
     if bias is not None:
         y += bias if len(y) != 1 else bias[None]  # of equal shapes, which NumPy adds faster
 
     def gradient(g, needs):
         flat = g.reshape(len(rows), g.shape[-1])
-        dw = flat.T @ rows if needs[1] else None  # first: then dx can lie where x was
+        dw = times(flat.T, rows) if needs[1] else None  # first: then dx can lie where x was
         db = column_sums(flat) if needs[2] else None
-        return (flat @ weight).reshape(x.shape) if needs[0] else None, dw, db
+        return times(flat, weight).reshape(x.shape) if needs[0] else None, dw, db
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
 
