@@ -8,6 +8,7 @@ import numpy as np
 
 from ..devices import array_module
 from ..errors import OptionError
+from ..kernels import matmul
 from .optimizer import Optimizer
 
 ADJUST = ("original", "match_rms_adamw")
@@ -100,6 +101,6 @@ def orthogonalize(
     xp = array_module(x)
     x = x / xp.maximum(xp.sqrt((x * x).sum()), eps)
     for _ in range(steps):
-        gram = x @ x.T
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+        gram = matmul(x, x.T)
+        x = a * x + matmul(b * gram + c * matmul(gram, gram), x)
     return x.T if tall else x
