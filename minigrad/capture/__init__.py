@@ -38,6 +38,7 @@ from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
+from .failures import ChangedError
 from .observers import ConstantObserver, LeafObserver
 
 if TYPE_CHECKING:
@@ -231,11 +232,17 @@ class CapturedStep:
         if isinstance(self.observer, ConstantObserver):
             from .recording import confirm, record
 
-            if self.unconfirmed is None:
-                self.unconfirmed = plan, _ = record(self.step_fn, arguments, self.observer, self.pool)
-                self.graph = plan
-                return plan.results
-            results = confirm(self.step_fn, arguments, self.observer, *self.unconfirmed)
+            try:
+                if self.unconfirmed is None:
+                    self.unconfirmed = plan, _ = record(self.step_fn, arguments, self.observer, self.pool)
+                    self.graph = plan
+                    return plan.results
+                results = confirm(self.step_fn, arguments, self.observer, *self.unconfirmed)
+            except CaptureError as error:
+                self.graph = self.unconfirmed = None
+                if isinstance(error, ChangedError):  # the next call, which runs as it is, is what counts
+                    self.calls = WARMUP_CALLS - 1
+                raise
             self.observer, self.unconfirmed = LeafObserver(), None
             return results
         if self.graph is None:

@@ -39,8 +39,8 @@ from .failures import AFTER, raise_uncapturable, users_place
 from .marked import marked
 from .observers import is_still
 from .recorder import Recorder, same_bits
+from .replacing import options_of, same_optimizer, state_ids
 from .replacing import replaced as replaced_functions
-from .replacing import same_optimizer, state_ids
 from .trace import tracing
 from .traced import Untraceable, Wrapped, assign, current, plain
 from .watched import arrays_watched
@@ -115,6 +115,8 @@ class Effects:
         yield GradScaler, "unscale_", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield GradScaler, "step", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield LRScheduler, "step", self.scheduler_step
+        yield LRScheduler, "_set", _refusing("a step of a scheduler", "Call scheduler.step() by its name.")
+        yield Module, "__call__", self.module_call
         after = "It has to know the metric: call it after the step."
         yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", after)
         functions: dict[str, Callable] = {"overwrite": in_place.overwrite}
@@ -131,6 +133,10 @@ class Effects:
                     yield module, name, instead.get(name, self.one_call)
         for name, what in LOOKS.items():
             yield Tensor, name, partial(self.look, what)
+
+    def module_call(self, original: Callable, module: Module, *args: Any, **settings: Any) -> Any:
+        self.recorder.modules[module] = None
+        return original(module, *args, **settings)
 
     # ------------------------------------------------------------ random numbers
 
@@ -217,7 +223,7 @@ class Effects:
         parameters = optimizer._parameters()
         self.recorder.stepped.update(dict.fromkeys(parameters))
         self.recorder.optimizers[optimizer] = users_place()
-        self.restore_options(optimizer)
+        self.recorder.restore_options(optimizer)
         if not any(closure):
             self.guard_gradients(parameters)
         arrays = [p.array for p in parameters] + [
@@ -247,16 +253,6 @@ class Effects:
             elif p.grad is not None and not self.trace.is_made_here(p.grad.array):
                 guards.append(partial(is_still, p, "grad", p.grad))
                 guards.append(partial(is_still, p.grad, "array", p.grad.array))
-
-    def restore_options(self, optimizer: Optimizer) -> None:
-        """Should the recording fail, the optimizer's options are what they are now."""
-        groups = [dict(group) for group in optimizer.param_groups]
-
-        def undo() -> None:
-            for group, options in zip(optimizer.param_groups, groups, strict=True):
-                group.update(options)
-
-        self.recorder.undo.append(undo)
 
     def count_step(self, original: Callable, optimizer: Optimizer, params: list[Tensor], source: Any) -> None:
         original(optimizer, params, source)
@@ -372,16 +368,16 @@ class Effects:
         original(flat)
 
     def scheduler_step(self, original: Callable, scheduler: LRScheduler, *args: Any) -> None:
-        before = {
-            k: copy.copy(v) if isinstance(v, list | dict) and k != "optimizer" else v
-            for k, v in vars(scheduler).items()
-        }
-        self.restore_options(scheduler.optimizer)
-        self.recorder.undo.append(lambda: vars(scheduler).update(before))
-        self.recorder.scheduled.add(scheduler.optimizer)
-        self.recorder.note(partial(original, scheduler, *args), (), "scheduler")
+        recorder, optimizer = self.recorder, scheduler.optimizer
+        recorder.check_options(optimizer)
+        recorder.restore_options(optimizer)
+        for each in _with_parts(scheduler):
+            recorder.undo.append(partial(vars(each).update, _copied(vars(each))))
+        recorder.note(partial(original, scheduler, *args), (), "scheduler")
         with unobserved():
             original(scheduler, *args)
+        if optimizer in recorder.options:
+            recorder.options[optimizer] = options_of(optimizer)
 
     # ------------------------------------------------------------ changes in place, and looks
 
@@ -470,6 +466,18 @@ def _counting(effects: Effects, kind: type) -> type:
             self.__dict__["count"] = number
 
     return Counting
+
+
+def _with_parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:
+    """A scheduler, and those that it is made of."""
+    yield scheduler
+    for part in getattr(scheduler, "schedulers", ()):
+        yield from _with_parts(part)
+
+
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    """An object's attributes, lists and dictionaries of numbers copied."""
+    return {k: copy.copy(v) if isinstance(v, list | dict) else v for k, v in state.items()}
 
 
 # ---------------------------------------------------------------- what replays call

@@ -42,16 +42,29 @@ class _Refused(threading.local):
 refused = _Refused()
 
 
-def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
+def raise_uncapturable(
+    what: str, instead: str | None = None, kind: type[CaptureError] = CaptureError
+) -> NoReturn:
     """A CaptureError that names the user's line."""
     refused.is_raised = True
-    raise refuse(what, instead)
+    raise refuse(what, instead, kind)
 
 
-def refuse(what: str, instead: str | None = None) -> CaptureError:
+class ChangedError(CaptureError):
+    """A step does something else than in the call before; from now on it may be the same."""
+
+
+def raise_changed(what: str) -> NoReturn:
+    raise ChangedError(
+        f"{what}: not what the call before did, and so it cannot be captured.\n"
+        f"A replay runs no Python, and repeats its numbers: pass what changes as an argument, as an array."
+    )
+
+
+def refuse(what: str, instead: str | None = None, kind: type[CaptureError] = CaptureError) -> CaptureError:
     """The error, for a recording that goes on for now: it fails with it at its end."""
     place = where(users_place())
-    error = CaptureError(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
+    error = kind(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
     refused.error = refused.error or error
     return error
 

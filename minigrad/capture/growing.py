@@ -103,9 +103,7 @@ class Growing:
                 return self.step_fn(*self.inputs)
         first, self.arrays = self.recorder, [p.array for p in self.parameters]
         try:
-            self.recorder = record_calls(
-                self.step_fn, tuple(self.inputs), self.before, first.kept_whole if first else None
-            )
+            self.recorder = record_calls(self.step_fn, tuple(self.inputs), self.before, first)
         except CaptureError as reason:
             self._fail(reason)
             return self.step_fn(*self.inputs)

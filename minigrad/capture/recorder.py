@@ -20,7 +20,6 @@ from .. import random
 from ..autograd.backward import GradientSums, is_new_array, unbroadcast
 from ..autograd.observers import unobserved
 from ..errors import CaptureError, GraphError
-from ..modes import modes
 from ..nodes import Node, Output, producer
 from ..ops.user_rules import is_users
 from ..optim import Optimizer
@@ -29,10 +28,11 @@ from ..trees import leaves
 from ..versions import arrays_in as arrays_in_closures
 from ..versions import root, where
 from .calls import Box, Call, DrawnKey, arrays_in
-from .failures import raise_uncapturable
+from .failures import ChangedError, raise_uncapturable, users_place
 from .layout import with_memory
 from .observers import ConstantObserver
 from .plan import Plan
+from .replacing import options_of
 from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
 
@@ -62,6 +62,7 @@ class Recorder:
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
         self.created: dict[int, np.ndarray] = {}  # memory of constants that the step made, by id
+        self.uninitialized: set[int] = set()  # the ids of those of mg.empty
         self.shared: dict[int, np.ndarray] = {}  # memory of NumPy arrays that became Tensors, by id
         self.found: dict[Tensor, Tensor] = {}  # the gradients that backward left
         self.stepped: dict[Tensor, None] = {}  # the parameters of optimizers that step
@@ -69,7 +70,13 @@ class Recorder:
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.optimizers: dict[Optimizer, Any] = {}  # that step, and where
-        self.scheduled: set[Optimizer] = set()  # whose options a schedule changes in the step
+        self.options: dict[
+            Optimizer, list[dict[str, Any]]
+        ] = {}  # before the step, or as a schedule left them
+        self.written: dict[int, np.ndarray] = {}  # memory from before the step that calls write, by id
+        self.earlier: dict[
+            int, Tensor
+        ] = {}  # leaves, by the id of the memory of their gradient before the step
         self.has_backward = False
         self.modules: dict[Any, None] = {}  # that compute in the step
         self.undo: list[Callable[[], None]] = []
@@ -111,6 +118,34 @@ class Recorder:
 
         self.undo.append(undo)
 
+    def note_options(self, optimizer: Optimizer) -> None:
+        """Only schedules may change the options from now on."""
+        self.options[optimizer] = options_of(optimizer)
+        self.restore_options(optimizer)
+
+    def restore_options(self, optimizer: Optimizer) -> None:
+        """Should the recording fail, the optimizer's options are what they are now."""
+        groups = options_of(optimizer)
+
+        def undo() -> None:
+            for group, options in zip(optimizer.param_groups, groups, strict=True):
+                group.update(options)
+
+        self.undo.append(undo)
+
+    def check_options(self, optimizer: Optimizer) -> None:
+        """Refuse options that the step sets itself."""
+        expected = self.options.get(optimizer, [])
+        for options, now in zip(expected, options_of(optimizer), strict=False):
+            changed = [name for name in now if now[name] != options.get(name)]
+            if changed:
+                place = f" at {where(self.optimizers[optimizer])}" if optimizer in self.optimizers else ""
+                instead = "Let a scheduler change it, or change it outside the step."
+                raise CaptureError(
+                    f"{changed[0]} of {type(optimizer).__name__}{place} is set in the step, and cannot be "
+                    f"captured.\n{instead}"
+                )
+
     def has_counterpart(self, array: np.ndarray) -> bool:
         """Whether memory that is about to be written corresponds to other memory of ours.
 
@@ -123,6 +158,7 @@ class Recorder:
             return True
         if id(memory) in self.shared:
             raise_uncapturable("a change in place of a NumPy array", "Change a copy: mg.tensor(array).")
+        self.written[id(memory)] = memory
         self.restore_later([Tensor(array)])
         return False
 
@@ -135,7 +171,8 @@ class Recorder:
         ):
             raise_uncapturable("a change of a constant that was used before", "Change a .clone() of it.")
         first = has_it.index(True) if True in has_it else len(calls)
-        made = Call(assign, (own, memory.copy()), {}, "constant")
+        numbers = np.zeros_like(memory) if id(memory) in self.uninitialized else memory.copy()
+        made = Call(assign, (own, numbers), {}, "constant", users_place())
         calls[first:] = [made, *[with_memory(call, memory, own) for call in calls[first:]]]
         self.settle_calls(first)
 
@@ -143,7 +180,7 @@ class Recorder:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
         for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
             things.clear()
-        for others in (self.created, self.shared, self.found, self.assigned):
+        for others in (self.created, self.shared, self.found, self.assigned, self.written, self.earlier):
             others.clear()
         for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
             noted.clear()
@@ -154,7 +191,6 @@ class Recorder:
         """An op gave `value` and `gradients`: the same on traced arrays."""
         trace, start, number = self.trace, len(self.trace.calls), self.number
         self._check_constants(op, [*arrays, *arrays_in(settings)])
-        self._note_modules()
         self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
@@ -179,13 +215,6 @@ class Recorder:
         elif gradients is not None:
             self.pulls[id(gradients)] = pulls
 
-    def _note_modules(self) -> None:
-        scope = modes.scope
-        while scope is not None:
-            if isinstance(scope.part, weakref.ref):
-                self.modules[scope.part()] = None
-            scope = scope.parent
-
     def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
         """What no op of the step made has to be what it was in the call before."""
         number, self.number = self.number, self.number + 1
@@ -198,7 +227,7 @@ class Recorder:
             if not isinstance(x, np.ndarray):
                 if type(x) in (int, float) and type(constant) is type(x) and repr(x) != repr(constant):
                     what = f"{op.public_name} of {constant!r} in the call before, and of {x!r} now"
-                    raise_uncapturable(what, "Pass it as an argument, as an array.")
+                    raise_uncapturable(what, "Pass it as an argument, as an array.", ChangedError)
                 continue
             if self.trace.is_made_here(x) or root(x) is root(constant):
                 continue
@@ -206,6 +235,7 @@ class Recorder:
                 raise_uncapturable(
                     f"{op.public_name} of numbers that no operation computed, others than in the call before",
                     "Compute them of Tensors, or pass them as an argument.",
+                    ChangedError,
                 )
 
     def settle(self, start: int, expected: Sequence[Any], found: Sequence[Any]) -> None:
@@ -420,11 +450,11 @@ def _without_graph(node: Node, result: Tensor) -> Node:
 
     def refuse(g: Any, needs: Any) -> NoReturn:
         raise GraphError(
-            f"backward reached a result of a captured step, {node}: replays make no graph.\n"
+            f"backward reached a result of a captured step, {said}: replays make no graph.\n"
             f"Call backward() in the step, on what it returns now."
         )
 
-    shape, reference = result.array.shape, weakref.ref(result)
+    said, shape, reference = str(node), result.array.shape, weakref.ref(result)
     return Node(node.op, {}, (), (), refuse, shape, reference, *node.source, None)
 
 

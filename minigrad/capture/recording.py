@@ -17,12 +17,12 @@ from ..tensor import Tensor
 from ..trees import leaves, map_leaves
 from ..versions import root
 from .effects import intercepted
-from .failures import refused
+from .failures import raise_changed, refused
 from .layout import Space
 from .observers import ConstantObserver, is_still
 from .outline import Outline
 from .plan import Plan
-from .recorder import KeptWhole, Recorder
+from .recorder import Recorder
 from .trace import flat, offset
 from .traceable import traceable
 
@@ -68,8 +68,14 @@ def confirm(
 
     A CaptureError if it is not the step that was recorded: then everything is as it was before the call.
     """
-    outline.note_options()
-    recorder = record_calls(step_fn, arguments, last, outline.kept_whole, outline.confirm)
+
+    def check(recorder: Recorder) -> None:
+        outline.confirm(recorder)
+        for leaf, grad in plan.left.items():
+            if (leaf.grad is None) is not (grad is None):
+                raise_changed(f"a .grad of shape {leaf.shape} that the step leaves, or does not leave")
+
+    recorder = record_calls(step_fn, arguments, last, outline, check)
     for mine, theirs in zip(leaves(plan.results), leaves(recorder.plan.results), strict=True):
         if isinstance(mine, Tensor | np.ndarray):
             _overwrite(*(x.array if isinstance(x, Tensor) else x for x in (mine, theirs)))
@@ -109,16 +115,19 @@ def record_calls(
     step_fn: Callable[..., Any],
     arguments: tuple[Any, ...],
     before: ConstantObserver,
-    known: KeptWhole | None = None,
+    like: Recorder | Outline | None = None,
     check: Callable[[Recorder], None] = lambda recorder: None,
 ) -> Recorder:
     """Run the step as it is, and note its calls, in memory of their own.
 
-    What `check` refuses, too, leaves everything as it was.
+    `like` is a recording before, or its outline. What `check` refuses, too, leaves everything as it was.
     """
-    recorder = Recorder(before, arguments, known)
+    recorder = Recorder(before, arguments, like.kept_whole if like else None)
     grads = {leaf: leaf.grad for leaf in before.leaves}
+    recorder.earlier = {id(root(grad.array)): leaf for leaf, grad in grads.items() if grad is not None}
     recorder.restore_later(grads.values(), grads)
+    for optimizer in like.optimizers if like else ():
+        recorder.note_options(optimizer)
     refused.error, refused.is_raised = None, False
     try:
         with _one_recording, traceable(), intercepted(recorder), observe(recorder):
@@ -130,6 +139,7 @@ def record_calls(
     except BaseException as error:
         for undo in reversed(recorder.undo):
             undo()
+        recorder.release()
         if refused.is_raised and refused.error is not None and error is not refused.error:
             raise refused.error from error
         raise

@@ -53,6 +53,11 @@ def state_ids(optimizer: Optimizer) -> set[int]:
     return {id(array) for state in optimizer.state.values() for array in state.values()}
 
 
+def options_of(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """The options of each group, such as lr."""
+    return [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+
+
 def same_optimizer(optimizer: Optimizer, more: Callable[[], Any] = lambda: None) -> Callable[[], bool]:
     """A guard: parameters and state have the same arrays, and options that a replay does not read, as well
     as what `more` gives, are the same."""

@@ -355,6 +355,8 @@ def arrays_watched(effects: Effects) -> Iterator[None]:
                 raise_uncapturable("another array for a tensor", "Write into it: x.copy_(y), x.mul_(2).")
             if _creates(sys._getframe(2).f_code):
                 effects.recorder.created[id(root(array))] = root(array)
+                if sys._getframe(3).f_code.co_name == "empty":
+                    effects.recorder.uninitialized.add(id(root(array)))
             elif not is_watched and sys._getframe(2).f_code in SHARING:
                 effects.recorder.shared[id(root(array))] = root(array)
         slot.__set__(x, array)
