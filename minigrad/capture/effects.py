@@ -33,7 +33,8 @@ from ..optim import SGD, Adam, Optimizer, RMSprop
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import FlatParameters
 from ..tensor import Tensor
-from ..versions import Change, modifications, root
+from ..versions import modifications, root
+from . import replayed
 from .calls import Box, DrawnKey
 from .failures import AFTER, raise_uncapturable, users_place
 from .marked import marked
@@ -77,7 +78,7 @@ class Effects:
         self.recorder, self.trace = recorder, recorder.trace
         self.expected_changes = 0  # in place, that are noted
         self.is_in_adam = self.is_writing = False
-        self.draws: dict[random.Generator, Draws] = {}
+        self.draws: dict[random.Generator, replayed.Draws] = {}
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
         self.uploaded: dict[Any, np.ndarray] = {}  # those of a group and a dtype, as an array
 
@@ -145,7 +146,7 @@ class Effects:
         draws = self.draws.get(generator)
         if draws is None:
             source = None if generator is random.in_use.generator else generator
-            draws = self.draws[generator] = Draws(source, generator.snapshot())
+            draws = self.draws[generator] = replayed.Draws(source, generator.snapshot())
             self.recorder.note(draws.begin, (), "draws")
         found = original(generator, stream)
         key, drawn = DrawnKey(*found), Box(found)
@@ -198,7 +199,9 @@ class Effects:
         norm.effects = self
         ours = plain([self.trace.of(x) for x in arrays])
         self.recorder.kept.append((arrays, norm))
-        self.recorder.note(_norm, (self.recorder.trace.own(norm), original, ours, infinite), "total_norm")
+        self.recorder.note(
+            replayed.norm_of, (self.recorder.trace.own(norm), original, ours, infinite), "total_norm"
+        )
         self.expected_changes += 1  # by `scale`
         return norm
 
@@ -259,7 +262,7 @@ class Effects:
         name, references = f"{type(optimizer).__name__}.step", [weakref.ref(root(p.array)) for p in params]
         pairs = list(zip(params, references, strict=True))
         if all(len(p.version.changes) == 1 for p in params if p.version):
-            self.recorder.note(_count_changes, (Box((pairs, name, source)),), "count_step")
+            self.recorder.note(replayed.count_changes, (Box((pairs, name, source)),), "count_step")
         else:
             self.recorder.note(partial(original, optimizer, params, source), (), "count_step")
 
@@ -287,7 +290,7 @@ class Effects:
         if is_direct and self._is_traced(original, optimizer, p, g, state, group):
             return
         own = plain(self.trace.of(g))
-        self.recorder.note(_update, (Box((original, optimizer, state, group)), p, own), "update")
+        self.recorder.note(replayed.update, (Box((original, optimizer, state, group)), p, own), "update")
         with unobserved():
             original(optimizer, p, g, state, group)
 
@@ -327,7 +330,9 @@ class Effects:
         numbers = self.uploaded.get(key)
         if numbers is None:
             numbers = self.uploaded[key] = plain(self.trace.buffer(np.array(values, p.dtype)))
-            self.recorder.note(_fill, (numbers, Box((optimizer, state, group))), "hyperparameters")
+            self.recorder.note(
+                replayed.fill_hyperparameters, (numbers, Box((optimizer, state, group))), "hyperparameters"
+            )
         optimizer.uploaded[p.dtype, values] = self.trace.of(numbers)
         ours = {name: self.trace.of(x) for name, x in state.items()}
         try:
@@ -344,7 +349,9 @@ class Effects:
         values = original(optimizer, p, state, group)
         self.numbers[id(values)] = box = Box(values)
         self.recorder.kept.append(values)
-        self.recorder.note(partial(_read, box, optimizer, state, group), (), "hyperparameters")
+        self.recorder.note(
+            partial(replayed.read_hyperparameters, box, optimizer, state, group), (), "hyperparameters"
+        )
         return values
 
     def adam(self, original: Callable, p: Any, g: Any, m: Any, v: Any, hyperparameters: Any) -> None:
@@ -352,7 +359,7 @@ class Effects:
             original(p, g, m, v, hyperparameters)
             return
         box, own = self.numbers[id(hyperparameters)], plain(self.trace.of(g))
-        self.recorder.note(_adam, (original, p, own, m, v, box), "adam")
+        self.recorder.note(replayed.adam, (original, p, own, m, v, box), "adam")
         self.is_in_adam = True
         try:
             original(p, g, m, v, hyperparameters)
@@ -478,60 +485,3 @@ def _with_parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
     """An object's attributes, lists and dictionaries of numbers copied."""
     return {k: copy.copy(v) if isinstance(v, list | dict) else v for k, v in state.items()}
-
-
-# ---------------------------------------------------------------- what replays call
-
-
-class Draws:
-    """What a step draws of one generator, that of the thread if `source` is None."""
-
-    def __init__(self, source: random.Generator | None, start: random.Snapshot) -> None:
-        self.source, self.start, self.calls = source, start, dict(start.calls)
-        self.drawn: dict[str, int] = {}  # calls of each stream in a step
-
-    def begin(self) -> None:
-        self.calls = dict((self.source or random.in_use.generator).calls)
-
-    def draw(self, drawn: Box, stream: str, key: random.Key) -> None:
-        generator = self.source or random.in_use.generator
-        call = self.calls.get(stream, 0) + key.call - self.start.calls.get(stream, 0)
-        drawn.value = random.Key(generator.first_seed, key.stream, generator.step, call, key.row)
-        # counted at once, as the step may fail; what a checkpoint draws again has been counted already
-        generator.calls[stream] = max(generator.calls.get(stream, 0), call + 1)
-
-    def end(self) -> None:
-        generator = self.source or random.in_use.generator
-        for stream, number in self.drawn.items():
-            generator.calls[stream] = self.calls.get(stream, 0) + number
-
-
-def _norm(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -> None:
-    out[()] = total_norm(arrays, infinite)
-
-
-def _count_changes(changed: Box) -> None:
-    """What `bump_versions` does, for parameters that share their memory with no view."""
-    pairs, name, source = changed.value
-    modifications.count = count = modifications.count + 1
-    for p, reference in pairs:
-        version = p.version
-        version.modified_at, version.changes = count, (Change(count, reference, name, source),)
-
-
-def _read(box: Box, optimizer: Optimizer, state: dict[str, Any], group: dict[str, Any]) -> None:
-    box.value = optimizer.hyperparameters(state, group)
-
-
-def _adam(kernel: Callable, p: Any, g: Any, m: Any, v: Any, box: Box) -> None:
-    kernel(p, g, m, v, box.value)
-
-
-def _fill(numbers: np.ndarray, box: Box) -> None:
-    optimizer, state, group = box.value
-    numbers[...] = optimizer.hyperparameters(state, group)
-
-
-def _update(box: Box, p: Any, g: Any) -> None:
-    update, optimizer, state, group = box.value
-    update(optimizer, p, g, state, group)

@@ -23,9 +23,10 @@ from ..tensor import Tensor
 from ..versions import root
 from .calls import Call
 from .observers import ConstantObserver
-from .recorder import Recorder, Whole, same_bits
+from .recorder import Recorder, same_bits
 from .recording import record_calls
 from .trace import flat
+from .whole import Whole
 
 FURTHEST = 1 << 20  # steps after those that were recorded
 MOST_FAILURES = 3  # of recording

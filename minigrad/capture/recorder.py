@@ -27,7 +27,7 @@ from ..tensor import Tensor
 from ..trees import leaves
 from ..versions import arrays_in as arrays_in_closures
 from ..versions import root, where
-from .calls import Box, Call, DrawnKey, arrays_in
+from .calls import Box, Call, arrays_in
 from .failures import ChangedError, raise_uncapturable, users_place
 from .layout import with_memory
 from .observers import ConstantObserver
@@ -35,6 +35,7 @@ from .plan import Plan
 from .replacing import options_of
 from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
+from .whole import Whole, copy_to, pull_whole, pulled, run_whole
 
 KeptWhole = set[tuple[str, int]]  # "op" or "gradient", and which of them
 OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
@@ -266,10 +267,10 @@ class Recorder:
         whole, arrays = Whole(), plain(ours)
         outs = [self.trace.own(x) for x in values]
         settings = {name: plain(x) for name, x in settings.items()}
-        self.note(_run_whole, (whole, op, arrays, settings, outs), op.name)
+        self.note(run_whole, (whole, op, arrays, settings, outs), op.name)
         whole.arrays = (*arrays, *outs, *arrays_in(settings))
         if is_users(op.source):  # it runs once a call, as it may change what it keeps: running statistics
-            _copy_to(outs, values)
+            copy_to(outs, values)
             return whole
         found, whole.value = op.run(arrays, settings)
         if not all(map(same_bits, found if type(found) is tuple else (found,), values)):
@@ -299,7 +300,7 @@ class Recorder:
                 raise Untraceable
             with tracing(trace), unobserved():
                 of_known = [True] * len(known) if several else wanted
-                found = _pulled(tuple(known) if several else known[0], given, of_known)
+                found = pulled(tuple(known) if several else known[0], given, of_known)
             self.settle(start, parts, found)
         except Exception as reason:
             del trace.calls[start:]
@@ -314,12 +315,12 @@ class Recorder:
             outs = [self.trace.own(x) for x in parts]
             args = whole, plain(given), wanted, outs
             if is_users(node.op.source):
-                _copy_to(outs, parts)
+                copy_to(outs, parts)
             else:
-                _pull_whole(*args)
+                pull_whole(*args)
                 if not all(map(same_bits, parts, outs)):
                     _refuse_other_numbers(f"the gradient of {node.op.public_name}")
-            self.note(_pull_whole, args, f"gradient of {node.op.name}")
+            self.note(pull_whole, args, f"gradient of {node.op.name}")
 
     def on_add(self, original: Callable, sums: GradientSums, edge: Any, g: Any, source: Any) -> None:
         """A gradient arrives at an edge: the same sum of ours, in the same memory."""
@@ -456,37 +457,6 @@ def _without_graph(node: Node, result: Tensor) -> Node:
 
     said, shape, reference = str(node), result.array.shape, weakref.ref(result)
     return Node(node.op, {}, (), (), refuse, shape, reference, *node.source, None)
-
-
-class Whole(Box):
-    """The gradient functions that an op kept whole gave in its latest call, and the arrays that they need."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.arrays: tuple[np.ndarray, ...] = ()
-        self.fixed: tuple[np.ndarray, ...] = ()
-
-
-def _run_whole(whole: Whole, op: Any, arrays: list, settings: dict[str, Any], outs: list) -> None:
-    settings = {name: x.current() if isinstance(x, DrawnKey) else x for name, x in settings.items()}
-    value, whole.value = op.run(arrays, settings)
-    _copy_to(outs, value if type(value) is tuple else (value,))
-
-
-def _pull_whole(whole: Whole, g: Any, wanted: list[bool], outs: list) -> None:
-    _copy_to(outs, _pulled(whole.value, g, wanted))
-
-
-def _copy_to(outs: Sequence[np.ndarray], values: Sequence[Any]) -> None:
-    for out, x in zip(outs, values, strict=True):
-        out[...] = x
-
-
-def _pulled(functions: Any, g: Any, wanted: list[bool]) -> list[Any]:
-    """The gradients of the inputs for which they are wanted, by one function for each or for all."""
-    if type(functions) is tuple:
-        return [f(g) for f, needed in zip(functions, wanted, strict=True) if needed]
-    return [x for x, needed in zip(functions(g, wanted), wanted, strict=False) if needed and x is not None]
 
 
 def _wanted(node: Node, contributions: Sequence[tuple[Any, Any]]) -> list[bool]:
