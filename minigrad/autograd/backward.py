@@ -93,7 +93,7 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
         else:
             pull(node, g, node.needs, add)
         if not retain_graph:
-            node.gradients, node.edges = None, ()  # what backward needed can be freed
+            node.edges, node.gradients, gradients, gradient = (), None, None, None  # what it needed is freed
 
 
 def pull_arrays(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:

@@ -46,7 +46,7 @@ def _has_steps(x: np.ndarray) -> bool:
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.ndim == b.ndim == 2:
         return times(a, b)
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # all rows of the batch at once
+    if b.ndim == 2 and a.ndim > 2 and a.size and a.flags.c_contiguous:  # all rows of the batch at once
         return times(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     return cpu.matmul(a, b)
 
