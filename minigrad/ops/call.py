@@ -38,7 +38,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     definition = accept_aliases(op.definition) if op.definition else None
     own_kernel, view, ndarray, checks = op.kernel, op.view, np.ndarray, Checks(documented)
     get_frame, new_tensor, new_ref, plain = sys._getframe, Tensor.__new__, weakref.ref, checks.plain
-    new_node, neither = Node.__new__, (None, None)
+    new_node, neither, both = Node.__new__, (None, None), pairs[True, True]
     none: dict[str, Any] = {}  # the settings of all calls without: one object less to keep
 
     def call(*inputs: Any, **settings: Any) -> Any:
@@ -105,10 +105,10 @@ def make_callable(op: Op, documented: Callable) -> Callable:
         if gradients is None or True not in needs:
             out._requires_grad = False
         else:
-            if type(gradients) is tuple and (len(gradients) != len(needs) or False in needs):
+            if type(gradients) is tuple and (needs is not both or len(gradients) != 2):
                 if len(gradients) == len(needs) == 2:
-                    gradients = (gradients[0], None) if needs[0] else (None, gradients[1])
-                else:
+                    gradients = gradients[0] if needs[0] else None, gradients[1] if needs[1] else None
+                elif len(gradients) != len(needs) or False in needs:
                     gradients = _needed(op, gradients, needs)
             frame = get_frame(1)  # the user's line: the nearest frame outside the library
             while is_library[frame.f_code.co_filename] and frame.f_back is not None:
