@@ -486,6 +486,9 @@ def test_linear_and_matmul_by_our_loop(is_used, monkeypatch):
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-4)
         for a in (x, x[::-1], np.stack([x, x]), np.broadcast_to(x[:1], (rows, terms)) if rows else x):
             np.testing.assert_allclose(matrices.matmul(a, w.T), a @ w.T, rtol=1e-5, atol=1e-4)
+    for a, b in (((64, 100), (90, 64)), ((64, 100), (190, 64)), ((2, 64, 100), (90, 64))):
+        with pytest.raises(ValueError, match=r"mismatch|not aligned"):
+            matrices.matmul(draw(*a), draw(*b))
     assert bool(calls) == is_used
 
 

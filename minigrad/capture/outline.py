@@ -59,8 +59,12 @@ class Setting:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Setting) or type(self.thing) is not type(other.thing):
             return False
-        can_say = type(self.thing).__eq__ is not object.__eq__
-        return self.thing is other.thing or not can_say or self.thing == other.thing
+        if self.thing is other.thing or type(self.thing).__eq__ is object.__eq__:
+            return True
+        try:
+            return bool(self.thing == other.thing)
+        except Exception:
+            return False  # it cannot say that it is the same
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -87,6 +91,7 @@ class Outline:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder, self.numbers = recorder, dict[int, int]()  # of memory that calls write, by id
+        self.groups = {id(group) for optimizer in recorder.optimizers for group in optimizer.param_groups}
         self.calls = [
             c.name if c.name in LIVE else (self._of(c.function), self._of(c.args), self._of(c.settings))
             for c in recorder.trace.calls
@@ -105,8 +110,9 @@ class Outline:
         if type(x) is tuple or type(x) is list:
             return type(x), [self._of(part, around) for part in x]
         if type(x) is dict:
-            is_group = "params" in x  # an optimizer's, whose options replays read
-            return Same(x) if is_group else {name: self._of(part, around) for name, part in x.items()}
+            if id(x) in self.groups:  # an optimizer's, whose options replays read
+                return Same(x)
+            return {name: self._of(part, around) for name, part in x.items()}
         if isinstance(x, VALUES):
             return type(x), repr(x)  # -0.0 is not 0.0, and a NaN is a NaN
         if isinstance(x, LASTING):

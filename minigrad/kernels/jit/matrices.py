@@ -32,8 +32,9 @@ def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b of two matrices."""
     rows, columns = len(a), b.shape[1]
     is_large = rows >= FEWEST_ROWS and columns >= FEWEST_COLUMNS and a.size * columns >= SMALLEST
-    if not (is_used and is_large and is_float32(a, b) and _has_steps(a) and _has_steps(b)):
-        return cpu.times(a, b)
+    fits = a.shape[1] == len(b) and is_float32(a, b) and _has_steps(a) and _has_steps(b)
+    if not (is_used and is_large and fits):
+        return cpu.times(a, b)  # which refuses matrices of other sizes
     out = np.empty((rows, columns), FLOAT32)
     gemm(a, b, out)
     return out
