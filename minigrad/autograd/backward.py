@@ -105,10 +105,10 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # one function for each input, None where none is needed
-            parts, shared = [f and needed and f(g) for f, needed in zip(gradients, needs)], False  # noqa: B905
+            parts = [f(g) if f and needed else None for f, needed in zip(gradients, needs)]  # noqa: B905
         else:  # one for all, which share work
             parts = gradients(g, needs)
-            shared = type(g) is list or _repeats(parts, node)
+        shared = type(gradients) is not tuple and (type(g) is list or _repeats(parts, node))
         for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
             if needed and part is not None:
                 add(edge, part, part if shared else g)  # made from itself: not new, nobody's own

@@ -136,7 +136,7 @@ class capture:
 
     @property
     def recordings(self) -> int:
-        """How many graphs there are to replay."""
+        """How many graphs there are to replay; a plan counts before the next call has confirmed it."""
         return sum(step.graph is not None for step in self.steps.values())
 
 
@@ -234,8 +234,8 @@ class CapturedStep:
 
             try:
                 if self.unconfirmed is None:
-                    self.unconfirmed = plan, _ = record(self.step_fn, arguments, self.observer, self.pool)
-                    self.graph = plan
+                    plan, outline = record(self.step_fn, arguments, self.observer, self.pool)
+                    self.graph, self.unconfirmed = plan, (plan, outline)
                     return plan.results
                 results = confirm(self.step_fn, arguments, self.observer, *self.unconfirmed)
             except CaptureError as error:

@@ -37,6 +37,7 @@ from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
 from .whole import Whole, copy_to, pull_whole, pulled, run_whole
 
+Options = list[dict[str, Any]]  # of each group of an optimizer
 KeptWhole = set[tuple[str, int]]  # "op" or "gradient", and which of them
 OVERWRITTEN = {"f": -7.25, "b": True, "i": 77, "u": 77}
 
@@ -71,9 +72,7 @@ class Recorder:
         self.cleared: dict[Tensor, None] = {}  # whose gradients the step forgets, before others may come
         self.may_change = False  # whether changes in place are noted otherwise
         self.optimizers: dict[Optimizer, Any] = {}  # that step, and where
-        self.options: dict[
-            Optimizer, list[dict[str, Any]]
-        ] = {}  # before the step, or as a schedule left them
+        self.options: dict[Optimizer, Options] = {}  # before the step, or as a schedule left them
         self.written: dict[int, np.ndarray] = {}  # memory from before the step that calls write, by id
         self.earlier: dict[
             int, Tensor
