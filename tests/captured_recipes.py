@@ -18,15 +18,12 @@ from pathlib import Path
 
 from minitransformer import recipes
 
-
 READABLE = """
 import sys, minigrad
 minigrad.fused(False)
 from minitransformer.cli import main
 sys.exit(main())
 """
-    "import sys, minigrad; minigrad.fused(False); from minitransformer.cli import main; sys.exit(main())"
-)
 
 
 def train(
