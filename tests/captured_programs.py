@@ -2,7 +2,9 @@
 
 They are of operations that can be captured: none changes a tensor of the graph in place, none sorts.
 
-python -m tests.captured_programs [--count 1000] [--first 0]
+python -m tests.captured_programs [--count 1000] [--first 0] [--readable]
+
+With --readable composite operations run by their definitions.
 """
 
 from __future__ import annotations
@@ -151,10 +153,12 @@ def difference(seed: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--readable", action="store_true", help="by the operations' definitions")
     arguments = parser.parse_args()
+    mg.fused(not arguments.readable)
     wrong = 0
     for seed in range(arguments.first, arguments.first + arguments.count):
         if found := difference(seed):

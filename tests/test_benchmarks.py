@@ -655,8 +655,7 @@ def test_public_data_is_read_from_its_folder():
 def test_what_is_no_training_is_counted_as_the_recipe_asks_for_it(here, monkeypatch):
     monkeypatch.setattr(train, "Trainer", train.Trainer)  # `seconds_of` replaces it in its process
     found = shares.seconds_of(["phrasebook", "--data", "pairs.tsv", *TINY[:-2]], "cpu")
-    assert found["validation"] > found["checkpoint"] > found["log"]  # a validation has its checkpoint
-    assert found["step"] > 0
+    assert all(found[name] > 0 for name in ("step", "log", "validation", "checkpoint"))
     assert {name: found[name] for name in ("steps", "logs", "validations", "checkpoints")} == shares.counts(
         load_recipe("phrasebook").training
     )

@@ -44,7 +44,7 @@ from .replacing import options_of, same_optimizer, state_ids
 from .replacing import replaced as replaced_functions
 from .trace import tracing
 from .traced import Untraceable, Wrapped, assign, current, plain
-from .watched import arrays_watched
+from .watched import arrays_watched, parts
 
 LOOKS = {
     "item": "item()", "numpy": "numpy()", "tolist": "tolist()", "__bool__": "bool(tensor)",
@@ -99,6 +99,7 @@ class Effects:
         yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
         yield random.Generator, "set_step", _refusing("set_step()", "Call it before the step.")
         yield random, "generator", self.generator
+        yield random, "keep_mask", self.keep_mask
         for module in (kernels.cpu, sys.modules.get("minigrad.kernels.jit")):
             if module is not None:
                 yield module, "total_norm", self.total_norm
@@ -168,6 +169,11 @@ class Effects:
                 "a random number drawn by NumPy", "Draw it before the step, and pass it as an argument."
             )
         return original(key)
+
+    def keep_mask(self, original: Callable, *args: Any) -> Any:
+        """A mask that a definition draws. A kernel draws while it runs, and is traced with its draws."""
+        asker = sys._getframe(2).f_code  # but for `replaced`
+        return original(*args) if parts[asker][1] else self.one_call(original, *args)
 
     # ------------------------------------------------------------ gradients
 

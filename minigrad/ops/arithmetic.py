@@ -112,7 +112,7 @@ def _to(x, n):
     if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
         return x**n
     square = x * x
-    product = square if abs(n) == 2 else square * x if abs(n) == 3 else square * square
+    product = square if n == -2 else square * square if n == 4 else square * x
     return product if n > 0 else 1 / product
 
 
