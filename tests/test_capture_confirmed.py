@@ -120,7 +120,8 @@ def test_a_result_that_python_changes_is_refused():
         backward(world, F.cross_entropy(world.model(x), y))
         return mg.full((2,), float(world.count))
 
-    assert refusal(step).startswith("a result of the step is another number")
+    place = f"{__file__}:{run.__code__.co_firstlineno + 2}"  # the lambda that is captured
+    assert refusal(step).startswith(f"a result of the step at {place} is another number")
 
 
 def test_a_refused_call_leaves_everything_as_it_was():

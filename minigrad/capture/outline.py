@@ -144,8 +144,8 @@ class Outline:
             return Same(self.recorder.earlier[id(memory)]), place_of(x)
         return (Same(memory), place_of(x)) if id(memory) in self.recorder.written else Constant(x)
 
-    def confirm(self, recorder: Recorder) -> None:
-        """Refuse another recording of the step if it is not the same; the first difference says where."""
+    def confirm(self, recorder: Recorder, place: str) -> None:
+        """Refuse another recording of the step, at `place`, if it is not the same, and say where."""
         other = Outline(recorder)
         for i, (before, now) in enumerate(zip_longest(self.calls, other.calls)):
             if before != now:
@@ -154,7 +154,7 @@ class Outline:
                     f"{said} has other arguments" if said == was else f"{said} comes instead of {was}"
                 )
         if self.results != other.results:
-            raise_changed("a result of the step is another number of Python's, or of another structure")
+            raise_changed(f"a result of the step at {place} is another number, or of another structure")
         for optimizer in self.optimizers:
             recorder.check_options(optimizer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -69,11 +70,14 @@ def confirm(
     A CaptureError if it is not the step that was recorded: then everything is as it was before the call.
     """
 
+    code = getattr(inspect.unwrap(step_fn), "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code else type(step_fn).__name__
+
     def check(recorder: Recorder) -> None:
-        outline.confirm(recorder)
+        outline.confirm(recorder, place)
         for leaf, grad in plan.left.items():
             if (leaf.grad is None) is not (grad is None):
-                raise_changed(f"a .grad of shape {leaf.shape} that the step leaves, or does not leave")
+                raise_changed(f"a .grad of shape {leaf.shape} that the step at {place} leaves, or not")
 
     recorder = record_calls(step_fn, arguments, last, outline, check)
     for mine, theirs in zip(leaves(plan.results), leaves(recorder.plan.results), strict=True):
