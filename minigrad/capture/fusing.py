@@ -7,6 +7,7 @@ It is used only if on random numbers it gives NumPy's result bit for bit.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ RANDOM = 10_007  # numbers: a prime, so that all rows differ
 SEVERAL, MANY = 4, 24  # calls in a row: so many small ones are worth a function, more take long to compile
 SMALLEST = 4096  # numbers that a loop writes: below, to call it by itself takes longer than to call NumPy
 
+Key = tuple[int, int, str]  # where an array lies: address, size, dtype
+
 
 class Element(NamedTuple):
     """An elementwise call: what it reads, the dtypes in which it computes, and where it writes."""
@@ -39,6 +42,11 @@ class Element(NamedTuple):
     inputs: list[Any]
     dtypes: tuple[np.dtype, ...]
     out: np.ndarray
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """What it reads, but for numbers."""
+        return [x for x in self.inputs if isinstance(x, np.ndarray)]
 
 
 def element(call: Call) -> Element | None:
@@ -74,11 +82,18 @@ def _fits(x: Any, out: np.ndarray) -> bool:
     return same and x.flags.c_contiguous and x.dtype.char in TYPES
 
 
-class Group(NamedTuple):
-    """Elementwise calls of the same shape that follow each other, and the place of the call after them."""
+class Group:
+    """Elementwise calls of the same shape that follow each other, and the place of the call after them.
 
-    parts: list[Element]
-    end: int
+    Each reads and writes memory at one place: no other view of what one of them writes is among their arrays.
+    """
+
+    def __init__(self, first: Element, end: int) -> None:
+        self.parts: list[Element] = []
+        self.read: dict[int, set[Key]] = defaultdict(set)  # places, by the id of the memory
+        self.written: dict[int, Key] = {}
+        self.is_open = self._is_apart(first)
+        self.add(first, end)
 
     @property
     def calls(self) -> list[Call]:
@@ -88,6 +103,29 @@ class Group(NamedTuple):
     def is_small(self) -> bool:
         """Whether to call a loop takes as long as to call NumPy for each part."""
         return self.parts[0].out.size * len(self.parts) < SMALLEST
+
+    def takes(self, new: Element) -> bool:
+        """Whether a call can be part of the loop."""
+        first = self.parts[0].out
+        is_of_shape = (new.out.size, new.out.shape[-1]) == (first.size, first.shape[-1])
+        return self.is_open and is_of_shape and self._is_apart(new)
+
+    def add(self, new: Element, end: int) -> None:
+        self.parts.append(new)
+        self.end = end
+        for x in new.arrays:
+            self.read[id(root(x))].add(_key(x))
+        self.written[id(root(new.out))] = _key(new.out)
+
+    def _is_apart(self, new: Element) -> bool:
+        memory, place = id(root(new.out)), _key(new.out)
+        places = {place, self.written.get(memory, place)} | self.read.get(memory, set())
+        for x in new.arrays:
+            if id(root(x)) == memory:
+                places.add(_key(x))
+            elif self.written.get(id(root(x)), _key(x)) != _key(x):
+                return False
+        return len(places) == 1
 
 
 def fused(calls: list[Call], stay: Callable[[int], bool]) -> list[Call]:
@@ -101,10 +139,10 @@ def fused(calls: list[Call], stay: Callable[[int], bool]) -> list[Call]:
             new += _in_loops(run, lambda number, end: stay(number) or last[number] >= end)
             new += [] if call is None else [call]
             run = []
-        elif run and _goes_on(run[-1].parts, found):
-            run[-1] = Group([*run[-1].parts, found], i + 1)
+        elif run and run[-1].takes(found):
+            run[-1].add(found, i + 1)
         else:
-            run.append(Group([found], i + 1))
+            run.append(Group(found, i + 1))
     return new
 
 
@@ -125,26 +163,6 @@ def _in_loops(run: list[Group], is_read: Callable[[int, int], bool]) -> list[Cal
                 continue
         new += group.calls
     return new
-
-
-def _goes_on(group: list[Element], new: Element) -> bool:
-    """Whether a call can be part of the loop: of the same shape, with no other view of what it writes."""
-    shape = new.out.shape
-    if (new.out.size, shape[-1]) != (group[0].out.size, group[0].out.shape[-1]):
-        return False
-    written = [part.out for part in group]
-    read = [x for part in [*group, new] for x in part.inputs if isinstance(x, np.ndarray)]
-    for x in [*read, new.out]:
-        for y in written if x is not new.out else [*written, *read]:
-            if root(x) is root(y) and not _same_place(x, y):
-                return False
-    return True
-
-
-def _same_place(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two arrays are the same numbers; booleans may be read as integers."""
-    kinds = {x.dtype.char, y.dtype.char}
-    return x.ctypes.data == y.ctypes.data and x.size == y.size and (len(kinds) == 1 or kinds == {"?", "b"})
 
 
 def _loops_of(groups: list[Group], is_read: Callable[[int, int], bool]) -> tuple[Call, list[np.ndarray]]:
@@ -173,7 +191,7 @@ def _loop_source(
 ) -> str:
     """The loop of a group, which adds to the arrays and numbers that it takes, and to what it writes."""
     columns, start = group[0].out.shape[-1], len(arrays)
-    names: dict[tuple[int, int, str], str] = {}  # of the variables, by the place of the array
+    names: dict[Key, str] = {}  # of the variables, by the place of the array
     lines: list[str] = []
 
     def operand(x: Any, dtype: np.dtype) -> str:
@@ -206,9 +224,9 @@ def _loop_source(
     return f"    for i in range(a{place}.shape[0]):\n        for j in range({columns}):\n            {body}\n"
 
 
-def _key(x: np.ndarray) -> tuple[int, int, str]:
+def _key(x: np.ndarray) -> Key:
     """The place of an array; booleans may be read as integers."""
-    return x.ctypes.data, x.size, x.dtype.char.replace("?", "b")
+    return x.__array_interface__["data"][0], x.size, x.dtype.char.replace("?", "b")
 
 
 @cache

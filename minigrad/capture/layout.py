@@ -103,7 +103,15 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
     last = {number: i for i, numbers in enumerate(has) for number in numbers}
     boxed = in_boxes(calls)
     new: list[Call] = []
-    moved: list[tuple[np.ndarray, np.ndarray]] = []  # an array, and the one that has its numbers
+    moved: dict[
+        int, tuple[np.ndarray, np.ndarray]
+    ] = {}  # an array by its id, and the one that has its numbers
+
+    def move(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From now on x has the numbers of y."""
+        old, memory = moved[id(root(y))] = root(y), root(x)
+        last[id(memory)] = last[id(old)]
+        return old, memory
 
     def is_free(x: np.ndarray, y: np.ndarray, i: int) -> bool:
         """Whether the i-th call is the last with x and the first with y, and each is all of its memory."""
@@ -114,25 +122,21 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
         return is_whole and {id(mine), id(other)} <= owners.keys() and last[id(mine)] == first[id(other)] == i
 
     for i, call in enumerate(calls):
-        for old, memory in moved:
-            if id(old) in has[i]:
-                call = with_memory(call, old, memory)
+        for number in has[i] & moved.keys():
+            call = with_memory(call, *moved[number])
         if call.function in loops:
             function, given, result = loops[call.function]
             x, y = call.args[given], call.args[result]
             if is_free(x, y, i):
                 rest = call.args[:result] + call.args[result + 1 :]
                 call = call._replace(function=function, args=rest, name=function.__name__)
-                moved.append((root(y), root(x)))
+                move(y, x)
         elif (found := element(call)) is not None and call.function is not np.copyto:
             y = found.out
             for x in found.inputs:
                 if _lie_alike(x, y) and is_free(x, y, i) and all(_apart(z, x) for z in found.inputs):
-                    call = with_memory(call, root(y), root(x))
-                    moved.append((root(y), root(x)))
+                    call = with_memory(call, *move(y, x))
                     break
-        if moved and id(moved[-1][0]) in has[i]:
-            last[id(moved[-1][1])] = last[id(moved[-1][0])]
         new.append(call)
     return new
 
