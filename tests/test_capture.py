@@ -785,6 +785,25 @@ def test_an_op_that_cannot_be_traced_is_kept_whole():
     del registry["odd"], ops["odd"]
 
 
+def test_the_gradient_of_an_op_may_be_a_function_of_numpys():
+    """Which knows of no weak references."""
+
+    @differentiable
+    def opposite(x, /):
+        """-x."""
+        return -x, (np.negative,)
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        (opposite(x) * x).sum().backward()
+        return x.grad
+
+    captured = mg.capture(step, "cpu")
+    for i in range(6):
+        assert captured(mg.full((3,), i + 1.0)).tolist() == [-2.0 * (i + 1)] * 3
+    del registry["opposite"], ops["opposite"]
+
+
 def test_masks_of_padding_are_those_of_each_batch():
     """They are computed from ids by NumPy, which no operation sees."""
     found = []
@@ -1171,6 +1190,29 @@ def test_an_optimizer_of_the_users_own_is_captured(device):
     runs = [Run(device, mlp, captured, Heavy).go(6) for captured in (False, True)]
     assert runs[1].step.recordings == 1
     assert_same(*runs)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Muon"])
+def test_gradients_that_lie_in_another_order_are_captured(name):
+    """A kernel that takes one axis gets a copy."""
+    runs = []
+    for captured in (False, True):
+        mg.manual_seed(0)
+        weight = nn.Parameter(mg.randn(5, 4))
+        optimizer = getattr(optim, name)([weight], lr=0.01)
+
+        def step(x, weight=weight, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (mg.cat([weight, weight * 2], 1).T.sin() * x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step, draw = mg.capture(step, "cpu") if captured else step, np.random.default_rng(0)
+        losses = [step(mg.tensor(draw.normal(size=(8, 5)))).item() for _ in range(6)]
+        assert not weight.grad.array.flags.c_contiguous
+        runs.append((losses, weight.numpy().tolist()))
+    assert runs[0] == runs[1]
 
 
 def test_an_optimizer_may_step_twice_in_a_step(device):

@@ -194,7 +194,6 @@ class Effects:
             self.recorder.changed.append(args[0])
             self.recorder.note(original, plain(self.trace.all_of(args)), original.__name__)
             return None
-        self.recorder.kept.append((args, found))
         self.trace.into(self.trace.own(found), original, plain(self.trace.all_of(args)), {})
         self.recorder.settle_calls(len(self.trace.calls) - 1)
         return found
@@ -204,7 +203,6 @@ class Effects:
         norm = np.array(original(arrays, infinite)).view(Norm)
         norm.effects = self
         ours = plain([self.trace.of(x) for x in arrays])
-        self.recorder.kept.append((arrays, norm))
         self.recorder.note(
             replayed.norm_of, (self.recorder.trace.own(norm), original, ours, infinite), "total_norm"
         )
@@ -289,6 +287,7 @@ class Effects:
         where these leave other numbers than the update, as one call."""
         p, g = plain(p), plain(g)  # watched, where it maximizes
         if original is Adam.__dict__["update"].__wrapped__ and not group["amsgrad"] and p.flags.c_contiguous:
+            g = g if g.flags.c_contiguous else self.copied(np.ascontiguousarray, g)  # as its kernel needs it
             original(optimizer, p, g, state, group)
             return
         dtypes = {x.dtype for x in (p, g, *state.values()) if x.dtype.kind != "i"}  # but for counts
@@ -354,7 +353,6 @@ class Effects:
     ) -> Any:
         values = original(optimizer, p, state, group)
         self.numbers[id(values)] = box = Box(values)
-        self.recorder.kept.append(values)
         self.recorder.note(
             partial(replayed.read_hyperparameters, box, optimizer, state, group), (), "hyperparameters"
         )
@@ -449,7 +447,6 @@ class Norm(np.ndarray):
         """The norm in the dtype of the gradients, as an array of the step."""
         recorder, found = self.effects.recorder, np.array(self.view(np.ndarray), dtype)
         ours = plain(self.effects.trace.of(self.view(np.ndarray)))
-        recorder.kept.append(found)
         recorder.note(assign, (recorder.trace.own(found), ours), "astype")
         return found
 

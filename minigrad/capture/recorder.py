@@ -58,8 +58,8 @@ class Recorder:
         self.plan = Plan()
         self.trace: Trace = self.plan.trace
         self.thread = threading.get_ident()
-        self.pulls: dict[int, Any] = {}  # traced gradient functions, by the id of those of the step
-        self.kept: list[Any] = []  # what must exist while it is known by its id
+        # traced gradient functions, by the id of those of the step, for as long as these exist
+        self.pulls: dict[int, tuple[Any, Any]] = {}
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
@@ -178,7 +178,7 @@ class Recorder:
 
     def release(self) -> None:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
-        for things in (self.kept, self.pulls, self.undo, self.changed, self.results):
+        for things in (self.pulls, self.undo, self.changed, self.results):
             things.clear()
         for others in (self.created, self.shared, self.found, self.assigned, self.written, self.earlier):
             others.clear()
@@ -191,7 +191,6 @@ class Recorder:
         """An op gave `value` and `gradients`: the same on traced arrays."""
         trace, start, number = self.trace, len(self.trace.calls), self.number
         self._check_constants(op, [*arrays, *arrays_in(settings)])
-        self.kept.append((arrays, value, gradients))
         values = value if type(value) is tuple else (value,)
         ours = [trace.of(x) for x in arrays]
         own_settings = {name: trace.all_of(x) for name, x in settings.items()}
@@ -211,9 +210,16 @@ class Recorder:
         if type(gradients) is tuple:
             for i, gradient in enumerate(gradients):
                 if gradient is not None:
-                    self.pulls[id(gradient)] = pulls if isinstance(pulls, Whole) else pulls[i]
+                    self._connect(gradient, pulls if isinstance(pulls, Whole) else pulls[i])
         elif gradients is not None:
-            self.pulls[id(gradients)] = pulls
+            self._connect(gradients, pulls)
+
+    def _connect(self, gradient: Callable, pull: Any) -> None:
+        number, forget = id(gradient), lambda _: self.pulls.pop(number, None)
+        try:
+            self.pulls[number] = weakref.ref(gradient, forget), pull
+        except TypeError:  # np.negative, say
+            self.pulls[number] = gradient, pull
 
     def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
         """What no op of the step made has to be what it was in the call before."""
@@ -280,7 +286,6 @@ class Recorder:
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
         self.has_backward = True
-        self.kept.append(g)
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """The gradient of a node's result gave those of its inputs: the same on traced arrays."""
@@ -288,10 +293,9 @@ class Recorder:
         parts, functions = [part for _, part in contributions], node.gradients
         several, wanted = type(functions) is tuple, _wanted(node, contributions)
         asked = zip(functions, wanted, strict=True) if several else [(functions, True)]
-        known: list[Any] = [self.pulls.get(id(f)) for f, needed in asked if needed]
+        known = [self.pulls.get(id(f), (None, None))[1] for f, needed in asked if needed]
         if None in known or not parts:  # a checkpoint's: what it computes is seen as it does
             return
-        self.kept.append((g, parts, functions))
         self.pulled += 1
         given = [trace.of(x) for x in g] if type(g) is list else trace.of(g)
         try:
@@ -361,7 +365,6 @@ class Recorder:
         trace, start = self.trace, len(self.trace.calls)
         for leaf, before, g in found:
             grad: Any = leaf.grad
-            self.kept.append((before, grad))
             self.found[leaf] = grad
             mine = trace.of(g)
             with tracing(trace):
@@ -409,7 +412,6 @@ class Recorder:
             with tracing(self.trace):
                 mine = self.trace.of(np.asarray(g)).copy()
             self.settle_calls(start)
-            self.kept.append(found)
             self.adopt(found.array, mine)
         return found
 
@@ -435,7 +437,6 @@ class Recorder:
 
     def adopt(self, found: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Our array for one of the step, of the same numbers: `mine`, or where that lies otherwise a copy."""
-        self.kept.append(found)
         try:
             self.trace.pair(found, mine)
             return plain(mine)

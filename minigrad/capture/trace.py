@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,8 +21,8 @@ class Trace:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.buffers: dict[int, np.ndarray] = {}  # the arrays that own the memory written here, by id
-        # memory of the step and ours, by the id of the former
-        self.counterparts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        # ours for memory of the step, by the id of the latter, for as long as that exists
+        self.counterparts: dict[int, tuple[Any, np.ndarray]] = {}
 
     def buffer(self, array: np.ndarray) -> np.ndarray:
         """A new array, as a traced one."""
@@ -49,7 +50,11 @@ class Trace:
         if not same:
             raise Untraceable("its result lies in memory in another way")
         if own is not memory:  # a view of memory from before the step
-            self.counterparts[id(memory)] = memory, own
+            self._connect(memory, own)
+
+    def _connect(self, memory: np.ndarray, own: np.ndarray) -> None:
+        number, forget = id(memory), lambda _: self.counterparts.pop(number, None)
+        self.counterparts[number] = weakref.ref(memory, forget), own
 
     def of(self, found: Any) -> Any:
         """Our array for one of the step: a part of what a call wrote, or else the same memory."""
@@ -69,7 +74,7 @@ class Trace:
             own = np.empty_like(memory, subok=False)
             own[...] = memory
             self.buffers[id(own)] = own
-            self.counterparts[id(memory)] = memory, own
+            self._connect(memory, own)
         return plain(self.of(found))
 
     def all_of(self, x: Any) -> Any:

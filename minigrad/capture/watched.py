@@ -268,7 +268,6 @@ def _compute(effects: Effects, function: Any, args: tuple, settings: dict[str, A
         if array.dtype.hasobject:
             raise_uncapturable(f"{function.__name__}, which gives Python objects", AFTER)
         if id(root(array)) not in given:  # not a view
-            recorder.kept.append(array)
             nth = i if is_several else None
             recorder.note(_copy, (trace.own(array), nth, function, ours, our_settings), function.__name__)
         results.append(Watched(array))
