@@ -259,6 +259,39 @@ def test_masks_are_drawn_anew_in_each_replay(name, fused):
     assert len({str(x) for x in drawn[0]}) == 6
 
 
+@pytest.mark.parametrize("name", ["fork_rng", "rows"])
+def test_draws_that_are_not_counted_are_not_counted_in_replays(name):
+    drawn = []
+    for captured in (False, True):
+        mg.manual_seed(7)
+
+        def once(x):
+            with mg.random.fork_rng() if name == "fork_rng" else mg.random.rows(0):
+                return nn.functional.dropout(x, 0.5)
+
+        step = mg.capture(once, "cpu") if captured else once
+        drawn.append([step(mg.ones(40)).numpy().tolist() for _ in range(7)])
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] == drawn[0][-1]
+
+
+def test_a_graph_from_before_the_step_is_refused():
+    """Whatever its batches: replays would repeat the gradient of the recording."""
+    w = mg.ones(3).requires_grad_()
+    h = w * 2
+
+    def step(x):
+        w.grad = None
+        (h * x).sum().backward(retain_graph=True)
+        return w.grad * 1
+
+    captured = mg.capture(step, "cpu")
+    for _ in range(2):
+        captured(np.ones(3, np.float32))
+    with pytest.raises(CaptureError, match=r"multiply .*before the step, at .*test_capture\.py"):
+        captured(np.ones(3, np.float32))
+
+
 def test_micro_batches_draw_their_rows(device):
     drawn = []
     for captured in (False, True):

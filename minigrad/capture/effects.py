@@ -149,6 +149,7 @@ class Effects:
             source = None if generator is random.in_use.generator else generator
             draws = self.draws[generator] = replayed.Draws(source, generator.snapshot())
             self.recorder.note(draws.begin, (), "draws")
+        draws.streams.add(stream)
         found = original(generator, stream)
         key, drawn = DrawnKey(*found), Box(found)
         key.current = lambda: drawn.value
@@ -158,8 +159,9 @@ class Effects:
     def finish(self) -> None:
         """Replays leave the streams where the step left them."""
         for generator, draws in self.draws.items():
-            draws.drawn = {
-                stream: calls - draws.start.calls.get(stream, 0) for stream, calls in generator.calls.items()
+            draws.drawn = {  # none of a stream that the step has put back, as fork_rng does
+                stream: generator.calls.get(stream, 0) - draws.start.calls.get(stream, 0)
+                for stream in draws.streams | generator.calls.keys()
             }
             self.recorder.note(draws.end, (), "draws")
 

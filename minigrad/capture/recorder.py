@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import random
 from ..autograd.backward import GradientSums, is_new_array, unbroadcast
+from ..autograd.checkpointing import Checkpoint
 from ..autograd.observers import unobserved
 from ..errors import CaptureError, GraphError
 from ..nodes import Node, Output, producer
@@ -294,7 +295,13 @@ class Recorder:
         several, wanted = type(functions) is tuple, _wanted(node, contributions)
         asked = zip(functions, wanted, strict=True) if several else [(functions, True)]
         known = [self.pulls.get(id(f), (None, None))[1] for f, needed in asked if needed]
-        if None in known or not parts:  # a checkpoint's: what it computes is seen as it does
+        if None in known or not parts:  # what a checkpoint computes is seen as it does
+            is_seen = isinstance(node.op, Checkpoint) or all(map(trace.is_made_here, _arrays(parts)))
+            if not is_seen and any(map(trace.is_made_here, _arrays(g))):
+                raise_uncapturable(
+                    f"backward through {node}, which was computed before the step",
+                    "Compute it in the step, or pass it as an argument.",
+                )
             return
         self.pulled += 1
         given = [trace.of(x) for x in g] if type(g) is list else trace.of(g)
@@ -457,6 +464,11 @@ def _without_graph(node: Node, result: Tensor) -> Node:
 
     said, shape, reference = str(node), result.array.shape, weakref.ref(result)
     return Node(node.op, {}, (), (), refuse, shape, reference, *node.source, None)
+
+
+def _arrays(g: Any) -> list[np.ndarray]:
+    """The arrays of a gradient: one, or of several results some."""
+    return [x for x in (g if type(g) is list else [g]) if isinstance(x, np.ndarray)]
 
 
 def _wanted(node: Node, contributions: Sequence[tuple[Any, Any]]) -> list[bool]:

@@ -18,6 +18,7 @@ class Draws:
 
     def __init__(self, source: random.Generator | None, start: random.Snapshot) -> None:
         self.source, self.start, self.calls = source, start, dict(start.calls)
+        self.streams: set[str] = set()
         self.drawn: dict[str, int] = {}  # calls of each stream in a step
 
     def begin(self) -> None:
