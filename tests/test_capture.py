@@ -235,6 +235,9 @@ DRAWING = {
     "in attention": lambda x: nn.functional.scaled_dot_product_attention(
         x[None], x[None], x[None], dropout_p=0.3
     ),
+    "by a mask": lambda x: (
+        x * mg.Tensor(mg.random.keep_mask(mg.random.next_key("mine"), shape=(30, 5), p=0.5))
+    ),
     "in a checkpoint": lambda x: mg.autograd.checkpoint(lambda y: nn.functional.dropout(y, 0.3).tanh(), x),
 }
 

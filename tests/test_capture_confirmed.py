@@ -124,6 +124,24 @@ def test_a_result_that_python_changes_is_refused():
     assert refusal(step).startswith(f"a result of the step at {place} is another number")
 
 
+def test_a_step_without_code_of_its_own_is_named_by_its_type():
+    class Step:
+        count = 0
+
+        def __getattr__(self, name):
+            return self  # of any name
+
+        def __call__(self, x):
+            Step.count += 1
+            return x * 2, Step.count
+
+    captured = mg.capture(Step(), "cpu")
+    for _ in range(3):
+        captured(mg.ones(3))
+    with pytest.raises(CaptureError, match="a result of the step at a Step is another number"):
+        captured(mg.ones(3))
+
+
 def test_a_refused_call_leaves_everything_as_it_was():
     world = World()
 

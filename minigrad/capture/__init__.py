@@ -24,7 +24,6 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -82,12 +81,8 @@ class capture:
                 f"mg.capture records a function that makes a training step when it is called, and was given "
                 f"{step_fn!r}.\nPass such a function itself: step = mg.capture(step)."
             )
-
-        @wraps(step_fn, updated=())
-        def call(inputs: Any, named: Any) -> Any:
-            return step_fn(*inputs, **named)
-
-        self.step_fn = call
+        self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
+        vars(self.step_fn)["__wrapped__"] = step_fn
         self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
         self.keys: dict[Hashable, Hashable] = {}  # of steps, by what `_kinds` gives

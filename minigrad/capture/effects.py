@@ -172,10 +172,10 @@ class Effects:
             )
         return original(key)
 
-    def keep_mask(self, original: Callable, *args: Any) -> Any:
+    def keep_mask(self, original: Callable, key: random.Key, shape: tuple[int, ...], p: float) -> Any:
         """A mask that a definition draws. A kernel draws while it runs, and is traced with its draws."""
         asker = sys._getframe(2).f_code  # but for `replaced`
-        return original(*args) if parts[asker][1] else self.one_call(original, *args)
+        return original(key, shape, p) if parts[asker][1] else self.one_call(original, key, shape, p)
 
     # ------------------------------------------------------------ gradients
 

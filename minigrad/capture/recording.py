@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, is_
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,10 @@ def confirm(
     A CaptureError if it is not the step that was recorded: then everything is as it was before the call.
     """
 
-    code = getattr(inspect.unwrap(step_fn), "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}" if code else type(step_fn).__name__
+    step = vars(step_fn)["__wrapped__"]
+    code, place = getattr(step, "__code__", None), f"a {type(step).__name__}"
+    if isinstance(code, CodeType):
+        place = f"{code.co_filename}:{code.co_firstlineno}"
 
     def check(recorder: Recorder) -> None:
         outline.confirm(recorder, place)
