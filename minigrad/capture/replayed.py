@@ -35,6 +35,8 @@ class Draws:
         generator = self.source or random.in_use.generator
         for stream, number in self.drawn.items():
             generator.calls[stream] = self.calls.get(stream, 0) + number
+            if not generator.calls[stream]:  # as before a stream's first draw
+                del generator.calls[stream]
 
 
 def norm_of(out: np.ndarray, total_norm: Callable, arrays: list, infinite: bool) -> None:
