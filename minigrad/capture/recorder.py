@@ -34,7 +34,7 @@ from .layout import with_memory
 from .observers import ConstantObserver
 from .plan import Plan
 from .replacing import options_of
-from .trace import Trace, tracing
+from .trace import ByIdentity, Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
 from .whole import Whole, copy_to, pull_whole, pulled, run_whole
 
@@ -59,8 +59,7 @@ class Recorder:
         self.plan = Plan()
         self.trace: Trace = self.plan.trace
         self.thread = threading.get_ident()
-        # traced gradient functions, by the id of those of the step, for as long as these exist
-        self.pulls: dict[int, tuple[Any, Any]] = {}
+        self.pulls = ByIdentity()  # traced gradient functions, of those of the step
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
         self.results: list[Tensor] = []
         self.changed: list[np.ndarray] = []  # memory that others own, and that calls write
@@ -179,11 +178,11 @@ class Recorder:
 
     def release(self) -> None:
         """Let go of all arrays, once the plan is made: what refers to itself is freed much later."""
-        for things in (self.pulls, self.undo, self.changed, self.results):
+        for things in (self.undo, self.changed, self.results):
             things.clear()
         for others in (self.created, self.shared, self.found, self.assigned, self.written, self.earlier):
             others.clear()
-        for noted in (self.trace.calls, self.trace.buffers, self.trace.counterparts):
+        for noted in (self.pulls, self.trace.calls, self.trace.buffers, self.trace.counterparts):
             noted.clear()
 
     # ------------------------------------------------------------ forward
@@ -211,16 +210,9 @@ class Recorder:
         if type(gradients) is tuple:
             for i, gradient in enumerate(gradients):
                 if gradient is not None:
-                    self._connect(gradient, pulls if isinstance(pulls, Whole) else pulls[i])
+                    self.pulls[gradient] = pulls if isinstance(pulls, Whole) else pulls[i]
         elif gradients is not None:
-            self._connect(gradients, pulls)
-
-    def _connect(self, gradient: Callable, pull: Any) -> None:
-        number, forget = id(gradient), lambda _: self.pulls.pop(number, None)
-        try:
-            self.pulls[number] = weakref.ref(gradient, forget), pull
-        except TypeError:  # np.negative, say
-            self.pulls[number] = gradient, pull
+            self.pulls[gradients] = pulls
 
     def _check_constants(self, op: Any, arrays: Sequence[Any]) -> None:
         """What no op of the step made has to be what it was in the call before."""
@@ -294,7 +286,7 @@ class Recorder:
         parts, functions = [part for _, part in contributions], node.gradients
         several, wanted = type(functions) is tuple, _wanted(node, contributions)
         asked = zip(functions, wanted, strict=True) if several else [(functions, True)]
-        known = [self.pulls.get(id(f), (None, None))[1] for f, needed in asked if needed]
+        known = [self.pulls.get(f) for f, needed in asked if needed]
         if None in known or not parts:  # what a checkpoint computes is seen as it does
             is_seen = isinstance(node.op, Checkpoint) or all(map(trace.is_made_here, _arrays(parts)))
             if not is_seen and any(map(trace.is_made_here, _arrays(g))):

@@ -15,14 +15,36 @@ from .failures import users_place
 from .traced import Traced, Untraceable, Wrapped, current, plain
 
 
+class ByIdentity:
+    """Values by which object they belong to, for as long as that exists (arrays have no hash)."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, tuple[Any, Any]] = {}
+
+    def __setitem__(self, thing: Any, value: Any) -> None:
+        number, forget = id(thing), lambda _: self.entries.pop(number, None)
+        try:
+            self.entries[number] = weakref.ref(thing, forget), value
+        except TypeError:  # a ufunc has no weak references, and stays
+            self.entries[number] = thing, value
+
+    def get(self, thing: Any, default: Any = None) -> Any:
+        return self.entries.get(id(thing), (None, default))[1]
+
+    def __contains__(self, thing: Any) -> bool:
+        return id(thing) in self.entries
+
+    def clear(self) -> None:
+        self.entries.clear()
+
+
 class Trace:
     """The calls of a step so far, and the memory that they write."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.buffers: dict[int, np.ndarray] = {}  # the arrays that own the memory written here, by id
-        # ours for memory of the step, by the id of the latter, for as long as that exists
-        self.counterparts: dict[int, tuple[Any, np.ndarray]] = {}
+        self.counterparts = ByIdentity()  # ours for memory of the step
 
     def buffer(self, array: np.ndarray) -> np.ndarray:
         """A new array, as a traced one."""
@@ -45,16 +67,15 @@ class Trace:
     def pair(self, found: np.ndarray, ours: np.ndarray) -> None:
         """From now on the memory of `found`, which the step made, corresponds to that of `ours`."""
         memory, own = root(found), root(plain(ours))
-        _, known = self.counterparts.get(id(memory), (None, own))
-        same = known is own and memory.nbytes == own.nbytes and _place(found) == _place(plain(ours))
+        same = (
+            self.counterparts.get(memory, own) is own
+            and memory.nbytes == own.nbytes
+            and _place(found) == _place(plain(ours))
+        )
         if not same:
             raise Untraceable("its result lies in memory in another way")
         if own is not memory:  # a view of memory from before the step
-            self._connect(memory, own)
-
-    def _connect(self, memory: np.ndarray, own: np.ndarray) -> None:
-        number, forget = id(memory), lambda _: self.counterparts.pop(number, None)
-        self.counterparts[number] = weakref.ref(memory, forget), own
+            self.counterparts[memory] = own
 
     def of(self, found: Any) -> Any:
         """Our array for one of the step: a part of what a call wrote, or else the same memory."""
@@ -62,19 +83,19 @@ class Trace:
         if not isinstance(found, np.ndarray) or isinstance(found, Traced):
             return found
         memory = root(found)
-        if id(memory) not in self.counterparts:
+        own = self.counterparts.get(memory)
+        if own is None:
             return found.view(Traced)
-        own = self.counterparts[id(memory)][1]
         return np.ndarray(found.shape, found.dtype, flat(own), offset(found), found.strides).view(Traced)
 
     def own(self, found: np.ndarray) -> np.ndarray:
         """Memory of ours for an array of the step, which a call writes as a whole."""
         memory = root(found)
-        if id(memory) not in self.counterparts:
+        if memory not in self.counterparts:
             own = np.empty_like(memory, subok=False)
             own[...] = memory
             self.buffers[id(own)] = own
-            self._connect(memory, own)
+            self.counterparts[memory] = own
         return plain(self.of(found))
 
     def all_of(self, x: Any) -> Any:
@@ -87,7 +108,7 @@ class Trace:
 
     def is_made_here(self, found: np.ndarray) -> bool:
         """Whether a call wrote this memory of the step."""
-        return id(root(found)) in self.counterparts
+        return root(found) in self.counterparts
 
 
 def flat(memory: np.ndarray) -> np.ndarray:
