@@ -10,6 +10,7 @@ from ..devices import device_of, gpu
 from ..tensor import Tensor
 from ..versions import root
 from .calls import arrays_in
+from .identity import ByIdentity
 
 SMALL = 1 << 16  # bytes
 
@@ -41,10 +42,10 @@ class ConstantObserver(LeafObserver):
         self.leaves = dict(leaves)
         # for each op its inputs, None for what ops made, and their numbers: the step may change them in place
         self.constants: list[tuple[Any, list[Any], list[Any]]] = []
-        self.made: dict[int, Any] = {}  # by the id of the array that owns the memory
+        self.made = ByIdentity()  # the arrays that own memory of results
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
-        is_made = lambda x: isinstance(x, np.ndarray) and id(root(x)) in self.made
+        is_made = lambda x: isinstance(x, np.ndarray) and root(x) in self.made
         given = [*arrays, *arrays_in(settings)]
         inputs: list[Any] = [None if is_made(x) else x for x in given]
         is_small = lambda x: isinstance(x, np.ndarray) and x.nbytes <= SMALL
@@ -52,7 +53,7 @@ class ConstantObserver(LeafObserver):
         outside = {id(root(x)) for x in given if isinstance(x, np.ndarray) and not is_made(x)}
         for x in value if type(value) is tuple else (value,):
             if id(root(x)) not in outside:  # a view of what no op made
-                self.made[id(root(x))] = root(x)
+                self.made[root(x)] = True
 
 
 def is_still(thing: Any, name: str, value: Any) -> bool:

@@ -30,11 +30,12 @@ from ..versions import arrays_in as arrays_in_closures
 from ..versions import root, where
 from .calls import Box, Call, arrays_in
 from .failures import ChangedError, raise_uncapturable, users_place
+from .identity import ByIdentity
 from .layout import with_memory
 from .observers import ConstantObserver
 from .plan import Plan
 from .replacing import options_of
-from .trace import ByIdentity, Trace, tracing
+from .trace import Trace, tracing
 from .traced import Traced, Uncapturable, Untraceable, assign, plain
 from .whole import Whole, copy_to, pull_whole, pulled, run_whole
 
