@@ -589,6 +589,25 @@ def test_a_recording_leaves_nothing_but_its_plan():
     assert step.plan.memory < kept < 1.5 * step.plan.memory
 
 
+def test_a_step_that_waits_for_its_recording_keeps_nothing_that_it_computed():
+    """Batches of many shapes: most have come once or twice."""
+    made = []
+
+    @mg.capture
+    def step(x):
+        y = x * 2
+        made.append(weakref.ref(y.array))
+        return y.sum()
+
+    x = np.ones(100, np.float32)
+    for _ in range(2):
+        step(x)
+    assert len(made) == 2
+    assert all(array() is None for array in made)
+    step(x)
+    assert step.recordings == 1
+
+
 def test_gradients_of_all_signatures_share_memory():
     for clears in ("before", "after"):
         mg.manual_seed(3)
