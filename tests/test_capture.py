@@ -255,9 +255,10 @@ def test_masks_are_drawn_anew_in_each_replay(name, fused):
 
     drawn = []
     with mg.fused(fused):
-        for step in (once, mg.capture(once, "cpu")):
+        for step in (once, captured := mg.capture(once, "cpu")):
             mg.manual_seed(7)
             drawn.append([[x.numpy().tolist() for x in step(mg.ones(30, 5))] for _ in range(6)])
+    assert captured.recordings == 1
     assert drawn[0] == drawn[1]
     assert len({str(x) for x in drawn[0]}) == 6
 
@@ -269,7 +270,7 @@ def test_draws_that_are_not_counted_are_not_counted_in_replays(name):
         mg.manual_seed(7)
 
         def once(x):
-            with mg.random.fork_rng() if name == "fork_rng" else mg.random.rows(0):
+            with mg.random.fork_rng() if name == "fork_rng" else mg.random.rows(3):
                 return nn.functional.dropout(x, 0.5)
 
         step = mg.capture(once, "cpu") if captured else once
@@ -280,7 +281,7 @@ def test_draws_that_are_not_counted_are_not_counted_in_replays(name):
 
 
 def test_a_graph_from_before_the_step_is_refused():
-    """Whatever its batches: replays would repeat the gradient of the recording."""
+    """A replay would repeat the gradient of the recording."""
     w = mg.ones(3).requires_grad_()
     h = w * 2
 
@@ -294,6 +295,195 @@ def test_a_graph_from_before_the_step_is_refused():
         captured(np.ones(3, np.float32))
     with pytest.raises(CaptureError, match=r"multiply .*before the step, at .*test_capture\.py"):
         captured(np.ones(3, np.float32))
+
+
+def test_backward_of_a_loss_from_before_the_step_is_refused():
+    """Nothing of the step flows into it."""
+    w, losses = mg.ones(3).requires_grad_(), []
+
+    def step():
+        losses[-1].backward()
+        return w.grad * 1
+
+    captured = mg.capture(step, "cpu")
+    for i in range(3):
+        w.grad = None
+        losses.append((w * i).sum())
+        if i < 2:
+            captured()
+    with pytest.raises(CaptureError, match=r"sum .*before the step, at .*test_capture\.py"):
+        captured()
+
+
+def test_draws_from_before_the_step_are_not_drawn_again():
+    before, state = mg.random.snapshot(), mg.get_rng_state()
+
+    def restored(x):
+        mg.random.restore(before)
+        return nn.functional.dropout(x, 0.5)
+
+    def under(x):
+        with mg.random.replayed(before):
+            return nn.functional.dropout(x, 0.5)
+
+    def from_state(x):
+        mg.set_rng_state(state)
+        return nn.functional.dropout(x, 0.5)
+
+    for step, said in (
+        (restored, "from before the step"),
+        (under, "from before the step"),
+        (from_state, "set_rng_state"),
+    ):
+        captured = mg.capture(step, "cpu")
+        for _ in range(2):
+            captured(mg.ones(4))
+        with pytest.raises(CaptureError, match=rf"{said}.*, at .*test_capture\.py"):
+            captured(mg.ones(4))
+
+
+@pytest.mark.parametrize("name", ["fork_rng", "rows", "checkpoint"])
+def test_a_rule_that_draws_where_draws_are_put_back_is_refused(name):
+    """It draws in each replay, in which nothing is put back."""
+
+    @differentiable
+    def noisy(x, /):
+        keep = mg.random.keep_mask(mg.random.next_key("noise"), x.shape, 0.5)
+        return x * keep, (lambda g: g * keep,)
+
+    def step(x):
+        w = x.detach().requires_grad_()
+        if name == "checkpoint":
+            mg.autograd.checkpoint(noisy, w * 1).sum().backward()
+            return w.grad
+        with mg.random.fork_rng() if name == "fork_rng" else mg.random.rows(2):
+            return noisy(x)
+
+    captured = mg.capture(step, "cpu")
+    try:
+        for _ in range(2):
+            captured(mg.ones(4))
+        with pytest.raises(CaptureError, match=r"a draw by a rule of your own.*, at .*test_capture\.py"):
+            captured(mg.ones(4))
+    finally:
+        del registry["noisy"], ops["noisy"]
+
+
+def test_a_refused_first_step_of_a_parameter_leaves_no_state():
+    one, late = (nn.Parameter(mg.ones(2)) for _ in range(2))
+    optimizer, is_late = optim.Adam([one, late], lr=0.1), False
+
+    @mg.capture
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((one + late if is_late else one) * x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(2):
+        step(mg.ones(2))
+    before = {p: {k: np.copy(x) for k, x in own.items()} for p, own in optimizer.state.items() if own}
+    is_late = True
+    with pytest.raises(CaptureError, match="first step in Adam"):
+        step(mg.ones(2))
+    after = {p: own for p, own in optimizer.state.items() if own}
+    assert before.keys() == after.keys() == {one}
+    assert all((after[one][k] == x).all() for k, x in before[one].items())
+
+
+def _changes():
+    """Of a model: what happens to it between two steps."""
+
+    def loaded(model):
+        state = {name: x * 2 for name, x in model[0].state_dict().items()}
+        model[0].load_state_dict(state, assign=True)
+
+    def set_data(model):
+        model[0].weight.data = model[0].weight.data * 2
+
+    def unfrozen(model):
+        model[0].requires_grad_(True)
+
+    def buffer_replaced(model):
+        model[1].running_mean = model[1].running_mean + 1
+
+    def replaced(model):
+        model[2] = nn.Tanh()
+
+    def appended(model):
+        model.append(nn.Tanh())
+
+    def hooked(model):
+        model[2].register_forward_hook(lambda module, args, output: output * 2)
+
+    def set_p(model):
+        model[3].p = 0.75
+
+    def set_eps(model):
+        model[1].eps = 0.5
+
+    return [loaded, set_data, unfrozen, buffer_replaced, replaced, appended, hooked, set_p, set_eps]
+
+
+@pytest.mark.parametrize("change", _changes(), ids=lambda change: change.__name__)
+def test_a_module_that_is_changed_is_recorded_anew(change):
+    """Also one of which nothing is trained."""
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(0)
+        frozen = nn.Linear(3, 3).requires_grad_(False)
+        model = nn.Sequential(frozen, nn.BatchNorm1d(3, momentum=0.0).eval(), nn.ReLU(), nn.Dropout(0.25))
+        weight = nn.Parameter(mg.ones(3))
+
+        def step(x, model=model, weight=weight):
+            weight.grad = None
+            (model(x) * weight).sum().backward()
+            return weight.grad * 1
+
+        step = mg.capture(step, "cpu") if captured else step
+        for i in range(12):
+            if i == 6:
+                assert not captured or step.recordings == 1
+                change(model)
+            found.append((captured, step(np.ones((4, 3), np.float32)).tolist()))
+        assert not captured or step.recordings == 1
+    assert [x for captured, x in found if captured] == [x for captured, x in found if not captured]
+
+
+def test_arguments_that_are_equal_and_not_the_same_are_recorded_each():
+    class Setting:
+        def __init__(self, number):
+            self.number = number
+
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 0
+
+    scaled = mg.capture(lambda x, by: x / by, "cpu")
+    times = mg.capture(lambda x, by: x * by.number, "cpu")
+    one, two = Setting(1), Setting(2)
+    for _ in range(5):
+        with np.errstate(divide="ignore"):
+            assert scaled(mg.ones(1), np.float32(0.0)).item() == math.inf
+            assert scaled(mg.ones(1), np.float32(-0.0)).item() == -math.inf
+        assert times(mg.ones(1), one).item() == 1
+        assert times(mg.ones(1), two).item() == 2
+    assert scaled.recordings == times.recordings == 2
+
+
+def test_a_module_may_change_to_evaluation_in_the_calls_before_the_recording():
+    found = []
+    for captured in (False, True):
+        model = nn.BatchNorm1d(2)
+        step = mg.capture(model, "cpu") if captured else model
+        for i in range(9):
+            model.train(i % 6 < 2)
+            found.append((captured, step(mg.tensor([[0.0, i], [2.0, 3.0]])).tolist()))
+        assert not captured or step.recordings == 0  # in training again, for two calls
+    assert [x for captured, x in found if captured] == [x for captured, x in found if not captured]
 
 
 def test_micro_batches_draw_their_rows(device):
@@ -855,9 +1045,11 @@ def test_the_gradient_of_an_op_may_be_a_function_of_numpys():
         return x.grad
 
     captured = mg.capture(step, "cpu")
-    for i in range(6):
-        assert captured(mg.full((3,), i + 1.0)).tolist() == [-2.0 * (i + 1)] * 3
-    del registry["opposite"], ops["opposite"]
+    try:
+        for i in range(6):
+            assert captured(mg.full((3,), i + 1.0)).tolist() == [-2.0 * (i + 1)] * 3
+    finally:
+        del registry["opposite"], ops["opposite"]
 
 
 def test_masks_of_padding_are_those_of_each_batch():
@@ -1267,6 +1459,7 @@ def test_gradients_that_lie_in_another_order_are_captured(name):
         step, draw = mg.capture(step, "cpu") if captured else step, np.random.default_rng(0)
         losses = [step(mg.tensor(draw.normal(size=(8, 5)))).item() for _ in range(6)]
         assert not weight.grad.array.flags.c_contiguous
+        assert not captured or step.recordings == 1
         runs.append((losses, weight.numpy().tolist()))
     assert runs[0] == runs[1]
 

@@ -46,9 +46,20 @@ if TYPE_CHECKING:
     from .outline import Outline
     from .plan import Plan
 
+VALUES = (int, str, bytes, np.generic, np.dtype, type(None), type(...), MethodType)
 WARMUP_CALLS = 2  # calls that run as they are
 # signatures that are kept, the most recently used: a graph has memory of its own, plans share theirs
 MOST_GRAPHS, MOST_PLANS = 16, 64
+
+
+class Step:
+    """A function of a user's, called with its positional arguments and its named ones."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, inputs: Any, named: Any) -> Any:
+        return self.function(*inputs, **named)
 
 
 class capture:
@@ -81,8 +92,7 @@ class capture:
                 f"mg.capture records a function that makes a training step when it is called, and was given "
                 f"{step_fn!r}.\nPass such a function itself: step = mg.capture(step)."
             )
-        self.step_fn: Callable[..., Any] = lambda inputs, named: step_fn(*inputs, **named)
-        vars(self.step_fn)["__wrapped__"] = step_fn
+        self.step_fn = Step(step_fn)
         self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
         self.keys: dict[Hashable, Hashable] = {}  # of steps, by what `_kinds` gives
@@ -158,8 +168,7 @@ def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable
         if isinstance(x, Tensor):
             kinds.append((x.shape, str(x.dtype)))
         else:
-            same = repr(x) if type(x) is float else x if isinstance(x, Hashable) else id(x)  # 0.0 is not -0.0
-            kinds.append((type(x), same))
+            kinds.append((type(x), _value(x)))
     draws = random.snapshot()
     settings = (
         modes.grad_enabled,
@@ -169,6 +178,14 @@ def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable
         kernels_in_use,
     )
     return structure(arguments), tuple(kinds), draws.seed, draws.row, settings
+
+
+def _value(x: Any) -> Hashable:
+    """What says whether an argument other than an array is the same: its value, or which object it is."""
+    if isinstance(x, float | complex | slice | np.inexact):
+        return repr(x)  # 0.0 is not -0.0
+    known: Any = x if isinstance(x, VALUES) else id(x)  # which stays its own, as the object is kept
+    return known
 
 
 def _kinds(inputs: tuple[Any, ...]) -> Hashable:
@@ -192,9 +209,10 @@ def _kinds(inputs: tuple[Any, ...]) -> Hashable:
 class CapturedStep:
     """A step with arguments of one signature: buffers for its inputs, and its graph once it is recorded."""
 
-    def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
+    def __init__(self, step_fn: Step, arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
         self.step_fn, self.xp, self.pool = step_fn, xp, pool
         self.calls, self.observer = 0, LeafObserver()
+        self.same_modes: Callable[[], bool] = lambda: True  # of modules, as in the call before
         self.graph: RecordedGraph | Plan | None = None
         self.unconfirmed: tuple[Plan, Outline] | None = None  # a plan that the next call has to confirm
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
@@ -225,9 +243,11 @@ class CapturedStep:
         if modes.observers:  # they look at each result, as `detect_anomaly` does
             return self.step_fn(*arguments)
         self.calls += 1
+        if self.xp is np and self.calls > WARMUP_CALLS and not self.same_modes():
+            self.calls = WARMUP_CALLS  # what the recording is compared with
         if self.calls <= WARMUP_CALLS:
             if self.xp is np and self.calls == WARMUP_CALLS:
-                self.observer = ConstantObserver(self.observer.leaves)
+                return self._run_observed(arguments)
             with observe(self.observer):
                 return self.step_fn(*arguments)
         if isinstance(self.observer, ConstantObserver):
@@ -253,6 +273,16 @@ class CapturedStep:
             graph.record(self.step_fn, arguments)
             self.graph = graph
         return self.graph.replay()
+
+    def _run_observed(self, arguments: tuple[Any, ...]) -> Any:
+        """The step as it is, and what the recording in the next call is compared with."""
+        from .guards import modules_noted, same_modes
+
+        self.observer, modules = ConstantObserver(self.observer.leaves), dict[Any, None]()
+        with observe(self.observer), modules_noted(modules):
+            results = self.step_fn(*arguments)
+        self.same_modes = same_modes(modules)
+        return results
 
     def _fill_buffers(self, arguments: tuple[Any, ...]) -> None:
         """Copy inputs to where the step reads them."""

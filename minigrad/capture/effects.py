@@ -37,8 +37,8 @@ from ..versions import modifications, root
 from . import replayed
 from .calls import Box, DrawnKey
 from .failures import AFTER, raise_uncapturable, users_place
+from .guards import is_still
 from .marked import marked
-from .observers import is_still
 from .recorder import Recorder, same_bits
 from .replacing import options_of, same_optimizer, state_ids
 from .replacing import replaced as replaced_functions
@@ -64,6 +64,8 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
     effects = Effects(recorder)
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced_functions(effects.replacements(), effects.is_recording))
+        draws = [(random.Generator, "next_key", effects.live_draw)]
+        stack.enter_context(replaced_functions(draws, effects.is_in_rule))
         stack.callback(setattr, modifications, "__class__", type(modifications))
         modifications.__class__ = _counting(effects, type(modifications))
         stack.enter_context(arrays_watched(effects))
@@ -79,6 +81,8 @@ class Effects:
         self.expected_changes = 0  # in place, that are noted
         self.is_in_adam = self.is_writing = False
         self.draws: dict[random.Generator, replayed.Draws] = {}
+        self.live_draws = 0  # those of rules of the user's own, which draw in each replay
+        self.snapshots: dict[int, tuple[dict, int]] = {}  # of the step, and how many live draws came before
         self.numbers: dict[int, Box] = {}  # an optimizer's hyperparameters, by the id of the tuple
         self.uploaded: dict[Any, np.ndarray] = {}  # those of a group and a dtype, as an array
 
@@ -87,6 +91,12 @@ class Effects:
         if self.is_writing or current.trace is not None:
             return False
         return self.recorder.thread == threading.get_ident() and self.recorder in modes.observers
+
+    def is_in_rule(self) -> bool:
+        """Whether this thread runs a rule of the user's own, which nothing notes."""
+        is_ours = self.is_writing or current.trace is not None
+        is_here = self.recorder.thread == threading.get_ident()
+        return is_here and not is_ours and self.recorder not in modes.observers
 
     def replacements(self) -> Iterator[tuple[Any, str, Callable]]:
         """(class or module, name, function of the original and its arguments)"""
@@ -98,6 +108,9 @@ class Effects:
         yield random.Generator, "next_key", self.next_key
         yield random.Generator, "manual_seed", _refusing("manual_seed()", "Call it before the step.")
         yield random.Generator, "set_step", _refusing("set_step()", "Call it before the step.")
+        yield random.Generator, "set_state", _refusing("set_rng_state()", "Call it before the step.")
+        yield random.Generator, "snapshot", self.snapshot
+        yield random.Generator, "restore", self.restore
         yield random, "generator", self.generator
         yield random, "keep_mask", self.keep_mask
         for module in (kernels.cpu, sys.modules.get("minigrad.kernels.jit")):
@@ -156,6 +169,29 @@ class Effects:
         self.recorder.note(draws.draw, (drawn, stream, key), f"draw {stream}")
         return key
 
+    def live_draw(self, original: Callable, generator: random.Generator, stream: str) -> random.Key:
+        self.live_draws += 1
+        return original(generator, stream)
+
+    def snapshot(self, original: Callable, generator: random.Generator) -> random.Snapshot:
+        found = original(generator)
+        self.snapshots[id(found.calls)] = found.calls, self.live_draws
+        return found
+
+    def restore(self, original: Callable, generator: random.Generator, before: random.Snapshot) -> None:
+        """What is noted of draws holds also if the step puts a generator back to where it was in the step."""
+        _, live_draws = self.snapshots.get(id(before.calls), (None, None))
+        if live_draws is None:
+            raise_uncapturable(
+                "a generator put back to a state from before the step", "Do it before the step."
+            )
+        if live_draws != self.live_draws:
+            raise_uncapturable(
+                "a draw by a rule of your own, in a checkpoint or under fork_rng() or rows()",
+                "Draw before the rule, and pass it what was drawn.",
+            )
+        original(generator, before)
+
     def finish(self) -> None:
         """Replays leave the streams where the step left them."""
         for generator, draws in self.draws.items():
@@ -174,7 +210,7 @@ class Effects:
 
     def keep_mask(self, original: Callable, key: random.Key, shape: tuple[int, ...], p: float) -> Any:
         """A mask that a definition draws. A kernel draws while it runs, and is traced with its draws."""
-        asker = sys._getframe(2).f_code  # but for `replaced`
+        asker = sys._getframe(2).f_code  # the frame between is that of `replaced_functions`
         return original(key, shape, p) if parts[asker][1] else self.one_call(original, key, shape, p)
 
     # ------------------------------------------------------------ gradients
@@ -239,6 +275,7 @@ class Effects:
             x for p in parameters for x in optimizer.state.get(p, {}).values()
         ]
         before = state_ids(optimizer)
+        self.recorder.undo.append(_putting_back(optimizer.state))
         self.recorder.restore_later(map(Tensor, arrays))
         with self.recorder.changing():
             loss = original(optimizer, *closure)
@@ -472,12 +509,28 @@ def _counting(effects: Effects, kind: type) -> type:
         def count(self, number: int) -> None:
             if effects.is_recording() and not effects.recorder.may_change:
                 if not effects.expected_changes:
-                    instead = "Write a new tensor (y = x + 1). Call optimizer.step() by its name."
+                    instead = (
+                        "Write a new tensor (y = x + 1, inplace=False). Call optimizer.step() by its name."
+                    )
                     raise_uncapturable("a change in place", instead)
                 effects.expected_changes -= 1
             self.__dict__["count"] = number
 
     return Counting
+
+
+def _putting_back(state: dict[Tensor, dict[str, Any]]) -> Callable[[], None]:
+    """A function after which an optimizer's state has the arrays that it has now."""
+    before = {p: dict(own) for p, own in state.items()}
+
+    def undo() -> None:
+        for p in [p for p in state if p not in before]:
+            del state[p]
+        for p, own in before.items():
+            state[p].clear()
+            state[p].update(own)
+
+    return undo
 
 
 def _with_parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import threading
 import traceback
 from functools import cache
 from pathlib import Path
-from types import CodeType
-from typing import NoReturn
+from types import CodeType, FunctionType, MethodType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -67,6 +68,15 @@ def refuse(what: str, instead: str | None = None, kind: type[CaptureError] = Cap
     error = kind(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
     refused.error = refused.error or error
     return error
+
+
+def said_of(step_fn: Any) -> str:
+    """The step that was given to `mg.capture`, by its line where it is a function."""
+    step = inspect.unwrap(step_fn) if isinstance(step_fn, FunctionType | MethodType) else step_fn
+    code = getattr(step, "__code__", None)
+    if isinstance(code, CodeType):
+        return f"the step at {code.co_filename}:{code.co_firstlineno}"
+    return f"the step ({type(step).__name__})"
 
 
 def users_place() -> tuple[CodeType, int]:

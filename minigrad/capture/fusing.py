@@ -85,7 +85,7 @@ def _fits(x: Any, out: np.ndarray) -> bool:
 class Group:
     """Elementwise calls of the same shape that follow each other, and the place of the call after them.
 
-    Each reads and writes memory at one place: no other view of what one of them writes is among their arrays.
+    What one of them writes, none of them has another view of.
     """
 
     def __init__(self, first: Element, end: int) -> None:

@@ -26,8 +26,9 @@ from ..trees import map_leaves
 from ..versions import root
 from .draws import RecordedGenerator
 from .failures import UploadError, explain, is_of_the_capture
+from .guards import is_still
 from .interception import intercepted
-from .observers import LeafObserver, is_still
+from .observers import LeafObserver
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What is noted of objects while they exist, and forgotten with them."""
+"""A mapping from objects that keeps none of them alive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ByIdentity:
-    """Values by which object they belong to, for as long as that exists (arrays have no hash)."""
+    """Values of objects, by identity (arrays have no hash): an entry ends with its object."""
 
     def __init__(self) -> None:
         self.entries: dict[int, tuple[Any, Any]] = {}

@@ -103,9 +103,7 @@ def in_place(calls: list[Call], owners: dict[int, np.ndarray]) -> list[Call]:
     last = {number: i for i, numbers in enumerate(has) for number in numbers}
     boxed = in_boxes(calls)
     new: list[Call] = []
-    moved: dict[
-        int, tuple[np.ndarray, np.ndarray]
-    ] = {}  # an array by its id, and the one that has its numbers
+    moved: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by its id an array, and what has its numbers
 
     def move(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From now on x has the numbers of y."""

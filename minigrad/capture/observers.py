@@ -54,8 +54,3 @@ class ConstantObserver(LeafObserver):
         for x in value if type(value) is tuple else (value,):
             if id(root(x)) not in outside:  # a view of what no op made
                 self.made[root(x)] = True
-
-
-def is_still(thing: Any, name: str, value: Any) -> bool:
-    """A guard: whether an attribute is what it was when a step was recorded."""
-    return getattr(thing, name) is value

@@ -23,18 +23,13 @@ from ..tensor import Tensor
 from ..trees import leaves, structure
 from ..versions import closure_of, root, where
 from .calls import Box
-from .failures import raise_changed
+from .failures import raise_changed, said_of
 from .observers import SMALL
 from .recorder import Recorder, same_bits
 from .trace import offset
 
 VALUES = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype)
-LASTING = (
-    Optimizer,
-    LRScheduler,
-    Generator,
-    Module,
-)  # whose state replays read: it has to be the same object
+LASTING = (Optimizer, LRScheduler, Generator, Module)  # whose state replays read: these very objects
 LIVE = {"count_step"}  # calls that find out for themselves what they are made with
 
 
@@ -144,8 +139,8 @@ class Outline:
             return Same(self.recorder.earlier[id(memory)]), place_of(x)
         return (Same(memory), place_of(x)) if id(memory) in self.recorder.written else Constant(x)
 
-    def confirm(self, recorder: Recorder, place: str) -> None:
-        """Refuse another recording of the step, at `place`, if it is not the same, and say where."""
+    def confirm(self, recorder: Recorder, step_fn: Any) -> None:
+        """Refuse another recording of the step if it is not the same, and say where."""
         other = Outline(recorder)
         for i, (before, now) in enumerate(zip_longest(self.calls, other.calls)):
             if before != now:
@@ -154,7 +149,7 @@ class Outline:
                     f"{said} has other arguments" if said == was else f"{said} comes instead of {was}"
                 )
         if self.results != other.results:
-            raise_changed(f"a result of the step at {place} is another number, or of another structure")
+            raise_changed(f"a result of {said_of(step_fn)} is another number, or of another structure")
         for optimizer in self.optimizers:
             recorder.check_options(optimizer)
 

@@ -75,9 +75,7 @@ class Recorder:
         self.optimizers: dict[Optimizer, Any] = {}  # that step, and where
         self.options: dict[Optimizer, Options] = {}  # before the step, or as a schedule left them
         self.written: dict[int, np.ndarray] = {}  # memory from before the step that calls write, by id
-        self.earlier: dict[
-            int, Tensor
-        ] = {}  # leaves, by the id of the memory of their gradient before the step
+        self.earlier: dict[int, Tensor] = {}  # leaves, by the id of the memory of their gradient until then
         self.has_backward = False
         self.modules: dict[Any, None] = {}  # that compute in the step
         self.undo: list[Callable[[], None]] = []
@@ -290,7 +288,7 @@ class Recorder:
         known = [self.pulls.get(f) for f, needed in asked if needed]
         if None in known or not parts:  # what a checkpoint computes is seen as it does
             is_seen = isinstance(node.op, Checkpoint) or all(map(trace.is_made_here, _arrays(parts)))
-            if not is_seen and any(map(trace.is_made_here, _arrays(g))):
+            if not is_seen:
                 raise_uncapturable(
                     f"backward through {node}, which was computed before the step",
                     "Compute it in the step, or pass it as an argument.",

@@ -5,27 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter, is_
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..allocator import return_freed_memory
 from ..autograd.observers import observe
-from ..nn.module import Module
 from ..tensor import Tensor
 from ..trees import leaves, map_leaves
 from ..versions import root
 from .effects import intercepted
-from .failures import raise_changed, refused
+from .failures import raise_changed, refused, said_of
+from .guards import is_still, same_leaves, same_members, same_modes, same_settings, tensors_of
 from .layout import Space
-from .observers import ConstantObserver, is_still
+from .observers import ConstantObserver
 from .outline import Outline
 from .plan import Plan
 from .recorder import Recorder
 from .trace import flat, offset
 from .traceable import traceable
+
+if TYPE_CHECKING:
+    from . import Step
 
 _one_recording = threading.RLock()  # what is intercepted is the whole process's
 
@@ -50,8 +51,11 @@ def record(
     for leaf in {**found, **recorder.cleared, **recorder.assigned}:
         if leaf.grad is None:
             plan.left[leaf] = None
-    plan.guards += _same_leaves(list({**plan.gradients, **recorder.stepped, **recorder.cleared}))
-    plan.guards.append(_same_modes(list(recorder.modules)))
+    leaves_of_modules = dict.fromkeys(tensors_of(recorder.modules))
+    plan.guards += same_leaves(
+        list({**plan.gradients, **recorder.stepped, **recorder.cleared, **leaves_of_modules})
+    )
+    plan.guards += [same_modes(recorder.modules), same_members(recorder.modules)]
     plan.finish([x.array for x in recorder.results], space)
     recorder.release()
     return_freed_memory()  # a recording takes several times a step's
@@ -59,7 +63,7 @@ def record(
 
 
 def confirm(
-    step_fn: Callable[..., Any],
+    step: Step,
     arguments: tuple[Any, ...],
     last: ConstantObserver,
     plan: Plan,
@@ -70,18 +74,14 @@ def confirm(
     A CaptureError if it is not the step that was recorded: then everything is as it was before the call.
     """
 
-    step = vars(step_fn)["__wrapped__"]
-    code, place = getattr(step, "__code__", None), f"a {type(step).__name__}"
-    if isinstance(code, CodeType):
-        place = f"{code.co_filename}:{code.co_firstlineno}"
-
     def check(recorder: Recorder) -> None:
-        outline.confirm(recorder, place)
+        outline.confirm(recorder, step.function)
         for leaf, grad in plan.left.items():
             if (leaf.grad is None) is not (grad is None):
-                raise_changed(f"a .grad of shape {leaf.shape} that the step at {place} leaves, or not")
+                left = "a" if grad is None else "no"
+                raise_changed(f"{said_of(step.function)} leaves {left} .grad of shape {leaf.shape}")
 
-    recorder = record_calls(step_fn, arguments, last, outline, check)
+    recorder = record_calls(step, arguments, last, outline, check)
     for mine, theirs in zip(leaves(plan.results), leaves(recorder.plan.results), strict=True):
         if isinstance(mine, Tensor | np.ndarray):
             _overwrite(*(x.array if isinstance(x, Tensor) else x for x in (mine, theirs)))
@@ -89,6 +89,7 @@ def confirm(
         if grad is not None and leaf.grad is not None and grad is not leaf.grad:
             grad.array[...] = leaf.grad.array
         leaf.grad = grad
+    plan.guards.append(same_settings(recorder.modules))  # a step may set some itself
     recorder.release()
     return_freed_memory()
     return plan.results
@@ -97,24 +98,6 @@ def confirm(
 def _overwrite(x: np.ndarray, numbers: np.ndarray) -> None:
     """Write into an array, also one that is broadcast, and so is read-only."""
     np.ndarray(x.shape, x.dtype, flat(root(x)), offset(x), x.strides)[...] = numbers
-
-
-def _same_leaves(leaves: list[Tensor]) -> list[Callable[[], bool]]:
-    """Guards: these have the arrays that they have now, and require gradients as they do now."""
-    needs, array = attrgetter("_requires_grad"), attrgetter("array")
-    trained, frozen = [x for x in leaves if needs(x)], [x for x in leaves if not needs(x)]
-    arrays = list(map(array, leaves))
-    return [
-        lambda: all(map(needs, trained)) and not any(map(needs, frozen)),
-        lambda: all(map(is_, map(array, leaves), arrays)),
-    ]
-
-
-def _same_modes(modules: list[Module]) -> Callable[[], bool]:
-    """A guard: these are in training or in evaluation as they are now."""
-    mode = attrgetter("training")
-    modes = list(map(mode, modules))
-    return lambda: list(map(mode, modules)) == modes
 
 
 def record_calls(

@@ -182,7 +182,7 @@ WRITING |= {_method(name) for name in ("fill", "partition", "put", "sort")}
 def _look(x: Watched, name: str) -> None:
     frame = _asker()
     if _watching() is not None:
-        if name == "__array__":
+        if name in ("__array__", "__index__"):
             what = "a NumPy array that is made, indexed or written by numbers of the step"
             _refuse(frame, what, TENSORS)
         _refuse(frame, f"{name.strip('_')}() of an array of the step")
