@@ -112,12 +112,8 @@ def _to(x, n):
     if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
         return x**n
     square = x * x
-    if n == -2:
-        return 1 / square
-    if n == 4:
-        return square * square
-    cube = square * x
-    return cube if n == 3 else 1 / cube
+    product = square if n == -2 else square * square if n == 4 else square * x
+    return product if n > 0 else 1 / product
 
 
 @differentiable(
