@@ -509,9 +509,7 @@ def _counting(effects: Effects, kind: type) -> type:
         def count(self, number: int) -> None:
             if effects.is_recording() and not effects.recorder.may_change:
                 if not effects.expected_changes:
-                    instead = (
-                        "Write a new tensor (y = x + 1, inplace=False). Call optimizer.step() by its name."
-                    )
+                    instead = "Write a new tensor (inplace=False), or call optimizer.step() by its name."
                     raise_uncapturable("a change in place", instead)
                 effects.expected_changes -= 1
             self.__dict__["count"] = number
