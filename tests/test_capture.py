@@ -392,6 +392,35 @@ def test_a_refused_first_step_of_a_parameter_leaves_no_state():
     assert all((after[one][k] == x).all() for k, x in before[one].items())
 
 
+def test_after_a_refused_step_the_others_are_captured_as_before():
+    """Adam's small parameters lie together: a refused step of more of them leaves it to these."""
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(0)
+        one, two, late = (nn.Parameter(mg.randn(4)) for _ in range(3))
+        optimizer, added = optim.Adam([one, two, late], lr=0.1), []
+
+        def step(x, one=one, two=two, added=added, optimizer=optimizer):
+            optimizer.zero_grad()
+            weight = sum(added, one * two)
+            loss = (weight * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = mg.capture(step, "cpu") if captured else step
+        for rows in (2, 2, 2, 2, 2, 3, 3):
+            run(mg.ones(rows, 4))
+        added.append(late)
+        if captured:
+            with pytest.raises(CaptureError, match="first step in Adam"):
+                run(mg.ones(3, 4))
+        added.clear()
+        found.append([run(mg.ones(rows, 4)).item() for rows in (2, 3, 2, 3, 3, 3)])
+        assert not captured or run.recordings == 2
+    assert found[0] == found[1]
+
+
 def _changes():
     """Of a model: what happens to it between two steps."""
 

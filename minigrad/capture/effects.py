@@ -275,7 +275,7 @@ class Effects:
             x for p in parameters for x in optimizer.state.get(p, {}).values()
         ]
         before = state_ids(optimizer)
-        self.recorder.undo.append(_putting_back(optimizer.state))
+        self.recorder.undo.append(_putting_back(optimizer))
         self.recorder.restore_later(map(Tensor, arrays))
         with self.recorder.changing():
             loss = original(optimizer, *closure)
@@ -517,16 +517,15 @@ def _counting(effects: Effects, kind: type) -> type:
     return Counting
 
 
-def _putting_back(state: dict[Tensor, dict[str, Any]]) -> Callable[[], None]:
-    """A function after which an optimizer's state has the arrays that it has now."""
-    before = {p: dict(own) for p, own in state.items()}
+def _putting_back(optimizer: Optimizer) -> Callable[[], None]:
+    """A function after which an optimizer's state, and where it lies, is what it is now."""
+    kept = [x for x in vars(optimizer).values() if isinstance(x, dict)] + list(optimizer.state.values())
+    before = [dict(x) for x in kept]
 
     def undo() -> None:
-        for p in [p for p in state if p not in before]:
-            del state[p]
-        for p, own in before.items():
-            state[p].clear()
-            state[p].update(own)
+        for x, items in zip(kept, before, strict=True):
+            x.clear()
+            x.update(items)
 
     return undo
 
