@@ -392,6 +392,37 @@ def test_a_refused_first_step_of_a_parameter_leaves_no_state():
     assert all((after[one][k] == x).all() for k, x in before[one].items())
 
 
+def test_threads_that_observe_steps_leave_modules_as_they_are():
+    """The first ends while the second has begun."""
+    original, entered, left = vars(nn.Module)["__call__"], threading.Event(), threading.Event()
+
+    def first(x):
+        entered.wait(0.2)
+        return x * 2
+
+    def second(x):
+        entered.set()
+        left.wait(0.2)
+        return x * 2
+
+    def run(step, then=lambda: None):
+        mg.manual_seed(0)  # each thread has its own, and other seeds are other recordings
+        step(mg.ones(2))
+        then()
+
+    one, two = mg.capture(first, "cpu"), mg.capture(second, "cpu")
+    run(one)
+    run(two)
+    entered.clear()
+    threads = [threading.Thread(target=run, args=(one, left.set)), threading.Thread(target=run, args=(two,))]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join()
+    assert vars(nn.Module)["__call__"] is original
+
+
 def test_after_a_refused_step_the_others_are_captured_as_before():
     """Adam's small parameters lie together: a refused step of more of them leaves it to these."""
     found = []

@@ -29,6 +29,7 @@ from .failures import UploadError, explain, is_of_the_capture
 from .guards import is_still
 from .interception import intercepted
 from .observers import LeafObserver
+from .replacing import one_at_a_time
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class RecordedGraph(LeafObserver):
         with stream:
             handle_in_use(self.xp)  # made before the capture, in which it cannot be made
         with (
-            _one_recording,
+            one_at_a_time,
             intercepted(self),
             cuda.using_allocator(self.pool.malloc),
             _no_uploads(self),
@@ -176,9 +177,6 @@ class RecordedGraph(LeafObserver):
         for leaf, grad in self.gradients:
             leaf.grad = grad
         return self.results
-
-
-_one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 
 class _Page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,13 +21,12 @@ from .observers import ConstantObserver
 from .outline import Outline
 from .plan import Plan
 from .recorder import Recorder
+from .replacing import one_at_a_time
 from .trace import flat, offset
 from .traceable import traceable
 
 if TYPE_CHECKING:
     from . import Step
-
-_one_recording = threading.RLock()  # what is intercepted is the whole process's
 
 
 def record(
@@ -119,7 +117,7 @@ def record_calls(
         recorder.note_options(optimizer)
     refused.error, refused.is_raised = None, False
     try:
-        with _one_recording, traceable(), intercepted(recorder), observe(recorder):
+        with one_at_a_time, traceable(), intercepted(recorder), observe(recorder):
             recorder.plan.results = map_leaves(recorder.result, step_fn(*arguments))
         if refused.error is not None:
             raise refused.error

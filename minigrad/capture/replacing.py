@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from itertools import chain
@@ -10,6 +11,8 @@ from operator import is_
 from typing import Any
 
 from ..optim import Optimizer
+
+one_at_a_time = threading.RLock()  # what is replaced is the whole process's
 
 
 @contextlib.contextmanager
@@ -20,7 +23,7 @@ def replaced(
 
     Of a class they are replaced in all that derive from it, and only while `is_recording()`.
     """
-    with contextlib.ExitStack() as stack:
+    with one_at_a_time, contextlib.ExitStack() as stack:
         for owner, name, replacement in replacements:
             for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
                 original = vars(kind).get(name)
