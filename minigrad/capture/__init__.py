@@ -24,6 +24,9 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import fields
+from numbers import Number
+from pathlib import PurePath
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from .outline import Outline
     from .plan import Plan
 
-VALUES = (int, str, bytes, np.generic, np.dtype, type(None), type(...), MethodType)
+VALUES = (str, bytes, range, frozenset, PurePath, np.generic, np.dtype, type(None), type(...), MethodType)
 WARMUP_CALLS = 2  # calls that run as they are
 # signatures that are kept, the most recently used: a graph has memory of its own, plans share theirs
 MOST_GRAPHS, MOST_PLANS = 16, 64
@@ -182,8 +185,10 @@ def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable
 
 def _value(x: Any) -> Hashable:
     """What says whether an argument other than an array is the same: its value, or which object it is."""
-    if isinstance(x, float | complex | slice | np.inexact):
+    if isinstance(x, Number | slice):
         return repr(x)  # 0.0 is not -0.0
+    if getattr(vars(type(x)).get("__dataclass_params__"), "frozen", False):
+        return tuple(_value(getattr(x, field.name)) for field in fields(x))
     known: Any = x if isinstance(x, VALUES) else id(x)  # which stays its own, as the object is kept
     return known
 

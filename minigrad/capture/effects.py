@@ -260,7 +260,8 @@ class Effects:
 
     def zero_grad(self, original: Callable, owner: Any, *settings: Any, **named: Any) -> None:
         """Replays clear the gradients of all parameters, also of those that the step does not reach."""
-        parameters = owner._parameters() if isinstance(owner, Optimizer) else owner.parameters()
+        parameters = list(owner._parameters() if isinstance(owner, Optimizer) else owner.parameters())
+        self.recorder.restore_later((), {p: p.grad for p in parameters})
         self.recorder.cleared.update(dict.fromkeys(parameters))
         original(owner, *settings, **named)
 
@@ -509,7 +510,7 @@ def _counting(effects: Effects, kind: type) -> type:
         def count(self, number: int) -> None:
             if effects.is_recording() and not effects.recorder.may_change:
                 if not effects.expected_changes:
-                    instead = "Write a new tensor (inplace=False), or call optimizer.step() by its name."
+                    instead = "Write a new tensor (h = h + 1), or call optimizer.step() by its name."
                     raise_uncapturable("a change in place", instead)
                 effects.expected_changes -= 1
             self.__dict__["count"] = number

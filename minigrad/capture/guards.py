@@ -41,29 +41,54 @@ def same_modes(modules: Iterable[Module]) -> Guard:
     return lambda: list(map(mode, modules)) == modes
 
 
-def same_members(modules: Iterable[Module]) -> Guard:
-    """These have the parameters, buffers, modules and hooks that they have now."""
+def same_tensors(modules: Iterable[Module]) -> Guard:
+    """These have the parameters and buffers that they have now."""
+    return _same_members(list(modules), ("parameter", "buffer"))
+
+
+def same_parts(modules: Iterable[Module]) -> Guard:
+    """These have the submodules and hooks that they have now."""
+    modules = list(modules)
+    are_members = _same_members(modules, ("module",))
     attributes = [vars(module) for module in modules]
-    owners = [of for of in attributes for _ in of["_kinds"]]
-    names = [name for of in attributes for name in of["_kinds"]]
-    members = list(map(dict.get, owners, names))
     counted = [of[name] for of in attributes for name in ("_kinds", *HOOKS)]
     counts = list(map(len, counted))
     hooks = [(of[name], tuple(of[name])) for of in attributes for name in HOOKS if of[name]]
     return lambda: (
-        all(map(is_, map(dict.get, owners, names), members))
-        and list(map(len, counted)) == counts
+        list(map(len, counted)) == counts
+        and are_members()
         and all(tuple(now) == handles for now, handles in hooks)
     )
 
 
+def _same_members(modules: list[Module], kinds: tuple[str, ...]) -> Guard:
+    found = [(vars(m), name) for m in modules for name, kind in vars(m)["_kinds"].items() if kind in kinds]
+    owners, names = [of for of, _ in found], [name for _, name in found]
+    members = list(map(dict.get, owners, names))
+    return lambda: all(map(is_, map(dict.get, owners, names), members))
+
+
 def same_settings(modules: Iterable[Module]) -> Guard:
     """Those of these that are the library's have the settings that they have now, such as `p` and `eps`."""
-    own = [vars(module) for module in modules if type(module).__module__.startswith(TESTED)]
-    found = [(of, name) for of in own for name, x in of.items() if isinstance(x, PLAIN)]
+    own = [vars(module) for module in modules if _is_librarys(module)]
+    found = [(of, name) for of in own for name, x in of.items() if _is_plain(x)]
     owners, names = [of for of, _ in found], [name for _, name in found]
     settings = list(map(dict.get, owners, names))
     return lambda: list(map(dict.get, owners, names)) == settings
+
+
+def _is_librarys(module: Module) -> bool:
+    """Whether a module is one of the library's, or derives from one."""
+    return any(kind.__module__.startswith(TESTED) for kind in type(module).__mro__ if kind is not Module)
+
+
+def _is_plain(x: Any) -> bool:
+    return isinstance(x, PLAIN) or (isinstance(x, tuple) and all(map(_is_plain, x)))
+
+
+def all_below(modules: Iterable[Module]) -> list[Module]:
+    """These and their submodules: a ModuleList is not called itself."""
+    return list(dict.fromkeys(below for module in modules for below in module.modules()))
 
 
 def tensors_of(modules: Iterable[Module]) -> list[Tensor]:

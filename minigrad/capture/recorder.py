@@ -59,6 +59,7 @@ class Recorder:
         self.inputs = {id(root(x.array)) for x in leaves(arguments) if isinstance(x, Tensor)}
         self.plan = Plan()
         self.trace: Trace = self.plan.trace
+        self.known_leaves = dict(before.leaves)  # whose gradients are put back, should the recording fail
         self.thread = threading.get_ident()
         self.pulls = ByIdentity()  # traced gradient functions, of those of the step
         self.settled: set[int] = set()  # ids of the memory that earlier calls have
@@ -356,6 +357,8 @@ class Recorder:
         """Leaves get their gradients."""
         arrived = list(sums.of_leaves(wanted))  # which runs hooks
         found = [(leaf, leaf.grad, g) for leaf, g in arrived]
+        new = {leaf: x for leaf, x, _ in found if leaf not in self.known_leaves}
+        self.restore_later(new.values(), new)
         is_ours = {leaf: x is not None and self.has_counterpart(x.array) for leaf, x, _ in found}
         sums.of_leaves = lambda wanted=None: iter(arrived)  # type: ignore[method-assign]
         with self.changing():

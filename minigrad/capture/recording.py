@@ -15,7 +15,16 @@ from ..trees import leaves, map_leaves
 from ..versions import root
 from .effects import intercepted
 from .failures import raise_changed, refused, said_of
-from .guards import is_still, same_leaves, same_members, same_modes, same_settings, tensors_of
+from .guards import (
+    all_below,
+    is_still,
+    same_leaves,
+    same_modes,
+    same_parts,
+    same_settings,
+    same_tensors,
+    tensors_of,
+)
 from .layout import Space
 from .observers import ConstantObserver
 from .outline import Outline
@@ -49,11 +58,12 @@ def record(
     for leaf in {**found, **recorder.cleared, **recorder.assigned}:
         if leaf.grad is None:
             plan.left[leaf] = None
-    leaves_of_modules = dict.fromkeys(tensors_of(recorder.modules))
+    modules = all_below(recorder.modules)
+    leaves_of_modules = dict.fromkeys(tensors_of(modules))
     plan.guards += same_leaves(
         list({**plan.gradients, **recorder.stepped, **recorder.cleared, **leaves_of_modules})
     )
-    plan.guards += [same_modes(recorder.modules), same_members(recorder.modules)]
+    plan.guards += [same_modes(recorder.modules), same_tensors(modules), same_parts(modules)]
     plan.finish([x.array for x in recorder.results], space)
     recorder.release()
     return_freed_memory()  # a recording takes several times a step's
@@ -87,7 +97,9 @@ def confirm(
         if grad is not None and leaf.grad is not None and grad is not leaf.grad:
             grad.array[...] = leaf.grad.array
         leaf.grad = grad
-    plan.guards.append(same_settings(recorder.modules))  # a step may set some itself
+    modules = all_below(recorder.modules)
+    plan.guards[-1] = same_parts(modules)  # a step may have made some itself, and set some settings
+    plan.guards.append(same_settings(modules))
     recorder.release()
     return_freed_memory()
     return plan.results
