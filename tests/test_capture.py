@@ -511,6 +511,113 @@ def test_a_module_that_is_changed_is_recorded_anew(change):
     assert [x for captured, x in found if captured] == [x for captured, x in found if not captured]
 
 
+class Parts(nn.Module):
+    """A model of containers, and a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.heads = nn.ModuleDict({"one": nn.Linear(4, 3)})
+        self.scales = nn.ParameterList([nn.Parameter(mg.ones(3))])
+        self.conv = nn.Conv1d(1, 1, 3, padding=(1,))
+        self.dropout = type("Own", (nn.Dropout,), {})(0.25)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.dropout(layer(x))
+        return self.conv((self.heads["one"](x) * self.scales[0])[:, None])
+
+
+PARTS = {
+    "a layer": lambda model: model.layers.__setitem__(1, nn.Linear(4, 4)),
+    "one more": lambda model: model.layers.append(nn.Linear(4, 4)),
+    "one less": lambda model: model.layers.__delitem__(1),
+    "a head": lambda model: model.heads.__setitem__("one", nn.Linear(4, 3)),
+    "a parameter": lambda model: model.scales.__setitem__(0, nn.Parameter(mg.full((3,), 2.0))),
+    "a tuple": lambda model: setattr(model.conv, "padding", (2,)),
+    "a setting of a derived class": lambda model: setattr(model.dropout, "p", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_is_changed_is_recorded_anew(name):
+    """Containers are not called themselves."""
+    found = []
+    for captured in (False, True):
+        mg.manual_seed(0)
+        model = Parts()
+
+        def step(x, model=model):
+            model.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        step = mg.capture(step, "cpu") if captured else step
+        for i in range(11):
+            if i == 6:
+                PARTS[name](model)
+            loss = step(np.full((2, 4), i + 1.0, np.float32)).item()
+            found.append((captured, loss, [p.grad.tolist() for p in model.parameters()]))
+        assert not captured or step.recordings == 1
+    assert [x for captured, *x in found if captured] == [x for captured, *x in found if not captured]
+
+
+def test_modules_and_hooks_that_a_step_makes_itself_are_replayed():
+    class Making(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.last, self.handle = nn.Linear(4, 3), None, None
+
+        def forward(self, x):
+            self.last = nn.Tanh()
+            if self.handle is not None:
+                self.handle.remove()
+            self.handle = self.linear.register_forward_hook(lambda module, args, output: output * 2)
+            return self.last(self.linear(x))
+
+    model, same = Making(), Making()
+    same.load_state_dict(model.state_dict())
+    step, plans = mg.capture(model, "cpu"), []
+    for i in range(8):
+        x = mg.full((2, 4), float(i))
+        assert step(x).tolist() == same(x).tolist()
+        plans.append(step.plan)
+    assert plans[3] is plans[7] is not None
+
+
+def test_settings_that_are_made_anew_are_the_same():
+    @dataclasses.dataclass(frozen=True)
+    class Setting:
+        number: float
+
+    step = mg.capture(lambda x, by, some: x * by.number + len(some), "cpu")
+    for number in (1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 2.0):
+        assert step(mg.ones(1), Setting(number), range(3)).item() == number + 3
+    assert len(step.steps) == 2
+
+
+def test_a_refused_step_leaves_no_gradient_of_a_parameter_that_it_reached_first():
+    one, other = (nn.Parameter(mg.ones(2)) for _ in range(2))
+    is_bad = False
+
+    @mg.capture
+    def step(x):
+        loss = ((one + other if is_bad else one) * x).sum()
+        loss.backward()
+        if is_bad:
+            loss.item()
+        return loss
+
+    for _ in range(2):
+        step(mg.ones(2))
+    is_bad, before = True, one.grad.tolist()
+    with pytest.raises(CaptureError, match=r"item\(\)"):
+        step(mg.ones(2))
+    assert other.grad is None
+    assert one.grad.tolist() == before
+
+
 def test_arguments_that_are_equal_and_not_the_same_are_recorded_each():
     class Setting:
         def __init__(self, number):
