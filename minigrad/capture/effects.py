@@ -37,7 +37,7 @@ from ..versions import modifications, root
 from . import replayed
 from .calls import Box, DrawnKey
 from .failures import AFTER, raise_uncapturable, users_place
-from .guards import is_still
+from .guards import is_still, modules_noted
 from .marked import marked
 from .recorder import Recorder, same_bits
 from .replacing import options_of, same_optimizer, state_ids
@@ -66,6 +66,7 @@ def intercepted(recorder: Recorder) -> Iterator[None]:
         stack.enter_context(replaced_functions(effects.replacements(), effects.is_recording))
         draws = [(random.Generator, "next_key", effects.live_draw)]
         stack.enter_context(replaced_functions(draws, effects.is_in_rule))
+        stack.enter_context(modules_noted(recorder.modules))
         stack.callback(setattr, modifications, "__class__", type(modifications))
         modifications.__class__ = _counting(effects, type(modifications))
         stack.enter_context(arrays_watched(effects))
@@ -131,7 +132,6 @@ class Effects:
         yield GradScaler, "step", _refusing("GradScaler", "Use bfloat16, which needs no scaler.")
         yield LRScheduler, "step", self.scheduler_step
         yield LRScheduler, "_set", _refusing("a step of a scheduler", "Call scheduler.step() by its name.")
-        yield Module, "__call__", self.module_call
         after = "It has to know the metric: call it after the step."
         yield ReduceLROnPlateau, "step", _refusing("ReduceLROnPlateau.step()", after)
         functions: dict[str, Callable] = {"overwrite": in_place.overwrite}
@@ -148,10 +148,6 @@ class Effects:
                     yield module, name, instead.get(name, self.one_call)
         for name, what in LOOKS.items():
             yield Tensor, name, partial(self.look, what)
-
-    def module_call(self, original: Callable, module: Module, *args: Any, **settings: Any) -> Any:
-        self.recorder.modules[module] = None
-        return original(module, *args, **settings)
 
     # ------------------------------------------------------------ random numbers
 
