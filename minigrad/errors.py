@@ -84,6 +84,10 @@ class StateError(MinigradError, RuntimeError):
     """A saved state that does not fit what it is loaded into."""
 
 
+class MissingPathError(StateError, AttributeError):
+    """A path, such as "encoder.layers.0", at which a module has nothing."""
+
+
 class FileError(MinigradError, ValueError):
     """A file that does not hold what it should."""
 

@@ -67,11 +67,6 @@ class _List(Module):
     def __iadd__(self, other: Iterable[Any]) -> Any:
         return self.extend(other)
 
-    def __copy__(self) -> Any:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _kinds=dict(self._kinds), _transient=set(self._transient))
-        return twin
-
     def insert(self, index: int, value: Any) -> Any:
         values = self._values()
         values.insert(index, value)

@@ -11,8 +11,16 @@ import numpy as np
 
 from ..autograd.hooks import Handle
 from ..checks import check_constructor, check_methods
-from ..devices import as_array, default_float, is_floating, on_device
-from ..errors import ArgumentError, DtypeError, MinigradError, OptionError, ShapeError, StateError
+from ..devices import as_array, default_float, is_floating, on_cpu, on_device
+from ..errors import (
+    ArgumentError,
+    DtypeError,
+    MinigradError,
+    MissingPathError,
+    OptionError,
+    ShapeError,
+    StateError,
+)
 from ..explain import FOREIGN, explain, raised_by_library
 from ..modes import Scope, modes, no_grad
 from ..optim.optimizer import zero_gradients
@@ -179,6 +187,12 @@ class Module:
         self._kinds.pop(name, None)
         self._transient.discard(name)
 
+    def __copy__(self) -> Any:
+        """The same members under the same names; what is assigned to one does not change the other."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _kinds=dict(self._kinds), _transient=set(self._transient))
+        return twin
+
     def _check_name(self, name: str, kind: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
             raise ArgumentError(f"a name must be a string without dots, got {name!r}.\nChoose another name.")
@@ -221,20 +235,27 @@ class Module:
         """The module at a path, "encoder.layers.0"; this one at ""."""
         module = self
         for name in target.split(".") if target else ():
-            submodules = dict(module.named_children())
+            submodules = {name: child for name, child in module._modules.items() if child is not None}
             if name not in submodules:
-                raise StateError(
+                raise MissingPathError(
                     f"{type(self).__name__} has no module {target!r}: there is no {name!r}.\n"
                     f"{type(module).__name__} has {_some(list(submodules))}."
                 )
             module = submodules[name]
         return module
 
-    def set_submodule(self, target: str, module: Module) -> None:
-        """Replace the module at a path."""
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Replace the module at a path, or add one, unless `strict`, to a module that is there.
+
+        A shared module is replaced at this path alone.
+        """
         path, _, name = target.rpartition(".")
-        self.get_submodule(target)
-        setattr(self.get_submodule(path), name, module)
+        if not name:
+            raise OptionError("set_submodule needs a path, got ''.\nPass one of named_modules().")
+        owner = self.get_submodule(path)
+        if strict or hasattr(owner, name):
+            self.get_submodule(target)
+        setattr(owner, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path, "encoder.layers.0.weight"."""
@@ -248,7 +269,7 @@ class Module:
         module = self.get_submodule(path)
         members = Members(module, kind)
         if members.get(name) is None:
-            raise StateError(
+            raise MissingPathError(
                 f"{type(module).__name__} has no {kind} {name!r}.\nIt has {_some(list(members))}."
             )
         return members[name]
@@ -348,7 +369,8 @@ class Module:
         """Copy values into parameters and buffers of the same paths; returns (missing_keys, unexpected_keys).
 
         With `strict`, either is an error. Everything is checked before anything changes. `assign`: parameters
-        and buffers become the values themselves, of their dtype and on their device.
+        and buffers become the values themselves, of their dtype and on their device. A tensor with several
+        paths stays one tensor, also with `assign`; different values for it are an error.
         """
         if not isinstance(state_dict, Mapping):
             raise DtypeError(
@@ -371,14 +393,35 @@ class Module:
                     f"{name} is {mine.dtype}{list(mine.shape)} in the model, "
                     f"{value.dtype}{list(value.shape)} in the state.\nLoad the state of the same model."
                 )
+        paths: dict[Tensor, list[str]] = {}  # of each tensor, of which a tied one has several
+        for name, mine in own.items():
+            paths.setdefault(mine, []).append(name)
+        for mine, names in paths.items():
+            self._check_tied(mine, {name: values[name] for name in names if name in values})
         with no_grad():
-            for name, value in values.items():
-                mine, (path, _, last) = own[name], name.rpartition(".")
-                if assign:
-                    setattr(self.get_submodule(path), last, type(mine)(value, mine.requires_grad))
-                else:
+            for mine, names in paths.items():
+                value = next((values[name] for name in names if name in values), None)
+                if value is None:
+                    continue
+                if not assign:
                     mine.copy_(value)
+                    continue
+                new = type(mine)(value, mine.requires_grad)
+                for name in names:
+                    owner, _, last = name.rpartition(".")
+                    setattr(self.get_submodule(owner), last, new)
         return IncompatibleKeys(missing, unknown)
+
+    def _check_tied(self, mine: Tensor, values: dict[str, Any]) -> None:
+        """Refuse different values for the names of one tensor."""
+        first = next(iter(values), "")
+        for name in list(values)[1:]:
+            a, b = (on_cpu(values[key].astype(mine.dtype)) for key in (first, name))
+            if not np.array_equal(a, b, equal_nan=True):
+                raise StateError(
+                    f"{first} and {name} are one tensor in {type(self).__name__}, and have different values "
+                    f"in the state.\nPass one of them, with strict=False, or untie them in the module."
+                )
 
     # ------------------------------------------------------------ modes
 
@@ -539,6 +582,7 @@ check_methods(
         "named_parameters",
         "register_buffer",
         "requires_grad_",
+        "set_submodule",
         "state_dict",
         "train",
         "zero_grad",

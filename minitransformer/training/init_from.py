@@ -71,7 +71,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
             f"expected {name} {tuple(own[name].shape)}, found {found}.\n"
             f"Choose a model of the same sizes, or leave --init-from out."
         )
-    model.load_state_dict({**own, **taken})
+    model.load_state_dict(taken, strict=False)
     numbers = sum(own[name].numel() for name in taken), sum(tensor.numel() for tensor in own.values())
     of = f"{len(taken)} of {len(own)} weights ({numbers[0]:,} of {numbers[1]:,} numbers)"
     lines = [f"{of} are from {source.folder}, {source.checkpoint}"]

@@ -75,6 +75,50 @@ def test_random_networks_are_walked_alike(seed):
     assert ours == theirs
 
 
+def lookups(module):
+    """What each path of the module leads to, by the first path of that; what fails, by the built-in error."""
+    by_id = {}
+    for kind in ("modules", "parameters", "buffers"):
+        by_id |= {id(x): name for name, x in getattr(module, f"named_{kind}")()}
+    found = {}
+    for kind in ("module", "parameter", "buffer"):
+        look_up = getattr(module, "get_submodule" if kind == "module" else f"get_{kind}")
+        paths = [name for name, _ in getattr(module, f"named_{kind}s")(remove_duplicate=False)]
+        for path in [*paths, "0", "part0", "absent", "0.absent", "last.weight"]:
+            try:
+                found[kind, path] = by_id[id(look_up(path))]
+            except AttributeError:
+                found[kind, path] = "nothing"
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_path_of_a_random_network_leads_where_it_does_in_pytorch(seed):
+    ours, theirs = (lookups(random_network(library, seed)) for library in LIBRARIES)
+    assert ours == theirs
+
+
+def replaced(library, seed, strict):
+    """A random network after modules at random paths, some of which are not there, have been replaced."""
+    module, draw, log = random_network(library, seed), random.Random(seed), []
+    for _ in range(3):
+        paths = [name for name, _ in module.named_modules(remove_duplicate=False)]
+        path = draw.choice([*paths, "absent", "0.weight", "absent.absent"])
+        try:
+            module.set_submodule(path, library.Tanh(), strict)
+            log.append(traversals(module))
+        except (AttributeError, ValueError) as error:
+            log.append(isinstance(error, AttributeError))
+    return log
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_modules_at_random_paths_are_replaced_as_in_pytorch(seed, strict):
+    ours, theirs = (replaced(library, seed, strict) for library in LIBRARIES)
+    assert ours == theirs
+
+
 VALUES = {
     "Parameter": lambda library: library.Parameter(tensor_of(library, np.zeros(2))),
     "tensor": lambda library: tensor_of(library, np.zeros(2)),

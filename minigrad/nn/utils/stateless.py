@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import DtypeError, StateError
+from ...errors import DtypeError, OptionError, StateError
 from ...tensor import Tensor
 from ..module import Module
 
 
 def functional_call(
     module: Module,
-    parameters_and_buffers: Mapping[str, Tensor],
+    parameters_and_buffers: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
@@ -21,26 +22,37 @@ def functional_call(
 ) -> Any:
     """module(*args, **kwargs) with the tensors of a dictionary in place of those at the same paths.
 
-    Gradients go to the dictionary's tensors. `tie_weights`: a parameter with several paths is replaced at all
-    of them. `strict`: the dictionary has all paths. (torch.func.functional_call)
+    Several dictionaries (the parameters, the buffers) may be given as a tuple. Gradients go to the
+    dictionary's tensors. `tie_weights`: a parameter with several paths is replaced at all of them, and two
+    tensors for it are an error. `strict`: the dictionary has all paths. (torch.func.functional_call)
     """
-    if not isinstance(module, Module) or not isinstance(parameters_and_buffers, Mapping):
+    several = isinstance(parameters_and_buffers, tuple | list)
+    parts: Any = parameters_and_buffers if several else [parameters_and_buffers]
+    if not isinstance(module, Module) or not all(isinstance(part, Mapping) for part in parts):
         raise DtypeError(
             f"functional_call takes a module and a dictionary, got {type(module).__name__} and "
             f"{type(parameters_and_buffers).__name__}.\nPass dict(module.named_parameters()), say."
         )
+    counts = Counter(name for part in parts for name in part)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise OptionError(
+            f"functional_call: {twice} are in several of the dictionaries.\nPass one tensor for each path."
+        )
+    replacements = {name: x for part in parts for name, x in part.items()}
     places = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
-    unknown = [name for name in parameters_and_buffers if name not in places]
-    missing = [name for name in places if name not in parameters_and_buffers] if strict else []
+    unknown = [name for name in replacements if name not in places]
+    missing = [name for name in places if name not in replacements] if strict else []
     if (unknown and strict) or missing:
         raise StateError(
             f"functional_call: missing {missing or 'none'}, unknown {unknown or 'none'}.\n"
             f"Pass tensors for the module's parameters and buffers."
         )
-    given = {name: x for name, x in parameters_and_buffers.items() if name in places}
+    given = {name: x for name, x in replacements.items() if name in places}
+    _check_tied(module, places, given, tie_weights)
     if tie_weights:
         by_tensor = {places[name]: x for name, x in given.items()}
         given = {name: by_tensor[own] for name, own in places.items() if own in by_tensor}
@@ -50,6 +62,28 @@ def functional_call(
         return module(*args, **(kwargs or {}))
     finally:
         _put(module, {name: places[name] for name in given})
+
+
+def _check_tied(
+    module: Module, places: Mapping[str, Tensor], given: Mapping[str, Tensor], tie_weights: bool
+) -> None:
+    """Refuse two tensors for one parameter, or where weights are not tied, for one attribute of a module."""
+    first: dict[Any, str] = {}
+    for name, x in given.items():
+        owner, _, last = name.rpartition(".")
+        key: Any = places[name] if tie_weights else (module.get_submodule(owner), last)
+        other = first.setdefault(key, name)
+        if not _are_same(given[other], x):
+            kind, untie = ("parameter", ", or tie_weights=False") if tie_weights else ("attribute", "")
+            raise OptionError(
+                f"functional_call: {other} and {name} are one {kind} of {type(module).__name__}, "
+                f"and got two tensors.\nPass one of them, or the same tensor twice{untie}."
+            )
+
+
+def _are_same(a: Tensor, b: Tensor) -> bool:
+    """Whether it makes no difference which of two is taken: `state_dict` detaches one for each name."""
+    return a is b or (a.array is b.array and not (a.requires_grad or b.requires_grad))
 
 
 def _put(module: Module, tensors: Mapping[str, Tensor]) -> None:
