@@ -8,6 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
+from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
@@ -57,10 +58,75 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
     assert task.decode(perfect, example) == "O B-animal O"
 
 
-def test_a_label_that_was_not_trained_on_is_no_target_and_counts_as_wrong():
-    task = Classification(Classification.Data(), [], [], WORDS, ["a", "b"])
-    assert task.encode(Labelled("The dog", "c")).target == IGNORE
-    assert Classification.compute_metrics(["a", "b"], ["a", "c"])["accuracy"] == 0.5
+# a task, its labels, and examples of which a model that always says the first label gets half right
+HALF_RIGHT = [
+    (Classification, ["a", "b"], [Labelled("The dog", "a"), Labelled("A dog", "c")]),
+    (Tagging, ["O", "X"], [Tagged(("The", "dog"), ("O", "Y")), Tagged(("A", "cats"), ("Z", "O"))]),
+    (ImageClassification, ["0", "1"], [(np.zeros((1, 2, 2), np.float32), label) for label in (0, 7)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "labels", "examples"), HALF_RIGHT, ids=lambda x: getattr(x, "name", ""))
+def test_a_label_that_was_not_trained_on_is_wrong_in_validation_and_test_and_has_no_loss(
+    kind, labels, examples
+):
+    def model(ids):
+        shape = ids.shape if kind is Tagging else ids.shape[:1]
+        return mg.tensor(np.broadcast_to(np.float32([2, 0]), (*shape, 2)).copy())
+
+    tokenizer = None if kind is ImageClassification else WORDS
+    run = SimpleNamespace(
+        recipe=SimpleNamespace(data=kind.Data()), tokenizer=tokenizer, labels=labels, model=model
+    )
+    validation = kind(kind.Data(), examples, examples, tokenizer, labels).validate(model)
+    test = kind.evaluate(run, examples)[0]
+    assert validation["accuracy"] == test["accuracy"] == 0.5
+    assert validation["loss"] == pytest.approx(test["loss"]) == pytest.approx(np.log(1 + np.exp(-2)))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "train", "held_out", "message"),
+    [
+        ("bert-classify", "good\tpos\nbad\tneg\n", "poor\tneg\nmeh\tnone\nso\tnone\n",
+         "held.txt has labels that the training data does not have (2 of 3): 'none' (2).\n"
+         "The training data has neg, pos."),
+        ("bert-tag", "Tom\tB-PER\nsat\tO\n", "Rome\tB-LOC\nsat\tO\n\nAnn\tB-PEER\n",
+         "(2 of 3): 'B-LOC' (1), 'B-PEER' (1). Did you mean B-PER?"),
+        ("digits-vit", [0, 1, 3, 0], [3, 2, 9, 9], "(3 of 4): '9' (2), '2' (1)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("flag", ["--validation-data", "--test-data"])
+def test_files_with_labels_that_were_not_trained_on_are_refused_before_training(
+    recipe, train, held_out, message, flag, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("train", train), ("same", train), ("held", held_out)):
+        file = tmp_path / f"{name}.{'txt' if isinstance(content, str) else 'npz'}"
+        if isinstance(content, str):
+            # what is held out is not trained on: other words
+            file.write_text(content if name != "same" else content.replace("\t", "y\t"))
+        else:
+            images = np.random.default_rng(len(name)).random((len(content), 8, 8))
+            np.savez(file, images=images, labels=np.array(content))
+    other = "--test-data" if flag == "--validation-data" else "--validation-data"
+    ending = file.suffix
+    argv = ["train", recipe, "--data", f"train{ending}", flag, f"held{ending}", other, f"same{ending}"]
+    assert main([*argv, "--run-dir", "run", "--steps", "1"]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_labels_that_only_the_held_out_tenths_have_are_counted_before_training(tmp_path):
+    recipe, file = load_recipe("bert-classify"), tmp_path / "rare.tsv"
+    file.write_text("".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(40)))
+    splits = runs.load_splits(recipe, file)
+    assert runs.check_labels(recipe, splits, Sources(file)) == []
+    held = [Labelled(splits["validation"][0].text, "rare"), *splits["validation"][1:]]
+    splits = Splits({**splits, "validation": held})
+    assert runs.check_labels(recipe, splits, Sources(file)) == [
+        "warning: the validation split has labels that the training data does not have (1 of 4): 'rare' (1); "
+        "they count as wrong"
+    ]
 
 
 def test_a_single_label_is_nothing_to_learn():
@@ -79,9 +145,9 @@ def test_tags_that_mark_no_entities_have_no_entity_f1():
         (
             Classification,
             "The dog\ta\nThe cat\tc\n",
-            r"line 2: 'c' is not a label of this run.*\n.*are a, b\.",
+            r"l.tsv has labels that the training data does not have \(1 of 2\): 'c' \(1\).*\n.*has a, b\.",
         ),
-        (Tagging, "The\ta\ndog\tc\n", r"line 2: 'c' is not a label of this run"),
+        (Tagging, "The\ta\ndog\tc\n\nA\tc\n", r"\(2 of 3\): 'c' \(2\)"),
     ],
 )
 def test_a_file_to_score_has_labels_of_the_run_only(tmp_path, task, text, message):
@@ -378,7 +444,7 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
     recipe = SimpleNamespace(data=ImageClassification.Data())
     train = ImageClassification.read_file(None, tmp_path / "mine.npz")[1:]
     run = SimpleNamespace(task=ImageClassification, recipe=recipe, splits=lambda *args: {"train": train})
-    run.record = SimpleNamespace(data={"sha256": ""})
+    run.record, run.labels = SimpleNamespace(data={"sha256": ""}), ["0", "1", "2"]
     splits_of(run, tmp_path / "mine.npz", None)
     assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
 

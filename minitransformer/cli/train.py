@@ -241,11 +241,13 @@ def prepare(training: Training) -> TrainingSetup:
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     splits = runs.filter_splits(recipe, tokenizer, splits)
+    is_new = resumed is None and training.original is None  # others have their data already
+    warnings = runs.check_labels(recipe, splits, training.sources, refused=is_new)
     task = build_task(recipe, tokenizer, splits, labels, source)
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
-    lines = [printable(line) for line in kind.describe(recipe.data, tokenizer, splits)]
+    lines = [printable(line) for line in [*kind.describe(recipe.data, tokenizer, splits), *warnings]]
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,

@@ -7,6 +7,7 @@ splits are those of the phrasebook, so that no test sentence is ever trained on,
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -193,23 +194,33 @@ def _place(context: str, texts: list[str], text: str, answer: str) -> int:
 # ---------------------------------------------------------------- a user's file
 
 
-def check_label(where: str, label: str, known: Collection[str]) -> None:
-    """Raise a DataError for a label that a model was not trained on; `known` is empty if any may occur."""
-    if known and label not in known:
+def check_labels(where: str, found: Iterable[str], known: Collection[str]) -> None:
+    """Raise a DataError if a file has labels that the training data does not have (`known`)."""
+    found = list(found)
+    if problem := unknown_labels(found, known):
         names = ", ".join(sorted(known)[:20]) + (", ..." if len(known) > 20 else "")
+        hints = (nearest(label, known) for label in dict.fromkeys(found) if label not in known)
+        hint = next(filter(None, hints), "")
         raise DataError(
-            f"{where}: {label[:60]!r} is not a label of this run.{nearest(label, known)}\n"
-            f"Its labels are {names}. Fix the line, or remove it."
+            f"{where} has {problem}.{hint}\n"
+            f"The training data has {names}. Fix the other labels, or remove their examples."
         )
 
 
-def read_labelled(path: str | Path, known: Collection[str] = ()) -> list[Labelled]:
-    """The examples of a file with text<TAB>label on each line; if `known` is given, its labels only."""
-    examples = []
-    for where, (text, label) in read_fields(path, "text", "label"):
-        check_label(where, label, known)
-        examples.append(Labelled(text, label))
-    return examples
+def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
+    """What to say of labels that the training data does not have: how many each; empty if there are none."""
+    counts = Counter(found)
+    unknown = [(label, n) for label, n in counts.most_common() if label not in known]
+    if not unknown:
+        return ""
+    names = [f"{label[:60]!r} ({n:,})" for label, n in unknown[:10]] + (["..."] if unknown[10:] else [])
+    share = f"{sum(n for _, n in unknown):,} of {counts.total():,}"
+    return f"labels that the training data does not have ({share}): {', '.join(names)}"
+
+
+def read_labelled(path: str | Path) -> list[Labelled]:
+    """The examples of a file with text<TAB>label on each line."""
+    return [Labelled(text, label) for _, (text, label) in read_fields(path, "text", "label")]
 
 
 def is_bio(tag: str) -> bool:
@@ -217,12 +228,11 @@ def is_bio(tag: str) -> bool:
     return tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
-def read_tagged(path: str | Path, known: Collection[str] = ()) -> list[Tagged]:
+def read_tagged(path: str | Path) -> list[Tagged]:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
 
     This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the
     word and the last its tag. If one tag is B-type or I-type, all others must be so too, or O.
-    If `known` is given, there are its tags only.
     """
     sentences: list[list[tuple[str, str]]] = [[]]
     tags: dict[str, str] = {}  # and where each first occurs
@@ -235,7 +245,6 @@ def read_tagged(path: str | Path, known: Collection[str] = ()) -> list[Tagged]:
                 f"{where}: expected word<TAB>tag, found {line[:60]!r}.\nFix the line, or remove it."
             )
         elif columns[0] != "-DOCSTART-":
-            check_label(where, columns[-1], known)
             sentences[-1].append((columns[0], columns[-1]))
             tags.setdefault(columns[-1], where)
     if any(tag != "O" and is_bio(tag) for tag in tags):

@@ -19,8 +19,10 @@ from minigrad import Tensor, no_grad
 from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE
+from ..data.labels import check_labels
 from ..data.splits import Sources, Splits
 from ..errors import UserError, nearest
+from ..files import printable
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
 from .metrics import METRICS, Metric
@@ -84,7 +86,10 @@ class Task:
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> Any:
         """`read_file`, of which a trained run is to be scored: an error for labels that it does not know."""
-        return cls.read_file(run.recipe.data, path)
+        examples = cls.read_file(run.recipe.data, path)
+        if run.labels:
+            check_labels(printable(path), cls.labels_in(examples), run.labels)
+        return examples
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
@@ -111,6 +116,11 @@ class Task:
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
         """The names of the classes that a model tells apart. The run remembers them."""
+        return []
+
+    @classmethod
+    def labels_in(cls, examples: Any) -> list[str]:
+        """The labels of examples, one by one; empty for data whose targets are not classes."""
         return []
 
     # ------------------------------------------------------------ the model

@@ -47,16 +47,16 @@ class Classification(EncoderTask):
         return read_labelled(path)
 
     @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[Labelled]:
-        return read_labelled(path, run.labels)
-
-    @classmethod
     def texts(cls, example: Labelled) -> list[str]:
         return [example.text]
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(example.label for example in splits["train"])
+        return cls.class_names(cls.labels_in(splits["train"]))
+
+    @classmethod
+    def labels_in(cls, examples: Sequence[Labelled]) -> list[str]:
+        return [example.label for example in examples]
 
     def encode(self, example: Labelled) -> Row:
         return Row(*self.join_texts(self.tokenizer.encode(example.text)), self.label_id(example.label))

@@ -188,8 +188,11 @@ class EncoderTask(ExampleTask):
         return ids, types
 
     def label_id(self, label: str) -> int:
-        """The class of a label; IGNORE for one that was not in the training data."""
+        """The class of a label; IGNORE for one that was not in the training data, which `score` counts."""
         return self.label_ids.get(label, IGNORE)
+
+    def unknown_targets(self, example: Any) -> int:
+        return sum(label not in self.label_ids for label in self.labels_in([example]))
 
     def collate(self, examples: Sequence[Any], step: int) -> TextBatch:
         rows = [self.row(example) for example in examples]

@@ -15,6 +15,7 @@ from ..data.datasets import DataError
 from ..errors import UserError
 from .base import Rows, Task, Trained
 from .predictions import Prediction
+from .scores import Score
 
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
 B = TypeVar("B", bound="Batch")
@@ -89,6 +90,10 @@ class ExampleTask(Task):
         out = model(batch.input)
         return getattr(out, "logits", out)
 
+    def unknown_targets(self, example: Any) -> int:
+        """The number of an example's targets that no model of the task can predict: they count as wrong."""
+        return 0
+
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         """Each example's input, what is right, and what the model says, as text; empty if there is none."""
         return []
@@ -121,6 +126,15 @@ class ExampleTask(Task):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
+
+    def score(self, model: Any, examples: Any) -> Mapping[str, float]:
+        """Mean loss of the targets that are known, and the share of all targets that the model gets right."""
+        scores: dict[str, Any] = dict(super().score(model, examples))
+        unknown = np.array([self.unknown_targets(example) for example in examples])
+        if unknown.any():
+            known = scores[self.accuracy].statistics
+            scores[self.accuracy] = Score(known + np.stack([np.zeros_like(unknown), unknown], -1))
+        return scores
 
     # ------------------------------------------------------------ a trained model
 

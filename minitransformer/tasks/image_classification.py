@@ -93,6 +93,13 @@ class ImageClassification(ExampleTask):
             )
         return [str(i) for i in range(number)]
 
+    @classmethod
+    def labels_in(cls, examples: Sequence[Example]) -> list[str]:
+        return [str(label) for _, label in examples]
+
+    def unknown_targets(self, example: Example) -> int:
+        return int(example[1] >= len(self.label_names))
+
     def collate(self, examples: Sequence[Example], step: int) -> Batch:
         images = np.stack([image for image, _ in examples])
         if step < VALIDATION:

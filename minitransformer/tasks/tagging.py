@@ -46,10 +46,6 @@ class Tagging(EncoderTask):
         return read_tagged(path)
 
     @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[Tagged]:
-        return read_tagged(path, run.labels)
-
-    @classmethod
     def texts(cls, example: Tagged) -> list[str]:
         return list(example.words)
 
@@ -59,7 +55,11 @@ class Tagging(EncoderTask):
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        return cls.class_names(tag for example in splits["train"] for tag in example.tags)
+        return cls.class_names(cls.labels_in(splits["train"]))
+
+    @classmethod
+    def labels_in(cls, examples: Sequence[Tagged]) -> list[str]:
+        return [tag for example in examples for tag in example.tags]
 
     def encode(self, example: Tagged) -> Row:
         ids, target = [self.cls_id], [IGNORE]

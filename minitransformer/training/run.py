@@ -11,8 +11,10 @@ from typing import Any
 from minigrad import nn
 from minigrad.devices import check_device
 
+from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import nearest
+from ..files import printable
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import Task, task_class
@@ -48,6 +50,25 @@ def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> n
 def filter_splits(recipe: Recipe, tokenizer: Any, splits: Splits) -> Splits:
     """The splits without examples that cannot be used; a DataError if a split has nothing left."""
     return task_class(recipe.task).filter(recipe.data, tokenizer, splits)
+
+
+def check_labels(
+    recipe: Recipe, splits: Mapping[str, Any], sources: Sources, refused: bool = True
+) -> list[str]:
+    """A warning for each held-out split with labels that the training split does not have.
+
+    Those of a user's file are a DataError, if `refused`.
+    """
+    kind, lines = task_class(recipe.task), []
+    known = set(kind.labels_in(splits["train"]))
+    files = {"validation": sources.validation_data, "test": sources.test_data}
+    for name in [name for name in files if known and name in splits]:
+        found, file = kind.labels_in(splits[name]), files[name]
+        if file is not None and refused:
+            labels.check_labels(printable(file), found, known)
+        elif problem := labels.unknown_labels(found, known):
+            lines.append(f"warning: the {name} split has {problem}; they count as wrong")
+    return lines
 
 
 def build_task(recipe: Recipe, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()) -> Task:
