@@ -421,6 +421,20 @@ def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
                 )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("largest", [1.0, np.inf])
+def test_scaling_by_a_norm_that_is_not_finite(largest, bad, dtype, device):
+    arrays = [np.array(values, as_dtype(dtype)) for values in ([3.0, 4.0], [bad, 5.0])]
+    expected = [a.astype(np.float64) for a in arrays]
+    cpu.scale(expected, cpu.total_norm(expected, False), largest)
+    for library in (fused, cuda):
+        ours = [there(a) for a in arrays]
+        library.scale(ours, library.total_norm(ours, False), largest)
+        for a, b in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(here(a).astype(np.float64), b)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_numbers_of_16_bits_are_rounded_as_numpys(dtype, device):
     """To the nearest, ties to even; and those that are too large, and NaN."""

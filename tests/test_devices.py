@@ -380,6 +380,23 @@ def step(model, optimizer, x):
     return loss.item()
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_clipping_of_what_is_not_finite_is_as_on_the_cpu(gpu, dtype, norm_type, bad):
+    found = []
+    for device in ("cpu", "cuda"):
+        parameters = [mg.zeros(n, dtype=dtype, device=device, requires_grad=True) for n in (2, 1)]
+        for p, g in zip(parameters, ([3.0, 4.0], [bad]), strict=True):
+            p.grad = mg.tensor(g, dtype=dtype, device=device)
+        total = nn.utils.get_total_norm([p.grad for p in parameters], norm_type)
+        assert total.device == parameters[0].device
+        nn.utils.clip_grads_with_norm_(parameters[:1], 1.0, total)
+        norm = nn.utils.clip_grad_norm_(parameters, 1.0, norm_type)
+        found.append([norm.item(), total.item(), *(x for p in parameters for x in p.grad.tolist())])
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_optimizers_take_the_same_steps_and_go_on_elsewhere(gpu, make, dtype):

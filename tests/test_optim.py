@@ -222,6 +222,75 @@ def test_clipping_refuses_what_is_not_finite_when_asked():
         optim.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
 
 
+NORMS = [2.0, math.inf, 1.0, 3.0]
+
+
+def clipped(values, max_norm, norm_type, how, dtype="float32"):
+    """The norm, and each gradient after it has been clipped."""
+    parameters = [nn.Parameter(np.zeros(len(v), np.float32)).to(dtype) for v in values]
+    for p, v in zip(parameters, values, strict=True):
+        p.grad = mg.tensor(v, dtype=dtype)
+    if how == "at once":
+        norm = nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+    else:
+        norm = nn.utils.get_total_norm([p.grad for p in parameters], norm_type)
+        nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+    return norm.item(), [p.grad.tolist() for p in parameters]
+
+
+@pytest.mark.parametrize("how", ["at once", "in two steps"])
+@pytest.mark.parametrize("norm_type", NORMS)
+@pytest.mark.parametrize("max_norm", [1.0, 0.0, math.inf])
+def test_one_nan_makes_all_gradients_nan(max_norm, norm_type, how):
+    for values in ([[math.nan], [3.0, 4.0]], [[3.0, 4.0], [math.nan]], [[math.inf], [math.nan, 1.0]]):
+        norm, gradients = clipped(values, max_norm, norm_type, how)
+        assert math.isnan(norm)
+        assert all(math.isnan(x) for gradient in gradients for x in gradient)
+
+
+@pytest.mark.parametrize("how", ["at once", "in two steps"])
+@pytest.mark.parametrize("norm_type", NORMS)
+def test_an_infinite_gradient_makes_the_others_zero(norm_type, how):
+    norm, (first, second) = clipped([[3.0, -4.0], [math.inf, 5.0]], 1.0, norm_type, how)
+    assert norm == math.inf
+    assert first == [0, 0]
+    assert math.isnan(second[0])
+    assert second[1] == 0
+
+
+@pytest.mark.parametrize("norm_type", NORMS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_clipping_that_refuses_what_is_not_finite_changes_nothing(bad, norm_type):
+    p = nn.Parameter(np.zeros(2))
+    p.grad = mg.tensor([bad, 5.0], dtype="float64")
+    for call in (
+        lambda: nn.utils.clip_grad_norm_([p], 1.0, norm_type, error_if_nonfinite=True),
+        lambda: nn.utils.get_total_norm([p.grad], norm_type, error_if_nonfinite=True),
+    ):
+        with pytest.raises(NonFiniteError, match=str(bad)):
+            call()
+        np.testing.assert_array_equal(p.grad.array, [bad, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 1e25), ("float32", 1e-25), ("float64", 1e200), ("float16", 6e4)]
+)
+def test_gradients_whose_squares_are_out_of_range_are_clipped(dtype, size):
+    norm, gradients = clipped([[0.6 * size], [0.8 * size, 0.0]], 1.0, 2.0, "at once", dtype)
+    assert norm == pytest.approx(size, rel=1e-3)
+    expected = np.array([0.6, 0.8]) * min(size, 1.0)
+    np.testing.assert_allclose([gradients[0][0], gradients[1][0]], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("clip", [nn.utils.clip_grad_norm_, nn.utils.clip_grads_with_norm_])
+@pytest.mark.parametrize("max_norm", [-1.0, math.nan])
+def test_a_norm_below_zero_is_refused(clip, max_norm):
+    p = nn.Parameter(np.zeros(2))
+    p.grad = mg.ones(2, dtype="float64")
+    with pytest.raises(OptionError, match="max_norm must be at least 0"):
+        clip([p], max_norm, mg.tensor(2.0))
+
+
 # ---------------------------------------------------------------- schedules
 
 

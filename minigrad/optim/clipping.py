@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import float32, to_device_of
+from ..devices import float32, is_array, to_device_of
 from ..errors import ArgumentError, NonFiniteError, OptionError
 from ..kernels import kernels
 from ..tensor import Tensor
@@ -24,15 +24,16 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients, in place, so that their common norm is at most `max_norm`; give the norm before.
 
-    As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. The norm is a 0-d tensor on
-    the gradients' device: on a GPU nothing waits for it until it is read. `foreach` has no effect.
+    As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. A NaN in one gradient makes
+    all of them NaN, and an infinity makes all others 0, unless `error_if_nonfinite` raises before that. The
+    norm is a 0-d tensor on the gradients' device: on a GPU nothing waits for it until it is read. `foreach`
+    has no effect.
     """
     single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
     tensors: list[Any] = [parameters] if single else list(parameters)
     if not all(isinstance(p, Tensor) for p in tensors):
         raise ArgumentError("gradients of what is not a tensor cannot be clipped.\nPass model.parameters().")
-    if not isinstance(max_norm, int | float | np.number | Tensor):
-        raise ArgumentError(f"max_norm must be a number, got {max_norm!r}.\nPass one.")
+    max_norm = _checked_max_norm(max_norm)
     gradients: list[Tensor] = []
     arrays: list[Any] = []
     for p in tensors:
@@ -55,12 +56,18 @@ def clip_grad_norm_(
         bump_versions(gradients, "clip_grad_norm_", caller())
         kernels(arrays[0]).scale(arrays, norm, max_norm)
         return Tensor(norm.astype(arrays[0].dtype))
-    factor = max_norm / (norm + 1e-6)
-    if factor < 1:
+    if not max_norm / (norm + 1e-6) >= 1:  # also where it is NaN
         bump_versions(gradients, "clip_grad_norm_", caller())
-        for array in arrays:
-            array *= factor
+        kernels(arrays[0]).scale(arrays, norm, max_norm)
     return Tensor(np.array(norm, arrays[0].dtype))
+
+
+def _checked_max_norm(max_norm: Any) -> float:
+    if not isinstance(max_norm, int | float | np.number | Tensor):
+        raise ArgumentError(f"max_norm must be a number, got {max_norm!r}.\nPass one.")
+    if not (number := float(max_norm)) >= 0:
+        raise OptionError(f"max_norm must be at least 0, got {number}.\nPass inf to leave gradients alone.")
+    return number
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -89,7 +96,7 @@ def get_total_norm(
         raise NonFiniteError(
             f"the tensors' norm is {norm}.\nLook for the first one with a NaN, or lower the learning rate."
         )
-    return Tensor(to_device_of(np.array(norm, arrays[0].dtype), arrays[0]))
+    return Tensor(norm.astype(arrays[0].dtype) if is_array(norm) else np.array(norm, arrays[0].dtype))
 
 
 def clip_grads_with_norm_(
@@ -98,12 +105,14 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
-    factor = max_norm / (float(total_norm) + 1e-6)
-    gradients = _gradients(parameters) if factor < 1 else []
+    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1, or NaN."""
+    max_norm = _checked_max_norm(max_norm)
+    norm = float(total_norm)
+    gradients = [] if max_norm / (norm + 1e-6) >= 1 else _gradients(parameters)
     bump_versions(gradients, "clip_grads_with_norm_", caller())
-    for g in gradients:
-        g.array *= factor
+    if gradients:
+        arrays = [g.array for g in gradients]
+        kernels(arrays[0]).scale(arrays, to_device_of(np.array(norm), arrays[0]), max_norm)
 
 
 def clip_grad_value_(

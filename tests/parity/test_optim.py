@@ -281,6 +281,25 @@ def test_clipping(scale, norm_type):
     assert_same([p.grad for p in ours[1:]], [t.grad for t in theirs[1:]])
 
 
+@pytest.mark.parametrize("max_norm", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 1])
+def test_clipping_of_what_is_not_finite(place, bad, norm_type, max_norm):
+    values = [[3.0, 4.0], [-5.0]]
+    values[place][0] = bad
+    found = []
+    for library in (mg, torch):
+        parameters = [library.zeros(len(v), requires_grad=True) for v in values]
+        for p, v in zip(parameters, values, strict=True):
+            p.grad = library.tensor(v)
+        norm = library.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+        total = library.nn.utils.get_total_norm([p.grad for p in parameters], norm_type)
+        library.nn.utils.clip_grad_value_(parameters, 2.0)
+        found.append([float(norm), float(total), *(x for p in parameters for x in p.grad.tolist())])
+    np.testing.assert_array_equal(*found)
+
+
 def schedulers(library, optimizer):
     scheduler = library.lr_scheduler
     return {

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 BLOCK = 1 << 14  # elements
+SMALLEST_SQUARE = 1e-30  # a smaller sum of squares has lost digits in float32
 
 
 def adam(p, g, m, v, hyperparameters):
@@ -41,22 +42,37 @@ def adam(p, g, m, v, hyperparameters):
 
 
 def total_norm(arrays, infinite):
-    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|."""
+    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|; a NaN if there is one."""
     if infinite:
-        return max((float(abs(a).max()) for a in arrays if a.size), default=0.0)
+        return _largest(arrays)
     total = 0.0
-    for a in arrays:
-        flat = a.reshape(-1)
-        total += float(flat.dot(flat))
-    return math.sqrt(total)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a in arrays:
+            flat = a.reshape(-1)
+            total += float(flat.dot(flat))
+    if SMALLEST_SQUARE < total < math.inf and all(a.dtype.itemsize > 2 for a in arrays):
+        return math.sqrt(total)
+    largest = _largest(arrays)  # the squares are outside of the dtype's range, or have few digits
+    if not 0 < largest < math.inf:
+        return largest
+    scaled = (np.divide(a, largest, dtype=np.float64) for a in arrays)
+    return largest * math.sqrt(sum(float(np.vdot(x, x)) for x in scaled))
+
+
+def _largest(arrays):
+    """The largest |x|, or NaN."""
+    return float(np.max([float(abs(a).max()) for a in arrays if a.size], initial=0.0))
 
 
 def scale(arrays, norm, max_norm):
-    """Multiply all arrays by max_norm / (norm + 1e-6) where that is below 1."""
+    """Multiply all arrays by max_norm / (norm + 1e-6) where that is below 1, or NaN."""
     factor = max_norm / (float(norm) + 1e-6)
-    if factor < 1:
-        for a in arrays:
-            a *= factor
+    if factor >= 1:
+        return
+    with np.errstate(invalid="ignore"):  # inf * 0
+        for a in arrays:  # in float32 where a is half, in which a small factor has few digits
+            wide = np.result_type(a.dtype, np.float32).type
+            np.multiply(a, wide(factor), out=a, casting="same_kind")
 
 
 def flatten(arrays, out):

@@ -35,10 +35,11 @@ def total_norm(arrays, infinite):
 
 
 def scale(arrays, norm, largest):
-    """Multiply all by largest / (norm + 1e-6) where that is below 1: it is a number on the GPU, as `norm`."""
-    factor = array_module(norm).fmin(largest / (norm + 1e-6), 1.0)  # a NaN changes nothing
-    for a in arrays:
-        a *= factor.astype(a.dtype)
+    """Multiply all by largest / (norm + 1e-6) where that is below 1, or NaN. `norm` is on the GPU."""
+    factor = array_module(norm).minimum(largest / (norm + 1e-6), 1.0)
+    for a in arrays:  # in float32 where a is half, in which a small factor has few digits
+        wide = factor.astype(np.result_type(a.dtype, np.float32))
+        array_module(a).multiply(a, wide, out=a, casting="same_kind")
 
 
 def flatten(arrays, out):

@@ -36,7 +36,7 @@ def total_norm(arrays, infinite):
 
 
 def scale(arrays, norm, largest):
-    """Multiply all by largest / (norm + 1e-6) where that is below 1."""
+    """Multiply all by largest / (norm + 1e-6) where that is below 1, or NaN."""
     if not _takes(arrays):
         return cuda.scale(arrays, norm, largest)
     for a in arrays:

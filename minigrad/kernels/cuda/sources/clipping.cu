@@ -33,10 +33,10 @@ extern "C" __global__ void root_of_sum(const double* sums, double* norm, index_t
     if (threadIdx.x == 0) *norm = sqrt(total);
 }
 
-// x *= largest / (norm + 1e-6) where that is below 1, which a NaN is not
+// x *= largest / (norm + 1e-6) where that is below 1, or NaN
 extern "C" __global__ void scale(scalar_t* x, index_t number, const double* norm, double largest) {
     const double factor = largest / (*norm + 1e-6);
-    if (!(factor < 1)) return;
+    if (factor >= 1) return;
     const index_t all = (index_t)gridDim.x * blockDim.x;
     for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
         x[i] = x[i] * (acc_t)factor;
