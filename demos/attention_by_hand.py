@@ -17,20 +17,20 @@ from minitransformer.embeddings import positional_encoding
 TOKENS = ["I", "love", "you"]
 EMBEDDING = [[0.2, 0.5, 0.1, 0.8], [0.9, 0.1, 0.7, 0.3], [0.3, 0.8, 0.2, 0.6]]
 W_Q = np.eye(4)
-W_K = np.eye(4)[[1, 0, 3, 2]]  # exchanges neighbours
-W_V = np.kron(np.eye(2), np.full((2, 2), 0.5))  # averages neighbours
+W_K = np.eye(4)[[1, 0, 3, 2]]
+W_V = np.kron(np.eye(2), np.full((2, 2), 0.5))
 
 console = Console()
 
 
-def show(title, matrix, columns=None):
+def show(title, matrix, columns=None, rows=TOKENS):
     console.print(f"\n{title}")
     table = Table(show_header=columns is not None)
     table.add_column("")
     for name in columns or range(len(matrix[0])):
         table.add_column(str(name), justify="right")
-    for token, row in zip(TOKENS, np.asarray(matrix), strict=True):
-        table.add_row(token, *(f"{value:.3f}" for value in row))
+    for name, row in zip(rows, np.asarray(matrix), strict=True):
+        table.add_row(str(name), *(f"{value:.3f}" for value in row))
     console.print(table)
 
 
@@ -39,6 +39,8 @@ def main() -> None:
     embedding = mg.tensor(np.array(EMBEDDING), requires_grad=True)
     x = embedding + mg.tensor(positional_encoding(3, 4, np.float64))
     show("x = embedding + positional encoding", x)
+    for name, w in (("W_Q", W_Q), ("W_K: exchanges neighbours", W_K), ("W_V: averages neighbours", W_V)):
+        show(name, w, rows=range(4))
     q, k, v = (x @ mg.tensor(w) for w in (W_Q, W_K, W_V))
     show("Q = x W_Q", q)
     show("K = x W_K", k)

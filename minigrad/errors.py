@@ -7,6 +7,11 @@ PyTorch raises for most. `python -m tests.parity.bad_calls` counts who raises wh
 from typing import Any
 
 
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """`1 step`, `1,000 steps`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {plural or noun + 's'}"
+
+
 class MinigradError(RuntimeError):
     """Any mistake that minigrad explains."""
 

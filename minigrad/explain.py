@@ -6,6 +6,8 @@ import inspect
 import os
 import re
 import reprlib
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,9 +23,11 @@ from .errors import (
     RangeError,
     ShapeError,
     SignatureError,
+    counted,
 )
 from .nodes import producer
 from .tensor import Tensor
+from .trees import leaves
 from .versions import arrays_in, is_library
 
 FOREIGN = (  # what NumPy and Python raise
@@ -49,8 +53,17 @@ PACKAGES = (  # where the files are of what minigrad calls
 )
 
 
+def warn(message: str) -> None:
+    """A UserWarning at the user's line, the nearest outside the library."""
+    frame, level = sys._getframe(1), 2
+    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, stacklevel=level)
+
+
 def refuse_extra(name: str, function: Callable, count: int) -> NoReturn:
-    raise SignatureError(f"{name}() got {count} arguments.\nIt takes {signature_text(function)}.")
+    raise SignatureError(f"{name}() got {counted(count, 'argument')}.\nIt takes {signature_text(function)}.")
 
 
 def refuse_unknown(name: str, unknown: Sequence[str], known: Iterable[str]) -> NoReturn:
@@ -98,6 +111,8 @@ def explain(
             inputs,
             settings,
         ) from error
+    if isinstance(error, IndexError) and said in ("tuple index out of range", "list index out of range"):
+        said = _missing_axis((*inputs, *settings.values()))  # a rule has read x.shape[dim]
     kind: type[MinigradError] = ShapeError
     if isinstance(error, TypeError | AttributeError):
         kind = DtypeError
@@ -108,6 +123,14 @@ def explain(
     elif isinstance(error, RecursionError):
         said = "an argument contains itself, or is nested too deeply"
     raise place(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
+
+
+def _missing_axis(arguments: Sequence[Any]) -> str:
+    shapes = [tuple(x.shape) for x in leaves(arguments) if hasattr(x, "shape")]
+    if not shapes:
+        return "no tensors were passed"
+    fewest = min(shapes, key=len)
+    return f"an axis is needed that the tensor of shape {fewest} does not have"
 
 
 def is_signature_error(said: str) -> bool:
@@ -166,16 +189,28 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
             return "Ids count from 0. Use the tokenizer of the model, or a table of more rows (vocab_size)."
         if said.startswith("class "):
             return "Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
+        if said == "no tensors were passed":
+            return "Pass at least one."
+        if "axis is needed" in said:
+            return "Add an axis (x.unsqueeze(0), x.reshape(1, -1)), or choose another one."
         if "axis" in said:
             return "Axes count from 0, or from the end from -1."
         return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
     if kind is OutOfMemoryError:
         return "Give smaller shapes."
+    if kind is DtypeError and any(x is None for x in inputs):
+        return (
+            "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and of a tensor "
+            "that is not a leaf."
+        )
+    if kind is DtypeError and said.startswith("ids must be integers"):
+        return "Use ids.long()."
     if kind is DtypeError:
         return "Look at what each argument is, and at its dtype."
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):
             if n != m and 1 not in (n, m):
-                return f"Axis -{axis} has {n} elements in the first, {m} in the second; reshape or index one."
+                held = counted(n, "element")
+                return f"Axis -{axis} has {held} in the first, {m} in the second; reshape or index one."
     return "Check the shapes and settings."

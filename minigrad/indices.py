@@ -82,7 +82,7 @@ def _item(i: Any) -> Any:
     if array.dtype.kind not in "iub" or isinstance(i, float | str | bytes):
         raise RangeError(
             f"an index of {array.dtype if array.dtype.kind != 'O' else type(i).__name__}.\n"
-            f"Index with integers, slices, None, ..., arrays or lists of integers (.to('int64')), or masks."
+            f"Index with integers, slices, None, ..., arrays or lists of integers (.long()), or masks."
         )
     if array.dtype == np.uint8 and not isinstance(i, np.integer):
         warnings.warn(

@@ -8,6 +8,7 @@ closures; the edges of leaves and constants hold those tensors, too.
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -16,6 +17,8 @@ from typing import Any, NoReturn
 from .errors import GraphError
 from .modes import Scope
 from .versions import VersionCounter, modifications, where
+
+RETAINS_GRAD = sys.maxsize  # the number of retain_grad's hook, which runs after all others
 
 node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
 
@@ -94,5 +97,6 @@ def set_output(edge: Any, tensor: Any) -> None:
 def refuse_freed(node: Node) -> NoReturn:
     raise GraphError(
         f"backward reached {node} a second time, but the first backward freed it.\n"
-        f"Pass retain_graph=True to the first backward(), or compute the loss again."
+        f"Compute the loss again for each backward(), and .detach() a state that is carried over from the "
+        f"step before (h = h.detach()). To walk the same graph twice, pass retain_graph=True to the first."
     )

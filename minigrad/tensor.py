@@ -6,6 +6,7 @@ one place (`minigrad/ops/methods.py`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter
@@ -31,7 +32,7 @@ from .devices import (
     to_device_of,
 )
 from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
-from .nodes import Output
+from .nodes import RETAINS_GRAD, Output, producer
 from .versions import VersionCounter, share_version, version_of
 
 
@@ -42,10 +43,10 @@ class Tensor:
     None), `node` what made the tensor (None for a leaf).
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "array", "grad", "hooks", "node", "version")
+    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "hooks", "node", "version")
 
     array: np.ndarray
-    grad: Tensor | None
+    _grad: Tensor | None
     _requires_grad: bool
     node: Any
     version: VersionCounter | None
@@ -57,7 +58,7 @@ class Tensor:
         self.array = (
             data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
         )
-        self.grad = self.node = self.version = self.hooks = None
+        self._grad = self.node = self.version = self.hooks = None
         self._requires_grad = False
         if requires_grad:
             if type(requires_grad) is int:
@@ -130,7 +131,7 @@ class Tensor:
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iu":
             raise DtypeError(
-                f"only an integer tensor is an index, this one is {self.dtype}.\nUse .to('int64')."
+                f"only an integer tensor is an index, this one is {self.dtype}.\nUse .long()."
             )
         return int(self._number("a tensor as an index"))
 
@@ -237,6 +238,22 @@ class Tensor:
         self.array = array
 
     # ------------------------------------------------------------ gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
+        if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
+            warnings.warn(
+                f"this tensor has no .grad, since it is not a leaf: {producer(self.node)} computed it.\n"
+                f"Call .retain_grad() on it before backward(). A parameter stays a leaf if it is updated in "
+                f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`.",
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that a leaf's gradient is wanted; returns the tensor."""

@@ -3,6 +3,7 @@
 # ruff: noqa
 from __future__ import annotations
 import builtins
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter
@@ -11,13 +12,13 @@ import numpy as np
 from . import devices, printing
 from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
-from .nodes import Output
+from .nodes import RETAINS_GRAD, Output, producer
 from .versions import VersionCounter, share_version, version_of
 
 class Tensor:
-    __slots__ = ('__weakref__', '_requires_grad', 'array', 'grad', 'hooks', 'node', 'version')
+    __slots__ = ('__weakref__', '_grad', '_requires_grad', 'array', 'hooks', 'node', 'version')
     array: np.ndarray
-    grad: Tensor | None
+    _grad: Tensor | None
     _requires_grad: builtins.bool
     node: Any
     version: VersionCounter | None
@@ -130,6 +131,15 @@ class Tensor:
 
     @data.setter
     def data(self, value: Any) -> None:
+        ...
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
+        ...
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:

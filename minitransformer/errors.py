@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+from minigrad.errors import counted as counted
+
 
 class UserError(ValueError):
     """An error that the command line explains without a traceback (exit code 2)."""
@@ -45,11 +47,6 @@ def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> N
 
 def _interval(low: float, below: float) -> str:
     return f">= {low}" if below == math.inf else f">= {low} and < {below}"
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 step`, `1,000 steps`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -642,7 +642,8 @@ def test_other_errors_of_a_disk_end_the_training(tmp_path, monkeypatch):
 # --- What is shown ---
 
 
-def test_steps_that_become_slow_on_several_threads_are_noticed_once():
+def test_steps_that_become_slow_on_several_threads_are_noticed_once(monkeypatch):
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
     slow = SlowSteps(threads=lambda: 2)
     said = [slow.warning(1000.0 + step % 7) for step in range(60)]
     said += [
@@ -653,6 +654,14 @@ def test_steps_that_become_slow_on_several_threads_are_noticed_once():
     assert [i for i, message in enumerate(said) if message] == [7]
     assert "2.5 times as long" in said[7]
     assert "OPENBLAS_THREAD_TIMEOUT=4" in said[7]
+
+
+def test_the_advice_on_slow_steps_is_another_once_it_was_followed(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
+    slow = SlowSteps(threads=lambda: 2)
+    said = "".join([slow.warning(1000.0 if step < 60 else 100.0) for step in range(90)])
+    assert "THREAD_TIMEOUT" not in said
+    assert "OPENBLAS_NUM_THREADS=1" in said
 
 
 def test_slow_steps_on_one_thread_are_not_its_fault():

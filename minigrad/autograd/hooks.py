@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import GraphError, ShapeError
 from ..modes import enable_grad, no_grad
+from ..nodes import RETAINS_GRAD
 from ..tensor import Tensor, as_tensor
 
 hook_numbers = itertools.count()  # hooks run in the order of registration
-LAST = sys.maxsize  # the number of retain_grad's own, which runs after all others
 
 
 class Handle:
@@ -48,9 +47,9 @@ def retain_grad(tensor: Tensor) -> None:
         tensor = reference()
         if tensor is not None:
             grad = g.clone()
-            tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+            tensor.grad = grad if tensor._grad is None else tensor._grad + grad
 
-    hooks[LAST] = keep
+    hooks[RETAINS_GRAD] = keep
 
 
 def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
@@ -68,7 +67,7 @@ def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
 def run_hooks(edge: Any, g: Any, keep_grad: bool = True) -> Any:
     """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's own does not run."""
     for key, hook in sorted((edge.hooks or {}).items()):
-        if key == LAST and not keep_grad:
+        if key == RETAINS_GRAD and not keep_grad:
             continue
         is_array = not isinstance(g, Tensor)
         with no_grad() if is_array else enable_grad():

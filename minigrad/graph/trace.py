@@ -239,8 +239,8 @@ class _Tracing(Observer):
             learned = x in self.names.learned or isinstance(x, Parameter)
             kind = "parameter" if learned else "input"
         gradients = self.upstream.get(x)
-        if gradients is None and x.grad is not None:
-            gradients = (self._snapshot(x.grad.array),)
+        if gradients is None and x._grad is not None:
+            gradients = (self._snapshot(x._grad.array),)
         return Vertex(
             self.index[x], kind, self.names.of(x), 0, self.values[x], gradients or (None,),
             checks=self.checks.get(x, ()), is_output=x in self.outputs,

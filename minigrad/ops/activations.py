@@ -5,7 +5,9 @@ At a kink the derivative is PyTorch's: that of the flat side, unless a rule says
 
 from __future__ import annotations
 
+import inspect
 import math
+from functools import update_wrapper
 
 from .. import random
 from ..tensor import constant
@@ -42,7 +44,10 @@ def sigmoid(x, /):
 
 @derived(samples=unary(real), latex=r"g\,\sigma(x)\,(1 + x\,(1 - \sigma(x)))")
 def silu(x):
-    """x sigmoid(x) (Hendrycks and Gimpel 2016), also called swish."""
+    """x sigmoid(x) (Hendrycks and Gimpel 2016), also called swish.
+
+    d/dx = s (1 + x (1 - s)) with s = sigmoid(x).
+    """
     return multiply(x, sigmoid(x))
 
 
@@ -55,6 +60,7 @@ def gelu(x, /, approximate="none"):
     """x Phi(x), Phi the normal distribution's cumulative function (Hendrycks and Gimpel 2016).
 
     approximate="tanh": 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))).
+    d/dx = Phi(x) + x phi(x), phi the normal density (of the exact form).
     """
     if approximate == "tanh":
         return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)).tanh())
@@ -70,9 +76,9 @@ def _cast_first(op):
     def function(x, dim, dtype=None):
         return op(x if dtype is None else astype(x, dtype), dim)
 
-    function.__name__ = function.__qualname__ = op.__name__
-    function.__doc__ = op.__doc__
-    function.op = op.op  # type: ignore[attr-defined]
+    signature = inspect.signature(function)
+    update_wrapper(function, op)  # so that inspect.getsource finds the definition
+    function.__signature__ = signature  # type: ignore[attr-defined]
     return accept_aliases(function)
 
 
@@ -95,7 +101,10 @@ def _largest(x, dim):
     flops=per_element(5),
 )
 def softmax(x, /, dim):
-    """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow."""
+    """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow.
+
+    With y the result, dy_i/dx_j = y_i ((i = j) - y_j): a gradient g of y gives y (g - sum(g y)) for x.
+    """
     e = (x - _largest(x, dim)).exp()
     return e / e.sum(dim, keepdim=True)
 
@@ -108,7 +117,10 @@ def softmax(x, /, dim):
     flops=per_element(5),
 )
 def log_softmax(x, /, dim):
-    """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
+    """log(softmax(x)), computed as x - m - log(sum(exp(x - m))).
+
+    A gradient g of the result gives g - softmax(x) sum(g) for x.
+    """
     z = x - _largest(x, dim)
     return z - z.exp().sum(dim, keepdim=True).log()
 
@@ -130,7 +142,7 @@ def dropout(x, /, p, key):
     """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
 
     p is rounded to a multiple of 2**-16, and the division is by the rounded value, so that the
-    expectation is x.
+    expectation is x. A gradient passes where x did, divided by 1 - p as well.
     """
     kept = random.keep_probability(p)
     return x * constant(random.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)

@@ -20,13 +20,14 @@ from ..devices import (
     default_float,
     float16,
     float32,
+    float64,
     gpu,
     is_floating,
     on_device,
     result_type,
 )
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
-from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
+from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown, warn
 from ..modes import modes
 from ..precision import dtype_of
 from ..tensor import Tensor, as_tensor
@@ -231,12 +232,30 @@ def _promote(op: Op, inputs: list[Any]) -> None:
     dtype, has_tensor = result_type(*meeting), any(isinstance(x, Tensor) for x in meeting)
     if op.floating and not is_floating(dtype):
         dtype = default_float
+    if dtype == float64 and op.autocast == "lower":
+        _warn_of_float64(op, meeting)
     for i in places:
         x = inputs[i]
         if isinstance(x, Tensor) and x.dtype != dtype:
             inputs[i] = ops["astype"].call(x, dtype)
         elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
             inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # wraps around
+
+
+def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
+    """Say that float64 data, which is what NumPy makes, turns a model of float32 to float64.
+
+    PyTorch refuses it. Said of the ops that autocast lowers, those with most of a model's parameters.
+    """
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    data = [x for x in tensors if x.dtype == float64 and not x.requires_grad]
+    parameters = [x for x in tensors if x.dtype == float32 and x.requires_grad and x.node is None]
+    if data and parameters:
+        warn(
+            f"{op.name} of float64 data {list(data[0].shape)} and a float32 parameter computes in float64, "
+            f"and so does all that follows.\nConvert the data, x.float() (arrays: x.astype('float32')), or "
+            f"the model, model.double()."
+        )
 
 
 def _convert(op: Op, x: Any) -> Any:

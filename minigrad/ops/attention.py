@@ -52,6 +52,9 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
 
     q (..., T, D), k (..., S, D), v (..., S, Dv); mask broadcasts to (..., T, S): boolean (True = may attend),
     or numbers that are added to the scores; None allows all.
+
+    With W the weights, a gradient g of the output gives Wᵀ g for v, dW = g Vᵀ, and through the softmax
+    dS = W (dW - rowsum(W dW)): scale dS K for q, scale dSᵀ Q for k.
     """
     scores = q @ k.transpose(-1, -2) * scale
     if not k.shape[-2]:

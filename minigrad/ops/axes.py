@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ..devices import as_dtype, default_float, is_floating, result_type
-from ..errors import DtypeError, RangeError, ShapeError
+from ..errors import DtypeError, RangeError, ShapeError, counted
 from ..tensor import as_tensor
 from .namespace import namespace
 
@@ -35,7 +35,9 @@ def axis_of(dim, ndim):
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
         raise DtypeError(f"an axis must be an integer, got {dim!r}.\nThe first is 0, the last -1.")
     if not -max(ndim, 1) <= dim < max(ndim, 1):
-        raise RangeError(f"axis {dim} of a tensor with {ndim} axes.\nThe first is 0, the last -1.")
+        raise RangeError(
+            f"axis {dim} of a tensor with {counted(ndim, 'axis', 'axes')}.\nThe first is 0, the last -1."
+        )
     return int(dim) % max(ndim, 1)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..checks import Checks
 from ..devices import as_array, bfloat16, float32, gpu
-from ..errors import MinigradError, OptionError
+from ..errors import MinigradError, OptionError, counted
 from ..explain import FOREIGN, explain, place
 from ..kernels import active
 from ..kernels.half import compute_in_float32
@@ -101,7 +101,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             return _several(op, inputs, settings, value, gradients, edges, needs)
         out = new_tensor(Tensor)
         out.array = value if type(value) is ndarray else as_array(value)
-        out.grad = out.node = out.version = out.hooks = None
+        out._grad = out.node = out.version = out.hooks = None
         if gradients is None or True not in needs:
             out._requires_grad = False
         else:
@@ -163,8 +163,9 @@ def _needed(op: Op, gradients: tuple, needs: Sequence[bool]) -> tuple:
     """The gradient functions that are needed; what only the others hold can be freed."""
     if len(gradients) != len(needs):
         raise OptionError(
-            f"the rule of {op.name} has {len(needs)} arrays and returned {len(gradients)} gradients.\n"
-            f"Return one for each array."
+            f"the rule of {op.name} has {counted(len(needs), 'array')} and returned "
+            f"{counted(len(gradients), 'gradient')}.\n"
+            f"Return one for each array, or None for one that has no gradient."
         )
     return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 

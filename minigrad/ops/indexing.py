@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..devices import array_module, gpu, is_array, plain_number
-from ..errors import DtypeError, OptionError, RangeError, ShapeError
+from ..errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ..indices import array_index, as_index_array, is_mask
 from ..tensor import Tensor, as_tensor
 from .axes import axis_of
@@ -76,14 +76,15 @@ def _refuse_outside(index, shape):
 def out_of_range(wrong, dim, n, first=None):
     """What is wrong with an index that an axis does not have."""
     from_ = "0" if first is None else str(first)
-    return f"index {wrong} along axis {dim}, which has {n} elements.\nThey count from {from_} to {n - 1}."
+    held = counted(n, "element")
+    return f"index {wrong} along axis {dim}, which has {held}.\nThey count from {from_} to {n - 1}."
 
 
 def checked_ids(name, ids, count, ignored=None):
     """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
     array = _copied(ids)
     if array.dtype.kind not in "iu":
-        raise DtypeError(f"{name} takes integers, got {array.dtype}.\nConvert them with .to('int64').")
+        raise DtypeError(f"{name} takes integers, got {array.dtype}.\nConvert them with .long().")
     wrong = (array < 0) | (array >= count)
     if ignored is not None:
         wrong &= array != ignored
@@ -98,9 +99,7 @@ def checked_places(name, index, x, dim, negative=False):
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise DtypeError(
-            f"{name} takes an index of integers, got {array.dtype}.\nConvert it with .to('int64')."
-        )
+        raise DtypeError(f"{name} takes an index of integers, got {array.dtype}.\nConvert it with .long().")
     n = x.shape[dim]
     wrong = (array < (-n if negative else 0)) | (array >= n)
     if wrong.any():
@@ -211,5 +210,10 @@ def masked_fill(x, mask, value):
     flops=zero_flops,
 )
 def embedding(weight, ids, /):
-    """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight."""
+    """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight.
+
+    The gradient of a row is the sum over its uses.
+    """
+    if weight.ndim != 2:
+        raise ShapeError(f"a table of shape {weight.shape}.\nThe table is a matrix: a row for each id.")
     return getitem(weight, checked_ids("embedding", ids, weight.shape[0]))

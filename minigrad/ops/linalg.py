@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..errors import ShapeError
+from ..errors import ShapeError, counted
 from ..kernels import matmul as matmul_kernel
 from .arithmetic import TOO_LARGE
 from .costs import Flops
@@ -82,7 +82,7 @@ def _misfit(x, y):
     row, column = x[-1], y[-min(2, len(y))]
     if row != column:
         return ShapeError(
-            f"matmul of shapes {x} and {y}: axis -1 of the first has {row} elements, "
+            f"matmul of shapes {x} and {y}: axis -1 of the first has {counted(row, 'element')}, "
             f"axis -{min(2, len(y))} of the second {column}.\n"
             f"They must have the same length; transpose one (.mT)."
         )
@@ -105,6 +105,9 @@ def _misfit(x, y):
     flops=matmul_flops,
 )
 def linear(x, weight, bias, /):
-    """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None."""
+    """x Wᵀ + b: x (..., in), weight (out, in), bias (out,) or None.
+
+    A gradient g (..., out) gives g W for x, gᵀ x for W and the sum of g over all rows for b.
+    """
     y = x @ weight.transpose(0, 1)
     return y if bias is None else y + bias

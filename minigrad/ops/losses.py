@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import as_tensor_like
 from .activations import log_softmax
@@ -44,7 +46,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
     logits (N, V), target (N,) of integers; rows whose target is `ignore_index` count nothing. "mean"
-    divides by the number of rows that count.
+    divides by the number of rows that count. d/dlogits = softmax(logits) - q (for "mean" divided by n).
     """
     valid = target != ignore_index
     log_p = log_softmax(logits, -1)
@@ -66,9 +68,22 @@ def class_numbers(name, input, target):
     if target.shape != expected or target.is_floating_point():
         raise (DtypeError if target.is_floating_point() else ShapeError)(
             f"{name} of input {input.shape} takes integers of shape {expected}, got "
-            f"{target.dtype} {target.shape}.\nThe classes are axis 1 of the input; a target is one's number."
+            f"{target.dtype} {target.shape}.\n{_target_advice(input, target, expected)}"
         )
     return target
+
+
+def _target_advice(input, target, expected):
+    if target.shape == expected:
+        return "A target is the number of a class: use target.long()."
+    if input.ndim > 2 and target.shape == input.shape[:-1]:  # (B, T, V) with (B, T), as a language model's
+        return (
+            "The classes are axis 1 of the input. Where they are the last, flatten the positions: "
+            "logits.reshape(-1, V), target.reshape(-1)."
+        )
+    if target.ndim == input.ndim and target.numel() == math.prod(expected):
+        return f"A target is the number of a class: use target.reshape({', '.join(map(str, expected))})."
+    return "The classes are axis 1 of the input; a target is the number of one."
 
 
 @derived(

@@ -30,6 +30,8 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias, over the last axes (Ba, Kiros and Hinton 2016, eq. 4).
 
     The variance divides by n, not n - 1. `weight` and `bias` have shape `normalized_shape`, or are None.
+    With h = (x - mean) / sd and u = g weight, a gradient g gives (u - mean(u) - h mean(u h)) / sd for x,
+    the sums of g h and of g over all rows for weight and bias.
     """
     axes = tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(axes, keepdim=True)
@@ -53,7 +55,11 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
     flops=per_input(5),
 )
 def rms_norm(x, weight, /, normalized_shape, eps):
-    """x / sqrt(mean(x**2) + eps) * weight, over the last axes (Zhang and Sennrich 2019, eq. 4)."""
+    """x / sqrt(mean(x**2) + eps) * weight, over the last axes (Zhang and Sennrich 2019, eq. 4).
+
+    With r = sqrt(mean(x**2) + eps), h = x / r and u = g weight, a gradient g gives
+    (u - h mean(u h)) / r for x, the sum of g h over all rows for weight.
+    """
     axes = tuple(range(-len(normalized_shape), 0))
     y = x / ((x * x).mean(axes, keepdim=True) + eps).sqrt()
     return y if weight is None else y * weight

@@ -189,7 +189,10 @@ def _truth(test, x, dim, keepdim):
     flops=per_input(4),
 )
 def logsumexp(x, /, dim: int | Sequence[int], keepdim=False):
-    """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
+    """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest.
+
+    d/dx = softmax(x).
+    """
     if not x.numel():
         return x.exp().sum(dim, keepdim).log()
     m = x.detach().amax(dim, keepdim=True)

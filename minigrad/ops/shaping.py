@@ -43,6 +43,8 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
 )
 def joined(*xs, dim=0):
     """Tensors one behind another along an axis that they have."""
+    if not all(x.ndim for x in xs):
+        raise ShapeError("a 0-d tensor has no axis to join along.\nUse mg.stack, which makes a new axis.")
     dim = axis_of(dim, xs[0].ndim)
     ends = list(itertools.accumulate(x.shape[dim] for x in xs))
     lead = (slice(None),) * dim

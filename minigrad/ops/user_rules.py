@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd.observers import unobserved
 from ..devices import is_array
-from ..errors import DtypeError, MinigradError, OptionError, ShapeError
+from ..errors import DtypeError, MinigradError, OptionError, ShapeError, counted
 from ..modes import modes
 from ..tensor import Tensor
 from ..versions import closure_of
@@ -162,7 +162,7 @@ def _parts(name: str, result: Any) -> tuple[Any, Any]:
         return result
     what = "nothing" if result is None else f"{type(result).__name__}"
     if type(result) is tuple:
-        what = f"{len(result)} things"
+        what = f"{counted(len(result), 'thing')}"
     raise OptionError(
         f"the rule of {name} must return a value and its gradients, and returned {what}.\n{RETURNS}"
     )
@@ -197,7 +197,8 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
                 )
         if len(gradients) != len(arrays):
             raise OptionError(
-                f"the rule of {name} has {len(arrays)} arrays and returned {len(gradients)} gradients.\n"
+                f"the rule of {name} has {counted(len(arrays), 'array')} and returned "
+                f"{counted(len(gradients), 'gradient')}.\n"
                 f"Return one for each array, or None for one that has no gradient."
             )
         return tuple(
@@ -231,9 +232,11 @@ def _pull_all(name: str, function: Callable, count: int, trust: _Trust, g: Any, 
     """function(g, needs), which must return a gradient for each array."""
     found = function(g, needs)
     if not isinstance(found, tuple | list) or len(found) != count:
-        what = f"{len(found)} gradients" if isinstance(found, tuple | list) else type(found).__name__
+        what = (
+            f"{counted(len(found), 'gradient')}" if isinstance(found, tuple | list) else type(found).__name__
+        )
         raise OptionError(
-            f"the gradient function of {name} returned {what} for {count} arrays.\n"
+            f"the gradient function of {name} returned {what} for {counted(count, 'array')}.\n"
             f"Return a tuple with a gradient for each array, None where `needs` says that none is needed."
         )
     for part, needed in zip(found, needs, strict=False):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_constructor
-from ..errors import DtypeError, OptionError, ShapeError, StateError
+from ..errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..tensor import Tensor
 from .optimizer import Optimizer
 
@@ -179,7 +179,8 @@ def one_for_each(name: str, value: Any, count: int) -> list[Any]:
             raise ShapeError(f"{name} is a number, got shape {v.shape}.\nPass a number, or a list of them.")
     if len(values) != count:
         raise OptionError(
-            f"{name} has {len(values)} values for {count} groups.\nPass one, or one for each group."
+            f"{name} has {counted(len(values), 'value')} for {counted(count, 'group')}.\n"
+            f"Pass one, or one for each group."
         )
     return values
 
@@ -568,7 +569,7 @@ class SequentialLR(_Several):
     ) -> None:
         if len(milestones) != len(schedulers) - 1:
             raise OptionError(
-                f"{len(schedulers)} schedules and {len(milestones)} milestones.\n"
+                f"{counted(len(schedulers), 'schedule')} and {counted(len(milestones), 'milestone')}.\n"
                 f"Pass one milestone between every two schedules."
             )
         self._take(schedulers, optimizer)

@@ -17,7 +17,7 @@ import numpy as np
 from .. import allocator
 from ..checks import check_constructor, check_methods
 from ..devices import array_module, device_of, is_array, is_writeable, on_device
-from ..errors import DtypeError, OptionError, ShapeError, StateError
+from ..errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..kernels import kernels
 from ..modes import enable_grad, no_grad
 from ..tensor import Tensor
@@ -209,8 +209,8 @@ class Optimizer:
         for i, (saved, group) in enumerate(zip(groups, self.param_groups, strict=False)):
             if len(saved.get("params", group["params"])) != len(group["params"]):
                 raise StateError(
-                    f"group {i} of the optimizer state has {len(saved['params'])} parameters, this one "
-                    f"{len(group['params'])}.\nLoad the state of the same optimizer."
+                    f"group {i} of the optimizer state has {counted(len(saved['params']), 'parameter')}, "
+                    f"this one {len(group['params'])}.\nLoad the state of the same optimizer."
                 )
         order = [number for saved in groups for number in saved.get("params", ())]
         parameters = self._parameters()

@@ -116,6 +116,12 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Examples as one batch: tensors, arrays and numbers are stacked, also within tuples, lists and dicts."""
     first = batch[0]
+    shapes = {tuple(x.shape) for x in batch if isinstance(x, Tensor | np.ndarray)}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"the examples of a batch have different shapes: {', '.join(map(str, sorted(shapes)[:3]))}.\n"
+            f"Pad them (nn.utils.rnn.pad_sequence), or give DataLoader a collate_fn."
+        )
     if isinstance(first, Tensor):
         return stack(list(batch))
     if isinstance(first, np.ndarray | np.generic):

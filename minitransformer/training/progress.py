@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections import deque
@@ -96,9 +97,12 @@ class SlowSteps:
         self.done = True
         if (threads := self.threads()) < 2:
             return ""
+        if "OPENBLAS_THREAD_TIMEOUT" in os.environ:  # the advice below was followed
+            remedy = "set OPENBLAS_NUM_THREADS=1, so that no thread waits for another"
+        else:
+            remedy = "set OPENBLAS_THREAD_TIMEOUT=4, which lets them sleep while they wait"
         return (
             f"steps take {seconds / usual:.1f} times as long as before, on {threads} threads: another "
             f"program may be using the cores, and the threads wait for each other. It helps to stop "
-            f"(Ctrl-C), set OPENBLAS_THREAD_TIMEOUT=4, which lets them sleep while they wait, and continue "
-            f"with --resume."
+            f"(Ctrl-C), {remedy}, and continue with --resume."
         )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import HALF, float32, float64, is_array, is_floating
+from ...errors import ShapeError
 
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
@@ -47,6 +48,8 @@ def linear(x, weight, bias, times=times):
 def embedding(weight, ids):
     """weight[ids]; a row's gradient is the sum over its uses, in the order of ids after a stable sort."""
     shape = weight.shape
+    if len(shape) != 2:
+        raise ShapeError(f"a table of shape {shape}.\nThe table is a matrix: a row for each id.")
     if ids.dtype.kind not in "iu":
         raise TypeError(f"ids must be integers, got {ids.dtype}")
     if ids.size:

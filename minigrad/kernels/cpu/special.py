@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import array_module, gpu
+from ...errors import OptionError
 
 
 def _series(terms: int) -> np.ndarray:
@@ -148,7 +149,11 @@ def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def power(x, y):
     """x ** y; NumPy refuses negative powers of integers, PyTorch only if y is a number; 0 unless |x| is 1."""
-    if y.dtype.kind != "i" or not y.ndim or not (negative := y < 0).any():
+    if y.dtype.kind != "i" or not (negative := y < 0).any():
         return np.power(x, y)
+    if not y.ndim:
+        raise OptionError(
+            f"integers to the power of {y}, which are not integers.\nUse floats: x.float() ** {y}."
+        )
     value = np.power(x, np.where(negative, y & 1, y))
     return np.where(negative & (x != 1) & (x != -1), 0, value).astype(y.dtype)

@@ -10,7 +10,8 @@ from .mathematics import F, loop
 
 
 def embedding(weight, ids):
-    if not is_float32(weight) or not weight.flags.c_contiguous or not ids.size or ids.dtype.kind not in "iu":
+    fits = is_float32(weight) and weight.ndim == 2 and weight.flags.c_contiguous
+    if not fits or not ids.size or ids.dtype.kind not in "iu":
         return cpu.embedding(weight, ids)
     shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import random
 from ...devices import default_float, finfo
-from ...errors import DtypeError, OptionError, RangeError, ShapeError
+from ...errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ...modes import no_grad
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
@@ -75,7 +75,8 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
     if padding_idx is None or -count <= padding_idx < count:
         return None if padding_idx is None else padding_idx % count
     raise RangeError(
-        f"padding_idx {padding_idx} in a table of {count} rows.\nRows count from 0, or from -1 at the end."
+        f"padding_idx {padding_idx} in a table of {counted(count, 'row')}.\n"
+        f"Rows count from 0, or from -1 at the end."
     )
 
 

@@ -85,7 +85,7 @@ def bincount(x, weights=None, minlength=0):
     """How often each integer from 0 on occurs, or the sum of its weights."""
     x = as_tensor(x).array
     if x.dtype.kind not in "iu" or x.ndim != 1:
-        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of integers.")
+        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of integers (x.long()).")
     if x.size and x.min() < 0:
         raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
     if weights is None:

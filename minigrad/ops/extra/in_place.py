@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backward import nodes_behind
-from ...autograd.hooks import LAST
 from ...devices import array_module, is_floating, is_writeable
 from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ...indices import array_index
 from ...modes import modes, set_grad_enabled
-from ...nodes import set_output
+from ...nodes import RETAINS_GRAD, set_output
 from ...tensor import Tensor, on_device_of, stand_in
 from ...trees import leaves
 from ...versions import Change, VersionCounter, View, bump_version, caller, modifications, share_version
@@ -139,12 +138,12 @@ def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
 
 def _take_place(x: Tensor, new: Tensor) -> None:
     """Let x be `new`, as its node sees it, too."""
-    retains = x.node.hooks.pop(LAST, None) if x.node is not None and x.node.hooks else None
+    retains = x.node.hooks.pop(RETAINS_GRAD, None) if x.node is not None and x.node.hooks else None
     x.array, x.node, x.version = new.array, new.node, new.version
     x._requires_grad = new.requires_grad
     if x.node is not None:
         set_output(x.node, x)
-        x.node.hooks = {LAST: retains} if retains else x.node.hooks
+        x.node.hooks = {RETAINS_GRAD: retains} if retains else x.node.hooks
 
 
 def _follow(view: View) -> None:
