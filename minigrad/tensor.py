@@ -130,9 +130,7 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iu":
-            raise DtypeError(
-                f"only an integer tensor is an index, this one is {self.dtype}.\nUse .long()."
-            )
+            raise DtypeError(f"only an integer tensor is an index, this one is {self.dtype}.\nUse .long().")
         return int(self._number("a tensor as an index"))
 
     def __format__(self, spec: str) -> str:

@@ -139,7 +139,7 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
     (forgets_the_tuple, 2, "and returned 3 things.*Return `value, "),
     (returns_a_list, 1, "must be a tuple, got list"),
     (returns_too_few, 2, "has 2 arrays and returned 1 gradients.*None for one that has no gradient"),
-    (returns_too_many, 1, "has 1 arrays and returned 2 gradients"),
+    (returns_too_many, 1, "has 1 array and returned 2 gradients"),
     (returns_arrays_for_functions, 1, "must be a function of g, got ndarray.*Write `lambda g"),
     (returns_a_function_without_g, 1, "must be a function of g, got one of other arguments"),
     (returns_a_list_of_values, 1, "must be an array, got list.*a tuple of arrays"),
