@@ -166,6 +166,13 @@ class Tokenizer:
             return self._encode_characters(text)
         return self._encoding(text).ids
 
+    def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
+        """The token ids of a text, each with where the token begins and ends there."""
+        if self.kind == "char":
+            return [(token, (i, i + 1)) for i, token in enumerate(self._encode_characters(text))]
+        encoding = self._encoding(text)
+        return list(zip(encoding.ids, encoding.offsets, strict=True))
+
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
         return np.array(self.encode(text), dtype=np.int64)

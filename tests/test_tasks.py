@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn
@@ -12,7 +14,7 @@ from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
-from minitransformer.data.labels import Answered, Labelled, Tagged
+from minitransformer.data.labels import Answered, AnsweredAt, Labelled, Tagged, check_answer
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.layouts import BERT_TOKENS
@@ -31,7 +33,7 @@ from minitransformer.tasks import (
 from minitransformer.tasks.denoising import MASK, SENTINELS
 from minitransformer.tasks.examples import VALIDATION
 from minitransformer.tasks.inputs import marked_ids
-from minitransformer.tasks.question_answering import LONGEST
+from minitransformer.tasks.question_answering import answer_span, context_tokens
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training import run as runs
 from minitransformer.training.ranks import Ranks
@@ -194,14 +196,120 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
 
 
 def test_an_answer_has_at_most_the_longest_number_of_tokens():
-    words = [f"w{i}" for i in range(LONGEST + 5)]
+    words = [f"w{i}" for i in range(25)]
     tokenizer = Tokenizer.train_word([" ".join(words)], added=BERT_TOKENS)
     example = Answered("w0", " ".join(words), "w0")
-    task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
+    data = QuestionAnswering.Data(max_answer_length=20)
+    task = QuestionAnswering(data, [example], [example], tokenizer)
     logits = np.zeros((2, len(task.encode(example).ids)))
     logits[0, 3] = 9  # the first token of the context
     logits[1, 3:] = np.arange(len(words) + 1)  # the later the last one is, the better
-    assert task.decode(logits, example).split() == words[:LONGEST]
+    assert task.decode(logits, example).split() == words[:20]
+    long = example._replace(answer=" ".join(words[:21]))
+    lines = QuestionAnswering.describe(data, tokenizer, Splits({"train": [example, long]}))
+    assert "the train split has 1 of 2 questions whose answer has more than 20 tokens" in lines[1]
+
+
+NUMBERS = "In 1984 Ann's 8-year-old dog had 8 café cats. In 1994 she had 9 CATS, don't you know?"
+KINDS = {  # tokenizers of each kind, for contexts
+    "words": Tokenizer.train_word([NUMBERS], added=BERT_TOKENS),
+    "spaced words": Tokenizer.train_word([NUMBERS, "two  spaces"], added=BERT_TOKENS),
+    "pieces": Tokenizer.train_wordpiece([NUMBERS], 60, added=BERT_TOKENS),
+    "pairs": Tokenizer.train_bpe(["In 1984 Ann had cats."], 40, added=BERT_TOKENS),
+    "pairs of bytes": Tokenizer.train_bpe([NUMBERS, "two  spaces"], 300, added=BERT_TOKENS),
+    "characters": Tokenizer.train_char([NUMBERS], added=BERT_TOKENS),
+}
+
+
+def learned(tokenizer, context, answer, start=None):
+    """What a model gives that has learned where the answer is, and where that begins; None: nothing."""
+    example = Answered("Who?", context, answer)
+    example = example if start is None else AnsweredAt(*example, start)
+    task = QuestionAnswering(QuestionAnswering.Data(max_answer_length=99), [example], [example], tokenizer)
+    row = task.encode(example)
+    if row.target == (IGNORE, IGNORE):
+        return None
+    logits = np.zeros((2, len(row.ids)))
+    logits[0, row.target[0]] = logits[1, row.target[1]] = 1
+    tokens = context_tokens(tokenizer, context)
+    return task.decode(logits, example), tokens[answer_span(tokenizer, example)[0]].start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        (NUMBERS, "8", ("8", 33)),  # not of 1984, nor of 8-year-old
+        (NUMBERS, "9", ("9", 62)),
+        (NUMBERS, "had", ("had", 29)),  # of two places the first
+        (NUMBERS, "cats", ("cats", 40)),
+        (NUMBERS, "In 1984", ("In 1984", 0)),
+        (NUMBERS, "8 CAFÉ  cats", ("8 café cats", 33)),  # capitals, spaces
+        (NUMBERS, "cafe\u0301", ("café", 35)),  # Unicode's other form
+        (NUMBERS.replace("é", "e\u0301"), "café", ("cafe\u0301", 35)),
+        ("a  cat's\u00a0hat", "cat's hat", ("cat's\u00a0hat", 3)),
+    ],
+)
+def test_an_answer_is_learned_where_it_has_whole_words(kind, context, answer, expected):
+    assert learned(KINDS[kind], context, answer) == expected
+
+
+def test_an_answer_is_learned_where_the_data_says():
+    assert learned(WORDS, "The dog. The dog.", "dog", 13) == ("dog", 13)
+    assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
+    with pytest.raises(UserError, match="line 3: the answer 'dog' does not occur in its context at 5"):
+        check_answer("line 3", AnsweredAt("Who?", "The dog.", "dog", 5))
+
+
+def test_an_answer_of_parts_of_words_is_learned_if_they_are_tokens():
+    context = "From 1984-1994, 猫が好き"  # one word, for which only some kinds have smaller tokens
+    found = {kind: learned(tokenizer, context, "1994") for kind, tokenizer in KINDS.items()}
+    assert found["pieces"] == found["pairs of bytes"] == found["characters"] == ("1994", 10)
+    assert found["words"] is found["spaced words"] is None
+    assert learned(KINDS["characters"], context, "好") == ("好", 18)
+
+
+@given(data=st.data())
+def test_every_answer_of_whole_words_is_learned_and_given_back(data):
+    words = st.sampled_from(
+        ["1984", "8", "84", "cat", "cats", "don't", "é", "e\u0301", ".", "?", "concat", "-"]
+    )
+    context = " ".join(chosen := data.draw(st.lists(words, min_size=1, max_size=8)))
+    start = data.draw(st.integers(0, len(chosen) - 1))
+    answer = " ".join(chosen[start : data.draw(st.integers(start + 1, len(chosen)))])
+    tokenizer = KINDS[data.draw(st.sampled_from(list(KINDS)))]
+    given_back, place = learned(tokenizer, context, answer)
+    assert given_back == answer
+    assert context[:place].split() == chosen[: len(context[:place].split())]  # at a word's beginning
+
+
+def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_validation_and_test():
+    example = Answered("Who?", "The dogs sat.", "dog")
+    other = example._replace(answer="dogs")
+    data, splits = QuestionAnswering.Data(), {"train": [example, other], "validation": [example, other]}
+    splits = QuestionAnswering.filter(data, KINDS["words"], Splits({**splits, "test": [other]}))
+    assert splits["train"] == [other]
+    assert QuestionAnswering.describe(data, KINDS["words"], splits) == [
+        "questions: 1 train, 2 validation, 1 test; "
+        "dropped: 1 to train on whose answer begins or ends inside a token",
+        "warning: the validation split has 1 of 2 questions whose answer begins or ends inside a token; they "
+        "count as wrong",
+    ]
+    task = QuestionAnswering(data, [], splits["validation"], KINDS["words"])
+
+    def perfect(ids, *others):
+        logits = np.zeros((*ids.shape, 2), np.float32)
+        first, last = task.encode(other).target
+        logits[:, first, 0] = logits[:, last, 1] = 9
+        return SimpleNamespace(logits=mg.tensor(logits))
+
+    run = SimpleNamespace(
+        recipe=SimpleNamespace(data=data), tokenizer=KINDS["words"], labels=[], model=perfect
+    )
+    assert task.validate(perfect)["accuracy"] == 0.5
+    assert QuestionAnswering.evaluate(run, splits["validation"])[0]["exact_match"] == 0.5
+    with pytest.raises(UserError, match="none of the 1 answers to train on begins and ends with a token"):
+        QuestionAnswering.filter(data, KINDS["words"], Splits({"train": [example]}))
 
 
 def test_a_text_without_words_is_refused():

@@ -7,9 +7,11 @@ splits are those of the phrasebook, so that no test sentence is ever trained on,
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,11 +50,20 @@ class Tagged(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A question, a text that answers it, and the answer: the first place of the text that reads so."""
+    """A question, a text that answers it, and the answer, which stands somewhere in the text."""
 
     question: str
     context: str
     answer: str
+
+
+class AnsweredAt(NamedTuple):
+    """A question whose answer begins at a known place of the text, counted in characters from 0."""
+
+    question: str
+    context: str
+    answer: str
+    start: int
 
 
 @cache
@@ -270,13 +281,56 @@ def read_answered(path: str | Path) -> list[Answered]:
     """The examples of a file with question<TAB>context<TAB>answer on each line."""
     examples = []
     for where, (question, context, answer) in read_fields(path, "question", "context", "answer"):
-        if answer not in context:
-            raise DataError(
-                f"{where}: the answer {answer[:60]!r} does not occur in its context.\n"
-                f"Write it as the context has it, capital letters included."
-            )
-        examples.append(Answered(question, context, answer))
+        example = Answered(question, context, answer)
+        check_answer(where, example)
+        examples.append(example)
     return examples
+
+
+def check_answer(where: str, example: Answered | AnsweredAt) -> None:
+    """Raise a DataError for an answer that does not stand in its context, or not where the data says."""
+    if not example.answer.strip():
+        raise DataError(
+            f"{where}: the answer is empty.\nRemove the question: each needs an answer in its context."
+        )
+    if not answer_places(example):
+        at = f" at {example.start}" if isinstance(example, AnsweredAt) else ""
+        raise DataError(
+            f"{where}: the answer {example.answer[:60]!r} does not occur in its context{at}.\n"
+            f"Write it as the context has it, or remove the question."
+        )
+
+
+def answer_places(example: Answered | AnsweredAt) -> list[tuple[int, int]]:
+    """Where an answer may begin and end in its context: at its `start`, if the data has it; else wherever
+    the context has it, and if it has it nowhere, wherever it does with other capitals, spaces or accents."""
+    context, answer = example.context, example.answer
+    start = example.start if isinstance(example, AnsweredAt) else None
+    exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
+    exact = [place for place in exact if start in (None, place[0])]
+    if exact:
+        return exact
+    folded, places = _folded(context)
+    matches = re.finditer(re.escape(_folded(answer)[0].strip()), folded)
+    found = [(places[m.start()], places[m.end()]) for m in matches if m[0]]
+    return [place for place in found if start in (None, place[0])]
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """A text without differences of case, spaces and Unicode forms, and where each character (and the end)
+    comes from."""
+    parts, places = [], []
+    # a run of spaces, or a character with its accents
+    starts = [
+        i
+        for i, c in enumerate(text)
+        if not unicodedata.combining(c) and not (i and c.isspace() and text[i - 1].isspace())
+    ]
+    for start, end in pairwise([*starts, len(text)]):
+        part = unicodedata.normalize("NFKC", text[start:end]).casefold()
+        parts.append(" " if part.isspace() else part)
+        places += [start] * len(parts[-1])
+    return "".join(parts), [*places, len(text)]
 
 
 def read_documents(path: str | Path) -> list[list[str]]:

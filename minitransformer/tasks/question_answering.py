@@ -1,15 +1,19 @@
 """Question answering: where the answer to a question stands in a text (Devlin et al. 2018, 4.2).
 
-The model reads [CLS] question [SEP] context [SEP], and scores each token as first and last of the answer.
+The model reads [CLS] question [SEP] context [SEP], and scores each token as first and last of the answer. An
+answer is learned where it begins and ends with tokens: "8" is not found inside of "1984".
 """
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -17,8 +21,11 @@ from jaxtyping import Float
 from minigrad import Tensor
 
 from ..data.batching import IGNORE
-from ..data.labels import Answered, answered, read_answered, sentence_splits
-from ..errors import UserError
+from ..data.datasets import DataError
+from ..data.labels import Answered, answer_places, answered, read_answered, sentence_splits
+from ..data.splits import Splits
+from ..errors import UserError, check_range
+from ..files import printable
 from ..tokenizers import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
@@ -26,12 +33,26 @@ from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import answer_scores
 
-LONGEST = 20  # tokens of an answer
-
 
 @dataclass(frozen=True)
 class QuestionData(LabelledData):
     """Questions, contexts and answers: their source and batching."""
+
+    max_answer_length: int = 20  # the most tokens of a predicted answer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "max_answer_length", 1)
+
+
+class ContextToken(NamedTuple):
+    """A token of a context, and where it begins and ends there."""
+
+    id: int
+    start: int
+    end: int
+    begins_word: bool
+    ends_word: bool
 
 
 @register_task
@@ -56,23 +77,45 @@ class QuestionAnswering(EncoderTask):
         return [example.question, example.context]
 
     @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> list[Answered]:
+        examples = super().read_test_file(run, path)
+        for line in unpredictable(run.recipe.data, run.tokenizer, {printable(path): examples}):
+            print(line, file=sys.stderr)
+        return examples
+
+    @classmethod
     def length(cls, tokenizer: Tokenizer, example: Answered) -> int:
-        context = sum(len(pieces) for pieces, _, _ in pieces_of(tokenizer, example.context))
-        return len(tokenizer.encode(example.question)) + context + 3
+        return len(tokenizer.encode(example.question)) + len(context_tokens(tokenizer, example.context)) + 3
+
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
+        """Also without training examples whose answer begins or ends inside a token: it cannot be learned."""
+        splits = super().filter(data, tokenizer, splits)
+        train = [example for example in splits["train"] if answer_span(tokenizer, example)]
+        if not train:
+            raise DataError(
+                f"none of the {len(splits['train'])} answers to train on begins and ends with a token.\n"
+                f"Train with --tokenizer wordpiece or bpe, whose tokens are smaller."
+            )
+        inside = len(splits["train"]) - len(train)
+        return Splits({**splits, "train": train}, {**splits.dropped, f"to train on {INSIDE}": inside})
+
+    @classmethod
+    def describe(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
+        named = {f"the {name} split": split for name, split in splits.items()}
+        return [*super().describe(data, tokenizer, splits), *unpredictable(data, tokenizer, named)]
 
     def encode(self, example: Answered) -> Row:
-        question, words = (
-            self.tokenizer.encode(example.question),
-            pieces_of(self.tokenizer, example.context),
+        question = self.tokenizer.encode(example.question)
+        ids, types = self.join_texts(
+            question, [token.id for token in context_tokens(self.tokenizer, example.context)]
         )
-        ids, types = self.join_texts(question, [i for pieces, _, _ in words for i in pieces])
-        start = example.context.find(example.answer)
-        end, place = start + len(example.answer), len(question) + 2
-        answer: list[int] = []  # the places of its tokens
-        for pieces, a, b in words:
-            answer += range(place, place + len(pieces)) if a < end and b > start else []
-            place += len(pieces)
-        return Row(ids, types, (answer[0], answer[-1]) if answer else (IGNORE, IGNORE))
+        span, offset = answer_span(self.tokenizer, example), len(question) + 2
+        return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
+
+    def unknown_targets(self, example: Answered) -> int:
+        """Both the first and the last token, if the answer begins or ends inside one."""
+        return 0 if answer_span(self.tokenizer, example) else 2
 
     def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
         """A score of each token of the context; of other tokens -1e9."""
@@ -96,15 +139,15 @@ class QuestionAnswering(EncoderTask):
 
         Its probability is that of the first token, times that of the last.
         """
-        words = pieces_of(self.tokenizer, example.context)
-        word_of = [i for i, (pieces, _, _) in enumerate(words) for _ in pieces]  # of each token
-        n, offset = len(word_of), len(self.tokenizer.encode(example.question)) + 2
+        tokens = context_tokens(self.tokenizer, example.context)
+        n, offset = len(tokens), len(self.tokenizer.encode(example.question)) + 2
         first, last = logits[:, offset : offset + n]
-        ordered = np.triu(np.ones((n, n))) * np.tri(n, n, LONGEST - 1)  # first <= last < first + LONGEST
+        # first <= last < first + max_answer_length
+        ordered = np.triu(np.ones((n, n))) * np.tri(n, n, self.data.max_answer_length - 1)
         sums = np.where(ordered > 0, first[:, None] + last, -np.inf)
         i, j = divmod(int(sums.argmax()), n)
         chance = softmax(logits[0])[offset + i] * softmax(logits[1])[offset + j]
-        return example.context[words[word_of[i]][1] : words[word_of[j]][2]], float(chance)
+        return example.context[tokens[i].start : tokens[j].end], float(chance)
 
     @classmethod
     def expected(cls, example: Answered) -> str:
@@ -116,7 +159,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:
-        if not pieces_of(run.tokenizer, texts[1]):
+        if not context_tokens(run.tokenizer, texts[1]):
             raise UserError("the context has no words.\nPass a text that answers the question.")
         return Answered(texts[0], texts[1], texts[1])
 
@@ -125,9 +168,61 @@ class QuestionAnswering(EncoderTask):
         return example._replace(answer=prediction)
 
 
-def pieces_of(tokenizer: Tokenizer, context: str) -> list[tuple[list[int], int, int]]:
-    """The tokens of each word or mark of a context, and where it begins and ends."""
-    return [
-        (tokenizer.encode(match[0]) or [tokenizer.unk_id or 0], match.start(), match.end())
-        for match in re.finditer(r"\w[\w'-]*|[^\w\s]", context)
-    ]
+INSIDE = "whose answer begins or ends inside a token"
+
+
+def unpredictable(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Answered]]) -> list[str]:
+    """A warning for each split with answers that no model can give exactly."""
+    lines = []
+    for name, examples in splits.items():
+        spans = [answer_span(tokenizer, example) for example in examples]
+        inside, most = spans.count(None), data.max_answer_length
+        long = sum(span is not None and span[1] - span[0] >= most for span in spans)
+        if inside:
+            lines.append(
+                f"warning: {name} has {inside:,} of {len(examples):,} questions {INSIDE}; they count as wrong"
+            )
+        if long:
+            lines.append(
+                f"warning: {name} has {long:,} of {len(examples):,} questions whose answer has more than "
+                f"{most} tokens; predictions have at most so many (--max-answer-length)"
+            )
+    return lines
+
+
+def answer_span(tokenizer: Tokenizer, example: Answered) -> tuple[int, int] | None:
+    """The first and the last of the context's tokens that make the answer; None if no tokens do.
+
+    Of several places, the one that the data names; else the first that has whole words; else the first.
+    """
+    tokens = context_tokens(tokenizer, example.context)
+    places = answer_places(example)
+    for whole_words in (True, False):
+        first = {t.start: i for i, t in reversed([*enumerate(tokens)]) if t.begins_word or not whole_words}
+        last = {t.end: i for i, t in enumerate(tokens) if t.ends_word or not whole_words}
+        for start, end in places:
+            if start in first and end in last:
+                return first[start], last[end]
+    return None
+
+
+def context_tokens(tokenizer: Tokenizer, context: str) -> list[ContextToken]:
+    """The tokens of a context, of which each word or mark is split by itself."""
+    found = []
+    for match in re.finditer(r"\w[\w'-]*|[^\w\s]", context):
+        tokens, at = _word_tokens(tokenizer, match[0]), match.start()
+        last = len(tokens) - 1
+        for i, (token, start, end) in enumerate(tokens):
+            found.append(ContextToken(token, at + start, at + end, i == 0, i == last))
+    return found
+
+
+@lru_cache(2**16)
+def _word_tokens(tokenizer: Tokenizer, word: str) -> list[tuple[int, int, int]]:
+    """The tokens of a word, and where each begins and ends; a word without tokens is unknown."""
+    tokens = []
+    for i, (start, end) in tokenizer.encode_with_offsets(word):
+        while end < len(word) and unicodedata.combining(word[end]):
+            end += 1  # an accent belongs to its letter
+        tokens.append((i, start, end))
+    return tokens or [(tokenizer.unk_id or 0, 0, len(word))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -167,8 +168,10 @@ def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[st
 
 
 def answer_words(text: str) -> list[str]:
-    """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1)."""
-    kept = "".join(c for c in text.lower() if c not in string.punctuation)
+    """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1); an
+    accented letter is the same whether Unicode writes it as one character or two."""
+    text = unicodedata.normalize("NFC", text.lower())
+    kept = "".join(c for c in text if c not in string.punctuation)
     return [word for word in kept.split() if word not in ("a", "an", "the")]
 
 
