@@ -138,7 +138,7 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
     (forgets_the_comma, 1, r"one function of g, where a tuple.*`\(lambda g: ...,\)`, with a comma"),
     (forgets_the_tuple, 2, "and returned 3 things.*Return `value, "),
     (returns_a_list, 1, "must be a tuple, got list"),
-    (returns_too_few, 2, "has 2 arrays and returned 1 gradients.*None for one that has no gradient"),
+    (returns_too_few, 2, "has 2 arrays and returned 1 gradient.*None for one that has no gradient"),
     (returns_too_many, 1, "has 1 array and returned 2 gradients"),
     (returns_arrays_for_functions, 1, "must be a function of g, got ndarray.*Write `lambda g"),
     (returns_a_function_without_g, 1, "must be a function of g, got one of other arguments"),
@@ -150,7 +150,7 @@ PULLED = [  # found in backward
     (gradient_is_none, 1, "must return an array, got NoneType.*None in place of the function"),
     (gradient_is_a_number, 1, "must return an array, got float"),
     (gradient_has_the_wrong_shape, 1, r"gradient of shape \(2,\) for an input of shape \(2, 3\)"),
-    (one_gradient_for_two, 2, "returned 1 gradients for 2 arrays"),
+    (one_gradient_for_two, 2, "returned 1 gradient for 2 arrays"),
     (an_array_for_two_gradients, 2, "returned ndarray for 2 arrays"),
 ]
 named = {"ids": lambda x: getattr(x, "__name__", "")}
