@@ -49,10 +49,16 @@ class Row:
     ratio: float | None = None
     marks: tuple[str, ...] = ()
 
+    def __bool__(self) -> bool:
+        return not self.marks
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """The result of `diff`: `rows`, parameters first, then by change; `notes` on what has no pair."""
+    """The result of `diff`: `rows`, parameters first, then by change; `notes` on what has no pair.
+
+    True if no row has a warning.
+    """
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
@@ -68,6 +74,9 @@ class Difference:
     @property
     def marked(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.marks)
+
+    def __bool__(self) -> bool:
+        return not self.marked
 
     def __repr__(self) -> str:
         ratios = [row.ratio for row in self.parameters if row.ratio is not None]

@@ -59,7 +59,8 @@ class NanReport:
     """What `why_nan` found: the `reason`, and `graph`, the path from where it started to the output.
 
     `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, produced it), "input" (it
-    was in a leaf), or "seed" (it was in the given gradient). `index` is the first bad element.
+    was in a leaf), or "seed" (it was in the given gradient). `index` is the first bad element. True if all is
+    finite, so that `assert why_nan(loss)` fails where there is a NaN.
     """
 
     kind: str
@@ -71,6 +72,9 @@ class NanReport:
     @property
     def finite(self) -> bool:
         return self.kind == "finite"
+
+    def __bool__(self) -> bool:
+        return self.finite
 
     def __repr__(self) -> str:
         return self.reason
@@ -88,11 +92,10 @@ def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **
     graph = trace(output, params, check=False, **options)
     with as_at_backward(tensors_of(output)):
         search = _Search(graph, output, options.get("gradient"))
-        return (
-            search.values()
-            or (search.gradients() if options.get("backward", True) else None)
-            or search.all_clear()
-        )
+        found = search.values()
+        if found is None and options.get("backward", True):
+            found = search.gradients()
+        return search.all_clear() if found is None else found
 
 
 class _Search:

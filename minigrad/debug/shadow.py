@@ -27,7 +27,10 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-
 
 @dataclass
 class Shadow:
-    """The result of `shadow`: what was compared. `first` says what differed first, "" if nothing did."""
+    """The result of `shadow`: what was compared. `first` says what differed first, "" if nothing did.
+
+    True if nothing differed.
+    """
 
     operations: int = 0
     gradients: int = 0
@@ -37,6 +40,9 @@ class Shadow:
     @property
     def passed(self) -> bool:
         return not self.first
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     def __str__(self) -> str:
         done = f"{self.operations} operations, {self.gradients} gradients and {self.updates} updates"

@@ -42,9 +42,9 @@ def gradcheck(
     caller's tensors do not change. `order=2` checks the gradient of the gradient.
 
     Where they differ by more than atol + rtol |numeric| this raises GradcheckError, or returns the report
-    with `raise_exception=False`; its `verdict` names the likely mistake. At a kink any slope between those to
-    the left and right passes; where the function jumps, that of the side that does not jump. Both are listed
-    in `kinks`.
+    with `raise_exception=False`: it is false then, and its `verdict` names the likely mistake. At a kink any
+    slope between those to the left and right passes; where the function jumps, that of the side that does not
+    jump. Both are listed in `kinks`.
     """
     refuse_settings(order, eps=eps, atol=atol, rtol=rtol)
     # non-finite numbers are reported instead
@@ -97,22 +97,26 @@ class _Check:
             return self._fault(verdicts.verdict_of_shapes(error))
         except GradientFailure as failure:
             return self._fault(verdicts.verdict_of_failure(failure.error))
-        fault = self._changed("the function") or self._not_finite(base) or self._not_repeatable(base)
-        if fault:
+        fault = _first(
+            lambda: self._changed("the function"),
+            lambda: self._not_finite(base),
+            lambda: self._not_repeatable(base),
+        )
+        if fault is not None:
             return fault
         try:
             passes = self.function.passes()
             analytic = passes.first
-            fault = (
-                self._changed("the gradient", passes.changed)
-                or self._gradient_not_repeatable(passes)
-                or self._gradient_not_linear(analytic)
-                or self._gradient_shared(passes)
-                or self._gradient_in_float32(analytic)
+            fault = _first(
+                lambda: self._changed("the gradient", passes.changed),
+                lambda: self._gradient_not_repeatable(passes),
+                lambda: self._gradient_not_linear(analytic),
+                lambda: self._gradient_shared(passes),
+                lambda: self._gradient_in_float32(analytic),
             )
         except GradientFailure as failure:
             fault = self._fault(verdicts.verdict_of_failure(failure.error))
-        if fault:
+        if fault is not None:
             return fault
         self.differences = FiniteDifferences(self.function.values, self.function.weights(), base)
         arrays = [leaf.array for leaf in self.arguments.leaves]
@@ -355,6 +359,11 @@ class _Check:
                 return _Check(step.function, arguments, self.eps, self.atol, self.rtol, self.order).report()
         except MinigradError:
             return None
+
+
+def _first(*faults: Callable[[], GradcheckReport | None]) -> GradcheckReport | None:
+    """The first fault that is found; a report on one is false, so that `or` would pass it over."""
+    return next((found for fault in faults if (found := fault()) is not None), None)
 
 
 def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, int]]:

@@ -84,6 +84,9 @@ class Row:
     def passed(self) -> bool:
         return not self.failures
 
+    def __bool__(self) -> bool:
+        return self.passed
+
     def add(self, number: int, report: GradcheckReport) -> None:
         self.elements += report.elements if report.order == min(self.worst, default=report.order) else 0
         self.worst[report.order] = max(self.worst.get(report.order, 0.0), report.relative_error)

@@ -31,6 +31,9 @@ class Kink:
     jump: bool  # the function itself jumps, and the slopes are unbounded
     passed: bool  # the analytic value lies between the slopes, as a subgradient does, or next to a jump
 
+    def __bool__(self) -> bool:
+        return self.passed
+
     def __str__(self) -> str:
         what = "a jump" if self.jump else "a kink"
         return (
@@ -56,10 +59,13 @@ class InputErrors:
     verdict: str = ""
     advice: str = ""
 
+    def __bool__(self) -> bool:
+        return not self.failing
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GradcheckReport:
-    """What was compared, the worst element, and if the gradient is wrong, a verdict.
+    """What was compared, the worst element, and if the gradient is wrong, a verdict. True if `passed`.
 
     `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` where `passed`;
     `relative_error` the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks` the
@@ -82,6 +88,9 @@ class GradcheckReport:
     advice: str = ""
     inputs: tuple[InputErrors, ...] = ()
     kinks: tuple[Kink, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     def __str__(self) -> str:
         what = "gradient" if self.order == 1 else "gradient of the gradient"

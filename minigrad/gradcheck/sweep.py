@@ -32,6 +32,7 @@ class Sweep:
 
     `kind` is the conclusion: "right", "exact" (at most quadratic, so all error is rounding), "wrong", "kink"
     or "kink nearby"; `reading` is a sentence about it. `rounding` / eps is the largest rounding error.
+    A sweep is false if it is "wrong".
     """
 
     input: int
@@ -46,6 +47,9 @@ class Sweep:
     rounding: float
     kind: str
     reading: str
+
+    def __bool__(self) -> bool:
+        return self.kind != "wrong"
 
     def __str__(self) -> str:
         rows = [f"{e:8.0e}  {x:9.2e}" for e, x in zip(self.eps, self.errors, strict=True)]

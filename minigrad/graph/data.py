@@ -96,7 +96,8 @@ class Check:
 
     `verdict` is "agree" or "differ"; "kink" where the slopes to the left and right differ and the analytic
     one lies between, "jump" where one of them is that of a jump; "none" where something is not finite,
-    "unsure" where `error`, the possible effect of rounding on `numeric`, is as large as both.
+    "unsure" where `error`, the possible effect of rounding on `numeric`, is as large as both. A check is
+    false where it is "differ" or "none".
     """
 
     index: Shape
@@ -106,6 +107,9 @@ class Check:
     verdict: str = "agree"
     left: float = 0.0
     right: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.verdict not in ("differ", "none")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,14 +41,20 @@ class Parameter(Tensor):
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find in the state, and what of the state the module does not have."""
+    """What `load_state_dict` did not find in the state, and what of the state the module does not have.
+
+    True if there is neither (PyTorch's is always true): `assert model.load_state_dict(state, strict=False)`.
+    """
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __bool__(self) -> bool:
+        return not (self.missing_keys or self.unexpected_keys)
+
     def __repr__(self) -> str:
         names = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
-        return f"IncompatibleKeys({names})" if any(self) else "<All keys matched successfully>"
+        return "<All keys matched successfully>" if self else f"IncompatibleKeys({names})"
 
 
 class Module:

@@ -37,12 +37,15 @@ class Skip(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found. `passed` is None if it was skipped."""
+    """What a check found. `passed` is None if it was skipped. False if it failed."""
 
     name: str
     passed: bool | None
     detail: str
     hint: str = ""  # where to look, if it failed
+
+    def __bool__(self) -> bool:
+        return self.passed is not False
 
 
 class Subject:

@@ -1,0 +1,134 @@
+"""The truth of a report: `assert mg.gradcheck(f, x, raise_exception=False)` fails where `f` is wrong."""
+
+import dataclasses
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import minitransformer
+from minigrad import nn, optim
+from minigrad.debug.shadow import Shadow
+from minigrad.gradcheck.every_op import Row
+from minitransformer.inspection.checks import Outcome
+
+X = mg.tensor([1.0, 2.0], dtype="float64", requires_grad=True)
+
+
+def square(x):
+    return x * x
+
+
+def half_detached(x):
+    """A square whose gradient misses a part."""
+    return x * x.detach()
+
+
+def checked(f, x=X):
+    return mg.gradcheck(f, x, raise_exception=False)
+
+
+@mg.ops.differentiable
+def wrong_square(x, /):
+    return x * x, (lambda g: g * x,)
+
+
+def checks(f):
+    """Each element's check in a graph of f."""
+    x = mg.tensor([1.0, 2.0], dtype="float64", requires_grad=True)
+    graph = mg.graph.trace(f(x).sum(), check=True)
+    (leaf,) = (v for v in graph.vertices if v.kind == "input")
+    return leaf.checks
+
+
+def differences(lr):
+    """What one step changes."""
+    mg.manual_seed(0)
+    model = nn.Linear(4, 4, bias=False)
+    optimizer = optim.SGD(model.parameters(), lr=lr)
+    x = mg.ones(2, 4)
+    before = mg.graph.trace(model(x).square().sum(), model)
+    model(x).square().sum().backward()
+    optimizer.step()
+    return mg.graph.diff(before, mg.graph.trace(model(x).square().sum(), model))
+
+
+def loaded(**state):
+    return nn.Linear(1, 1).load_state_dict({"weight": np.ones((1, 1)), **state}, strict=False)
+
+
+def row(*reports):
+    found = Row("square")
+    for report in reports:
+        found.add(0, report)
+    return found
+
+
+KINK = mg.tensor([0.0, 1.0], dtype="float64", requires_grad=True)
+# what is right, and what is not
+REPORTS = {
+    "gradcheck": lambda: (checked(square), checked(half_detached)),
+    "gradcheck, of a second derivative": lambda: (
+        mg.gradcheck(square, X, order=2),
+        mg.gradcheck(lambda x: x * x + x * (x * x).detach(), X, order=2, raise_exception=False),
+    ),
+    "gradcheck, of what is not finite": lambda: (checked(mg.sqrt), checked(mg.log, X - X)),
+    "gradcheck, of what is not repeatable": lambda: (checked(square), checked(lambda x: x * mg.rand(2))),
+    "gradcheck's inputs": lambda: (checked(square).inputs[0], checked(half_detached).inputs[0]),
+    "gradcheck's kinks": lambda: (
+        checked(mg.abs, KINK).kinks[0],
+        checked(lambda x: mg.abs(x) + 5 * (x - x.detach()), KINK).kinks[0],
+    ),
+    "the row of an op": lambda: (row(checked(square)), row(checked(square), checked(half_detached))),
+    "a sweep over steps": lambda: (mg.gradcheck_sweep(square, X), mg.gradcheck_sweep(half_detached, X)),
+    "why_nan": lambda: (mg.graph.why_nan((X + 1).log().sum()), mg.graph.why_nan((X - 1).log().sum())),
+    "why_nan, of a gradient": lambda: (
+        mg.graph.why_nan(X.sqrt().sum()),
+        mg.graph.why_nan((X - X.detach()).sqrt().sum()),
+    ),
+    "a check in a graph": lambda: (checks(square)[0], checks(wrong_square)[0]),
+    "diff": lambda: (differences(1e-4), differences(100.0)),
+    "a row of diff": lambda: (differences(1e-4).parameters[0], differences(100.0).parameters[0]),
+    "load_state_dict, what is missing": lambda: (loaded(bias=np.ones(1)), loaded()),
+    "load_state_dict, what is unknown": lambda: (
+        loaded(bias=np.ones(1)),
+        loaded(bias=np.ones(1), more=np.ones(1)),
+    ),
+    "a check of a run": lambda: (Outcome("causality", True, ""), Outcome("causality", False, "")),
+    "a check of a run that was skipped": lambda: (
+        Outcome("cache", None, "no cache"),
+        Outcome("cache", False, ""),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_is_true_where_all_is_well_and_false_where_not(name):
+    right, wrong = REPORTS[name]()
+    assert bool(right), right
+    assert not bool(wrong), wrong
+
+
+def test_a_comparison_of_devices_is_true_where_nothing_differs():
+    assert Shadow(operations=3)
+    assert not Shadow(operations=3, first="matmul differs")
+
+
+def every_class():
+    for package in (mg, minitransformer):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                yield from vars(importlib.import_module(module.name)).values()
+
+
+def test_whatever_says_that_it_passed_is_false_where_it_did_not():
+    kinds = {kind for kind in every_class() if isinstance(kind, type) and kind.__module__.startswith("mini")}
+    verdicts = {"passed", "verdict"}
+    fields = lambda kind: dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    verdict_kinds = [k for k in kinds if {*vars(k), *(field.name for field in fields(k))} & verdicts]
+    found = {kind.__name__ for kind in verdict_kinds}
+    assert {"GradcheckReport", "InputErrors", "Shadow", "Outcome", "Check"} <= found
+    assert not [kind.__name__ for kind in verdict_kinds if not hasattr(kind, "__bool__")]
