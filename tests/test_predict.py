@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn
@@ -14,12 +16,14 @@ from minitransformer.config import TrainConfig
 from minitransformer.data.digits import read_image
 from minitransformer.data.generated import spaced
 from minitransformer.data.splits import Sources, Splits, checksums
+from minitransformer.data.words import WordSplitter, marked_words
+from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
 from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
 from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.folder import begin, new_record
+from minitransformer.training.folder import _sum, begin, new_record
 from minitransformer.training.run import Run, build_model, build_task, load_splits, train_tokenizer
 from minitransformer.training.trainer import Trainer
 
@@ -76,8 +80,9 @@ def train(folder, recipe, sources, steps=2):
     recipe = replace(recipe, data=data, model=model, training=training)
     splits = load_splits(recipe, sources=sources)
     tokenizer = train_tokenizer(recipe, splits)
-    labels = task_class(recipe.task).labels(recipe.data, splits)
-    record = new_record(recipe, tokenizer, checksums(splits), sources, labels)
+    labels, words = (getattr(task_class(recipe.task), name) for name in ("labels", "marked_words"))
+    labels, words = labels(recipe.data, splits), words(splits)
+    record = new_record(recipe, tokenizer, checksums(splits), sources, labels, marked_words=words)
     folder.mkdir()
     begin(folder, record, recipe, tokenizer)
     task, model = build_task(recipe, tokenizer, splits, labels), build_model(recipe, tokenizer, labels)
@@ -209,6 +214,101 @@ def test_the_space_beside_a_gap_is_no_token(train):
 
 def test_brackets_need_no_spaces():
     assert spaced("(()[])") == spaced("( ( )[ ] )") == "( ( ) [ ] )"
+
+
+# ---------------------------------------------------------------- words
+
+TAGGED = [
+    "Tom",
+    "'s",
+    "U.S.",
+    "friend",
+    "do",
+    "n't",
+    "well-known",
+    "3.14",
+    "...",
+    "(",
+    ")",
+    ".",
+    "café",
+    "l'",
+    "eau",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Tom's friend in the U.S. (3.14)", "Tom 's friend in the U.S. ( 3.14 )"),
+        ("Tom’s well-known U.S.-friend...", "Tom ’s well-known U.S. - friend ..."),
+        ("I don't (see fig.)", "I do n't ( see fig . )"),
+        ("ill-fed, 2.71 yes/no", "ill-fed , 2.71 yes / no"),  # as well-known and 3.14 are
+        ("L'eau, aujourd'hui", "L' eau , aujourd'hui"),
+        ("cafe\u0301.", "cafe\u0301 ."),
+        ('"U.S."', '" U.S. "'),
+        ("हिन्दी।", "हिन्दी ।"),
+    ],
+)
+def test_a_text_is_split_into_words_as_the_training_data_is(text, words):
+    assert WordSplitter(marked_words(TAGGED)).split(text) == words.split()
+
+
+def test_without_marked_words_marks_stand_alone_but_for_apostrophes_between_letters():
+    assert WordSplitter([]).split("A well-known man's hat.") == [
+        "A",
+        "well",
+        "-",
+        "known",
+        "man's",
+        "hat",
+        ".",
+    ]
+
+
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1).filter(str.split)
+    )
+)
+def test_words_with_spaces_between_them_are_split_as_they_were(words):
+    words = " ".join(words).split()
+    assert WordSplitter(marked_words(words)).split(" ".join(words)) == words
+
+
+def test_words_that_are_split_already_stay_so(cli, runs):
+    found = json.loads(cli("predict", "tag", "the cat. is", "--words", "--json")[1])
+    assert found["words"] == found["input"] == ["the", "cat.", "is"]
+    one, lines = (
+        cli("predict", "tag", "--words", "the cat."),
+        cli("predict", "tag", "--words", stdin="the cat.\n"),
+    )
+    assert (one[0], f"{one[1]}\n") == lines[:2]
+    run = Run(runs / "tag")
+    (prediction,) = run.task.predictions(run, [[["the", "cat.", "is"]]])
+    assert prediction.values == {key: value for key, value in found.items() if key != "input"}
+    for words, message in ((["the", "a cat"], "without spaces, got 'a cat'"), ([], "an empty text")):
+        with pytest.raises(UserError, match=message):
+            run.task.predictions(run, [[words]])
+    other = Run(runs / "classify")
+    with pytest.raises(UserError, match=r"classify reads texts, got \['the'\]"):
+        other.task.predictions(other, [[["the"]]])
+    assert "--words has no effect" in cli("predict", "classify", "--words", "the cat")[2]
+
+
+def test_a_run_that_did_not_record_its_marked_words_reads_them_from_its_data(runs, tmp_path, capsys):
+    file, folder = tmp_path / "tagged.txt", tmp_path / "tag"
+    file.write_text("".join(f"the\tO\nU.S.\tX\nn{i}\tO\n\n" for i in range(12)))
+    train(folder, with_own_data(load_recipe("bert-tag"), file.name), Sources(file))
+    record = json.loads((folder / "run.json").read_text())
+    del record["marked_words"], record["sha256"]  # as older versions wrote it
+    (folder / "run.json").write_text(json.dumps({**record, "sha256": _sum(record)}))
+    assert Run(folder).marked_words == ["U.S."]
+    file.unlink()
+    old = Run(folder)
+    (prediction,) = old.task.predictions(old, [["the U.S."]])
+    assert prediction.values["words"] == ["the", "U", ".", "S", "."]
+    assert "does not say which marks are part of a word" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- images

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -16,7 +16,7 @@ from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines
 from .parsing import run_command
 
-Inputs = list[list[str]]  # each a text, or several: a question and a context
+Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
 
 
 def run(argv: list[str]) -> None:
@@ -24,6 +24,7 @@ def run(argv: list[str]) -> None:
         run: RunFolder,
         text: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT...", help_behavior_hint="")] = (),
         top: int = 5,
+        words: Flag = False,
         json: Flag = False,
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
@@ -37,22 +38,30 @@ def run(argv: list[str]) -> None:
         Args:
             text: The texts, each in quotes; or images: .png or .npy files, or test:3, of the run's test data.
             top: The number of labels or words to show, the likeliest first.
+            words: For a tagger: what stands between spaces is a word, marks are not split off.
             json: Print a JSON object for each input.
         """
         check_integer("top", top, 1)
         trained = Run(run, checkpoint, device)
         trained.task.predictions(trained, [])  # or an error: it does not
+        check_words(trained, words)
         if text:
-            inputs = inputs_of(trained, text)
+            inputs: Inputs = [[one.split()] for one in text] if words else inputs_of(trained, text)
             found = trained.task.predictions(trained, inputs, top)
             for texts, prediction in zip(inputs, found, strict=True):
                 line = show(texts, prediction, json)
                 print(line if len(inputs) > 1 else line.removesuffix("\n"))
             return
-        for lines in predict_lines(trained, read_lines("predict"), top, json):
+        for lines in predict_lines(trained, read_lines("predict"), top, json, words):
             print(*lines, sep="\n", flush=True)
 
     run_command(predict, argv, "minitransformer predict")
+
+
+def check_words(run: Run, words: bool) -> None:
+    """Raise a UserError if --words is passed for a run that does not tag words."""
+    if words and not run.task.reads_words:
+        raise UserError(f"--words has no effect: {run.folder} reads texts, and tags no words.\nLeave it out.")
 
 
 def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
@@ -68,24 +77,27 @@ def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
     return [list(arguments[i : i + len(names)]) for i in range(0, len(arguments), len(names))]
 
 
-def show(texts: Sequence[str], prediction: Prediction, json: bool) -> str:
+def show(texts: Sequence[Any], prediction: Prediction, json: bool) -> str:
     """What is printed of an input."""
     if json:
         return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **prediction.values})
     return printable(prediction.text)
 
 
-def predict_lines(run: Run, blocks: Iterable[list[bytes]], top: int, json: bool) -> Iterator[list[str]]:
+def predict_lines(
+    run: Run, blocks: Iterable[list[bytes]], top: int, json: bool, words: bool = False
+) -> Iterator[list[str]]:
     """What is printed of the lines of each block; of empty lines and, with a warning, of those that cannot be
     read, an empty line, or `null`."""
     number = 0
     for lines in blocks:
-        shown, inputs = ["null" if json else ""] * len(lines), {}
+        inputs: dict[int, list[Any]] = {}
+        shown = ["null" if json else ""] * len(lines)
         for i, line in enumerate(lines):
             try:
                 text = decode_line(line, is_first=number + i == 0)
                 if text.strip():
-                    inputs[i] = text.split("\t")
+                    inputs[i] = [text.split()] if words else text.split("\t")
             except UserError as error:
                 warn(number + i + 1, error)
         try:
@@ -99,7 +111,7 @@ def predict_lines(run: Run, blocks: Iterable[list[bytes]], top: int, json: bool)
 
 
 def predict_each(
-    run: Run, inputs: dict[int, list[str]], top: int, first: int
+    run: Run, inputs: dict[int, list[Any]], top: int, first: int
 ) -> Iterator[tuple[int, Prediction]]:
     """The predictions of inputs one by one, and a warning for each that cannot be read."""
     for i, texts in inputs.items():

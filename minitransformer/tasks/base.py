@@ -43,6 +43,10 @@ class Trained(Protocol):
     labels: list[str]
     model: Any
 
+    @property
+    def marked_words(self) -> list[str]:
+        """The words of its training data that have marks, if it tags words."""
+
     def splits(self) -> Splits:
         """The splits that the run was trained with."""
 
@@ -66,6 +70,7 @@ class Task:
         "a text",
     )  # the texts of an input of `predict`, as messages name them
     marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
+    reads_words: ClassVar[bool] = False  # whether a text of an input may be a list of words
     metrics: ClassVar[Mapping[str, Metric | str]] = {}  # its scores beside the common ones; a text is a label
     scored: ClassVar[str] = ""  # what `n` of its scores counts, if not `unit`
 
@@ -121,6 +126,11 @@ class Task:
     @classmethod
     def labels_in(cls, examples: Any) -> list[str]:
         """The labels of examples, one by one; empty for data whose targets are not classes."""
+        return []
+
+    @classmethod
+    def marked_words(cls, splits: Mapping[str, Any]) -> list[str]:
+        """For data of words: those with marks, which texts are split into again. The run remembers them."""
         return []
 
     # ------------------------------------------------------------ the model

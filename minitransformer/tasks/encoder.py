@@ -263,7 +263,7 @@ class EncoderTask(ExampleTask):
     def read_input(cls, run: Trained, texts: Sequence[str]) -> Any:
         """An example of the user's texts, with any target; a UserError if the run cannot read them."""
         check_texts(run, texts, cls.inputs)
-        example = cls.unlabelled(run, [text.strip() for text in texts])
+        example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
         check_length(cls.length(run.tokenizer, example), run.recipe.data.max_length, texts[-1])
         return example
 

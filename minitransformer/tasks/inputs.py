@@ -7,24 +7,27 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, short
 from ..files import printable
 
 
-def check_texts(run: Any, texts: Sequence[str], names: Sequence[str]) -> None:
-    """Raise a UserError unless there is a text for each name, none of them empty."""
+def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise a UserError unless there is a text for each name, none of them empty; or a list of words."""
     expected = " and ".join(names)
     if len(texts) != len(names):
         how = "in quotes" if len(names) == 1 else "each in quotes, or on one line with a tab between them"
         given = f"{len(texts)} text{'' if len(texts) == 1 else 's'}"
         raise UserError(f"{run.folder} reads {expected}, got {given}.\nPass {expected}, {how}.")
-    if not all(text.strip() for text in texts):
+    if not (all(isinstance(text, str) for text in texts) or run.task.reads_words):
+        raise UserError(f"{run.folder} reads texts, got {short(texts[0])}.\nPass each text as one string.")
+    if not all(text.strip() if isinstance(text, str) else text for text in texts):
         raise UserError(f"{run.folder} reads {expected}, got an empty text.\nPass at least one word.")
 
 
-def check_length(length: int, limit: int, text: str) -> None:
+def check_length(length: int, limit: int, text: str | Sequence[str]) -> None:
     """Raise a UserError for an input of more tokens than the run takes."""
     if length > limit:
+        text = text if isinstance(text, str) else " ".join(text)
         raise UserError(
             f"an input of {length} tokens, but this run takes at most {limit}: {text[:60]!r}.\nShorten it."
         )

@@ -1,11 +1,11 @@
 """Tagging: a label for each word, such as named entities in BIO tags (Devlin et al. 2018, 5.3).
 
-A word's tag is predicted at its first piece; its other pieces have no target.
+A word's tag is predicted at its first piece; its other pieces have no target. A text is split into words as
+the training data has them: `U.S.` stays whole if it is a word there.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tagged
+from ..data.words import WordSplitter, marked_words
 from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, register_task
@@ -34,7 +35,7 @@ class Tagging(EncoderTask):
     """A tag for each word."""
 
     name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
-    noun = "tagger"
+    noun, reads_words = "tagger", True
     metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
     @classmethod
@@ -60,6 +61,10 @@ class Tagging(EncoderTask):
     @classmethod
     def labels_in(cls, examples: Sequence[Tagged]) -> list[str]:
         return [tag for example in examples for tag in example.tags]
+
+    @classmethod
+    def marked_words(cls, splits: Mapping[str, Any]) -> list[str]:
+        return marked_words(word for example in splits["train"] for word in example.words)
 
     def encode(self, example: Tagged) -> Row:
         ids, target = [self.cls_id], [IGNORE]
@@ -104,15 +109,35 @@ class Tagging(EncoderTask):
         return [(" ".join(e.words), *row[1:]) for e, row in zip(examples, rows, strict=True)]
 
     @classmethod
-    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Tagged:
-        words = tuple(re.findall(r"[\w']+|[^\w\s]", texts[0]))
-        if not words:
+    def read_input(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
+        if len(texts) == 1 and not isinstance(texts[0], str):
+            texts = [words_of(texts[0])]
+        return super().read_input(run, texts)
+
+    @classmethod
+    def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
+        """A sentence, split into words as the training data is; or a list of words as it is."""
+        (text,) = texts
+        if isinstance(text, str):
+            text = WordSplitter(run.marked_words).split(text) if text.strip() else ()
+        if not text:
             raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
-        return Tagged(words, (run.labels[0],) * len(words))
+        return Tagged(tuple(text), (run.labels[0],) * len(text))
 
     @classmethod
     def with_label(cls, example: Tagged, prediction: str) -> Tagged:
         return example._replace(tags=tuple(prediction.split()))
+
+
+def words_of(words: Sequence[Any]) -> list[str]:
+    """A user's list of words; a UserError for others than a file of training data can have."""
+    for word in words:
+        if not isinstance(word, str) or word.split() != [word]:
+            raise UserError(
+                f"a word must be a text without spaces, got {word!r:.60}.\n"
+                f"Pass a list such as ['in', 'the', 'U.S.']."
+            )
+    return list(words)
 
 
 def _pieces(tokenizer: Tokenizer, word: str) -> list[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from minigrad.devices import check_device
 
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
-from ..errors import nearest
+from ..errors import UserError, nearest
 from ..files import printable
 from ..models.protocol import model_class
 from ..recipes import Recipe
@@ -105,6 +107,25 @@ class Run:
 
     def _repr_html_(self) -> str:
         return run_html(self)
+
+    @cached_property
+    def marked_words(self) -> list[str]:
+        """The words of a tagger's training data that have marks: texts are split into such words again.
+
+        Older versions did not record them: then they are read from the data, with a warning if it is gone.
+        """
+        if self.record.marked_words is not None:
+            return self.record.marked_words
+        try:
+            return self.task.marked_words(self.splits())
+        except (UserError, OSError) as error:
+            problem = printable(str(error).splitlines()[0])
+            print(
+                f"warning: {self.folder} does not say which marks are part of a word (U.S., don't), and its "
+                f"data cannot be read: {problem} Pass words that are split already, with --words.",
+                file=sys.stderr,
+            )
+            return []
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""

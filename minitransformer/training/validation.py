@@ -26,6 +26,10 @@ class LiveRun:
     model: Any
     data: Splits
 
+    @property
+    def marked_words(self) -> list[str]:
+        return self.task.marked_words(self.data)
+
     def splits(self) -> Splits:
         return self.data
 

@@ -1,0 +1,88 @@
+"""How a text is split into words: as the training data of a tagger has them.
+
+A file of tagged words says which marks are part of a word (U.S., don't, well-known, 3.14) and which are words
+of their own. `marked_words` collects what it says, and `WordSplitter` splits other texts in the same way.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+APOSTROPHES = str.maketrans({"’": "'"})
+
+
+def marked_words(words: Iterable[str]) -> list[str]:
+    """The words of more than one character that have marks, each once: those that a splitter must know."""
+    return sorted({word for word in words if len(word) > 1 and not all(map(is_letter, word))})
+
+
+def is_letter(character: str) -> bool:
+    """Whether it is a letter, a digit, an underscore or an accent, and not a mark."""
+    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+
+
+class WordSplitter:
+    """Splits a text at spaces, and marks from words, unless a known word has them.
+
+    `known` are the marked words of the training data. Of words that it does not have, a mark stays inside if
+    a known word has it between a letter or digit and another; and an apostrophe does, but for the beginnings
+    and endings that are known (l', 's, n't).
+    """
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self.known = {word.translate(APOSTROPHES) for word in known}
+        self.longest = max(map(len, self.known), default=0)
+        self.joints = {(False, "'", False)}
+        for word in self.known:
+            for before, mark, after in zip(word, word[1:], word[2:], strict=False):
+                if is_letter(before) and is_letter(after) and not is_letter(mark):
+                    self.joints.add((before.isdigit(), mark, after.isdigit()))
+        words = {word.casefold() for word in self.known}
+        self.beginnings = [word for word in words if word.endswith("'")]
+        self.endings = [word for word in words if word.startswith("'") or word == "n't"]
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text."""
+        return [word for part in text.split() for word in self._split_part(part)]
+
+    def _split_part(self, part: str) -> list[str]:
+        """The words of a text without spaces, from left to right."""
+        words, start, folded = [], 0, part.translate(APOSTROPHES)
+        while start < len(part):
+            end = max(self._end_of_known(folded, start), self._end_of_word(folded, start))
+            end = self._without_clitic(folded, start, end)
+            words.append(part[start:end])
+            start = end
+        return words
+
+    def _end_of_known(self, text: str, start: int) -> int:
+        """The end of the longest known word at a place that does not end before a letter; 0 if none is."""
+        for end in range(min(len(text), start + self.longest), start, -1):
+            ends_inside = end < len(text) and is_letter(text[end - 1]) and is_letter(text[end])
+            if text[start:end] in self.known and not ends_inside:
+                return end
+        return 0
+
+    def _end_of_word(self, text: str, start: int) -> int:
+        """The end of the mark at a place, or of the letters and the marks between them that stay."""
+        end = start + 1
+        if not is_letter(text[start]):
+            return end
+        while end < len(text):
+            joint = (text[end - 1].isdigit(), text[end], text[end + 1 : end + 2].isdigit())
+            joins = joint in self.joints and end + 1 < len(text) and is_letter(text[end + 1])
+            if not is_letter(text[end]) and not joins:
+                break
+            end += 1
+        return end
+
+    def _without_clitic(self, text: str, start: int, end: int) -> int:
+        """The end of a word, before a known ending of it, or after a known beginning."""
+        word = text[start:end]
+        if word in self.known:
+            return end
+        word = word.casefold() if len(word.casefold()) == len(word) else word
+        lengths = [len(beginning) for beginning in self.beginnings if word.startswith(beginning)]
+        lengths += [len(word) - len(ending) for ending in self.endings if word.endswith(ending)]
+        return start + min((length for length in lengths if length), default=len(word))
