@@ -70,13 +70,16 @@ class VersionCounter:
     modified_at = 0
     changes: Sequence[Change] = ()  # of each memory the last (a reshape may have copied)
     views: list[Any] | None = None  # a tuple like View for each, in the order of making
-    views_kept = 64  # when there are more, those that no longer exist are removed
+    views_kept = 64  # when there are more, those that no longer exist are removed (`existing_views`)
+
+
+LOST = "lost"  # in place of the op of a view: views that no longer exist lie between it and its base
 
 
 class View(NamedTuple):
     """How a tensor came to share memory: `view()` is `op` of `base()`, or of several results number `result`.
 
-    An alias that `detach` made has no op.
+    An alias that `detach` made, or a view of one, has no op.
     """
 
     view: Callable[[], Tensor | None]
@@ -99,6 +102,40 @@ def root(array: Any) -> Any:
     while array.base is not None and hasattr(array.base, "base"):
         array = array.base
     return array
+
+
+def axes_in_memory(tensor: Tensor) -> tuple[int, ...]:
+    """The axes of a tensor, the one with the largest step in memory first."""
+    strides = tensor.array.strides
+    return tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether a tensor's elements lie in memory without gaps."""
+    return tensor.array.transpose(axes_in_memory(tensor)).flags.c_contiguous
+
+
+def first_address(tensors: Iterable[Tensor]) -> int:
+    """The lowest address of an element of these tensors."""
+    addresses = []
+    for tensor in tensors:
+        array = tensor.array
+        backward = sum(min(0, (n - 1) * step) for n, step in zip(array.shape, array.strides, strict=True))
+        addresses.append(_address(array) + backward)
+    return min(addresses)
+
+
+def place_in_memory(tensor: Tensor, first: int, order: tuple[int, ...]) -> dict[str, Any]:
+    """The settings with which `strided` takes a tensor from memory that begins at the address `first`."""
+    array, item = tensor.array, tensor.array.itemsize
+    stride = tuple(step // item for step in array.strides)
+    return {
+        "size": array.shape, "stride": stride, "offset": (_address(array) - first) // item, "order": order
+    }  # fmt: skip
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr
 
 
 def version_of(tensor: Tensor) -> VersionCounter:
@@ -124,17 +161,23 @@ def share_version(
         else:
             version.views.append(entry)
             if len(version.views) > version.views_kept:
-                version.views = _still_there(version.views)
+                version.views = existing_views(version.views)
                 version.views_kept = 64 + 2 * len(version.views)
 
 
-def _still_there(views: list[Any]) -> list[Any]:
-    """The views that exist, and the bases of others as if they were views: they share the memory, too."""
-    existing = [view for view in views if view[0]() is not None]
-    bases = {id(view[1]): view[1] for view in views}  # of each base there is one reference
-    for view in existing:
-        bases.pop(id(view[0]), None)
-    return [*(View(base, lambda: None) for base in bases.values() if base() is not None), *existing]
+def existing_views(entries: Iterable[Any]) -> list[View]:
+    """The views that exist. In place of a base that does not, the nearest that does, or the first of all."""
+    made = {id(entry[0]): entry for entry in entries}  # a tensor has one weak reference, which outlives it
+    views = []
+    for entry in made.values():
+        if entry[0]() is None:
+            continue
+        view, base, op = View(*entry), entry[1], entry[2]
+        while base() is None and id(base) in made:
+            between = made[id(base)]
+            base, op = between[1], None if op is None or between[2] is None else LOST
+        views.append(view if base is view.base else View(view.view, base, op))
+    return views
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:

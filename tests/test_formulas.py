@@ -21,6 +21,7 @@ NOT_EVALUATED = {
     **dict.fromkeys(("view_as_shape", "permute_axes", "joined", "split", "slices", "diagonal"), UNDOES),
     **dict.fromkeys(("getitem", "scattered", "replaced", "scatter_add", "reversed_along"), UNDOES),
     **dict.fromkeys(("gather", "embedding", "sliding_windows", "overlap_add", "extreme"), SUMS_PLACES),
+    "strided": SUMS_PLACES,
     **dict.fromkeys(("convolution", "convolution_input", "convolution_weight"), CHANNELS),
     **dict.fromkeys(("rnn", "lstm", "gru"), STEPS),
 }  # fmt: skip

@@ -1,10 +1,13 @@
 """Random programs with in-place lines, run by PyTorch and by minigrad: values after each line, and gradients.
 
     python -m tests.parity.in_place --count 200
+    python -m tests.parity.in_place --count 200 --chains
 
 Each program has two leaves and a constant of shape (3, 4) and then random lines: operations, views, and
-changes in place of results, views, constants, and detached aliases. A line that PyTorch refuses is left out.
-A line that minigrad refuses ends the program, which counts as refused.
+changes in place of results, views, constants, and detached aliases. With `--chains` views are also taken of
+views, and changed, that no variable holds: `v1[0].mT[1:].mul_(v2)`. A line that PyTorch refuses is left out.
+A line that minigrad refuses ends the program, which counts as refused. At the end gradients are compared, and
+the gradients of their squares, unless minigrad refuses those ("no second").
 """
 
 from __future__ import annotations
@@ -60,14 +63,16 @@ CHANGES = (
     "{a}.fill_({b}.sum())", "{a}[0][1:] = 2", "{a}.mT[0] += {b}.mT[1]", "{a}.view(-1)[2] = {b}.sum()",
     "{a}.detach().add_(0)", "{a}.index_put_((torch.tensor([0]),), {b}[0])",
 )  # fmt: skip
+LINKS = (  # of a chain of views
+    "[0]", "[-1]", "[1:]", "[:, 1]", "[..., 0]", "[:, ::2]", "[None]", ".transpose(0, 1)",
+    ".permute(1, 0)", ".reshape(-1)", ".view(-1)", ".view(4, 3)", ".flatten()", ".unsqueeze(0)", ".squeeze()",
+    ".diagonal()", ".narrow(0, 0, 1)", ".select(0, 1)", ".t()", ".detach()", ".split(2, 0)[0]",
+    ".unbind(0)[1]", ".chunk(2, 0)[1]",
+)  # fmt: skip
 
 
-class Refused(Exception):
-    """minigrad refuses a line that PyTorch runs."""
-
-
-def run_program(seed: int, lines: int = 12) -> tuple[str, list[str], str]:
-    """A verdict ("equal", "refused", "torch refuses", or "different"), the lines, and what was wrong."""
+def run_program(seed: int, lines: int = 12, chains: bool = False) -> tuple[str, list[str], str]:
+    """A verdict ("equal", "no second", "refused", "torch refuses", "different"), the lines, and why."""
     rng = np.random.default_rng(seed)
     data = {name: rng.uniform(-1, 1, (3, 4)).round(2).tolist() for name in LEAVES}
     theirs: dict[str, Any] = {"torch": torch}
@@ -76,11 +81,11 @@ def run_program(seed: int, lines: int = 12) -> tuple[str, list[str], str]:
         exec(START.format(**data), names)
     program: list[str] = []
     while len(program) < lines:
-        line = _line(rng, _tensors(theirs), len(program))
+        line = _line(rng, _tensors(theirs), len(program), chains)
         before = {name: _array(x).copy() for name, x in _tensors(theirs).items()}
         try:
             exec(line, theirs)
-        except (RuntimeError, IndexError, TypeError, ValueError):  # PyTorch refuses it
+        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):  # PyTorch refuses it
             if any(_difference(_array(x), before[name]) for name, x in _tensors(theirs).items()):
                 return "torch refuses", program, "and has done half of the line"
             continue
@@ -98,19 +103,50 @@ def run_program(seed: int, lines: int = 12) -> tuple[str, list[str], str]:
                 return "different", program, f"{name}.grad_fn: PyTorch {x.grad_fn}"
 
     reached = [name for name, x in _tensors(theirs).items() if _in_graph(x) or name in LEAVES[:2]]
-    program.append(f"sum((v * v).sum() for v in [{', '.join(reached)}]).backward()")
+    program.append(f"total = sum((v * v).sum() for v in [{', '.join(reached)}])")
+    program.append("first = torch.autograd.grad(total, (w1, w2), retain_graph=True, allow_unused=True)")
     try:
-        exec(program[-1], theirs)
+        for line in program[-2:]:
+            exec(line, theirs)
     except RuntimeError as error:
         return "torch refuses", program, str(error)
     try:
-        exec(program[-1], ours)
+        for line in program[-2:]:
+            exec(line, ours)
     except minigrad.MinigradError as error:
         return "refused", program, str(error)
-    for name in LEAVES[:2]:
-        if wrong := _difference(theirs[name].grad.numpy(), ours[name].grad):
-            return "different", program, f"{name}.grad: {wrong}"
-    return "equal", program, ""
+    if wrong := _different_gradients("first", theirs, ours):
+        return "different", program, wrong
+    if any(".data." in line for line in program):  # such a change is not counted: no replay can know of it
+        return "equal", program, ""
+
+    program.append("first = torch.autograd.grad(total, (w1, w2), create_graph=True, allow_unused=True)")
+    program.append("squares = sum((g * g).sum() for g in first if g is not None)")
+    program.append("second = torch.autograd.grad(squares, (w1, w2), allow_unused=True)")
+    try:
+        for line in program[-3:]:
+            exec(line, theirs)
+    except RuntimeError:
+        return "equal", program, ""
+    try:
+        for line in program[-3:]:
+            exec(line, ours)
+    except minigrad.MinigradError as error:
+        return "no second", program, str(error)
+    wrong = _different_gradients("second", theirs, ours)
+    return "different" if wrong else "equal", program, wrong
+
+
+def _different_gradients(which: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """How the gradients of the leaves differ; one that is not there is zero."""
+    for name, expected, found in zip(LEAVES[:2], theirs[which], ours[which], strict=True):
+        zeros = np.zeros((3, 4))
+        wrong = _difference(
+            zeros if expected is None else _array(expected), zeros if found is None else found
+        )
+        if wrong:
+            return f"{which} gradient of {name}: {wrong}"
+    return ""
 
 
 def _tensors(names: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -121,16 +157,26 @@ def _array(x: torch.Tensor) -> np.ndarray:
     return x.detach().numpy()
 
 
-def _line(rng: np.random.Generator, tensors: dict[str, torch.Tensor], number: int) -> str:
+def _line(rng: np.random.Generator, tensors: dict[str, torch.Tensor], number: int, chains: bool) -> str:
     a, b = rng.choice(list(tensors)), rng.choice(list(tensors))
     kind = rng.random()
     if kind < 0.55:
         if _overlap(tensors[a], tensors[b]):
             b = a
-        line = str(rng.choice(CHANGES)).format(a=a, b=b)
+        if chains and a == b:
+            b = f"{b}.clone()"
+        of_chains = [
+            change for change in CHANGES if change[:4] in ("{a}.", "{a}[") and ".data." not in change
+        ]
+        line = str(rng.choice(of_chains if chains else CHANGES)).format(a=a + _links(rng, chains), b=b)
         return f"with torch.no_grad():\n    {line}" if rng.random() < 0.1 else line
     templates = VIEWS if kind < 0.8 else VALUES if kind < 0.95 else NEW
-    return f"v{number} = " + str(rng.choice(templates)).format(a=a, b=b)
+    return f"v{number} = " + str(rng.choice(templates)).format(a=a + _links(rng, chains), b=b)
+
+
+def _links(rng: np.random.Generator, chains: bool) -> str:
+    """None, or up to three views of views."""
+    return "".join(rng.choice(LINKS, rng.integers(0, 4))) if chains else ""
 
 
 def _overlap(x: torch.Tensor, y: torch.Tensor) -> bool:
@@ -167,20 +213,21 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first program")
+    parser.add_argument("--chains", action="store_true", help="with views of views that nothing holds")
     parser.add_argument("--show", default="different", help="the verdict whose programs are printed")
     options = parser.parse_args()
     verdicts: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     for seed in range(options.first, options.first + options.count):
-        verdict, program, wrong = run_program(seed)
+        verdict, program, wrong = run_program(seed, chains=options.chains)
         verdicts[verdict] += 1
-        if verdict == "refused":
+        if verdict in ("refused", "no second"):
             reasons[" ".join(wrong.split()[:9])] += 1
         if verdict == options.show:
             print(f"--- {seed}: {verdict}", *program, wrong, sep="\n", end="\n\n")
     print(dict(verdicts))
     for reason, count in reasons.most_common():
-        print(f"{count:5d} refused: {reason}")
+        print(f"{count:5d}: {reason}")
     raise SystemExit(verdicts["different"] > 0)
 
 

@@ -4,7 +4,9 @@ Outside a graph they write the memory of the tensor. In a graph, where the tenso
 a gradient, nothing is written: the result is computed by the op without the underscore, and the tensor
 *becomes* the result, its array and its node. What backward needs of the old value is in the old memory, which
 stays as it was. Tensors that share memory with the changed one follow: a base becomes itself with the changed
-elements replaced, and its views are taken from it again.
+elements replaced, and its views are taken from it again, each by its own op. Where a view between two tensors
+no longer exists (`h[0][1] = y`), or the base of several does not, the strides of their arrays say which
+elements they share.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backward import nodes_behind
+from ...creation import zeros
 from ...devices import array_module, is_floating, is_writeable
 from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ...indices import array_index
@@ -23,9 +26,24 @@ from ...modes import modes, set_grad_enabled
 from ...nodes import RETAINS_GRAD, set_output
 from ...tensor import Tensor, on_device_of, stand_in
 from ...trees import leaves
-from ...versions import Change, VersionCounter, View, bump_version, caller, modifications, share_version
+from ...versions import (
+    LOST,
+    Change,
+    VersionCounter,
+    View,
+    axes_in_memory,
+    bump_version,
+    caller,
+    existing_views,
+    first_address,
+    is_dense,
+    modifications,
+    place_in_memory,
+    share_version,
+)
 from ..arguments import ops
-from ..shaping import view_as_shape
+from ..shaping import permute_axes, view_as_shape
+from .more_shaping import in_row_order
 from .scattering import replaced
 
 # ---------------------------------------------------------------- in a graph
@@ -41,15 +59,16 @@ def is_recorded(x: Tensor, *values: Any) -> bool:
 def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """Let x become `compute(its old value)`, and all that share its memory follow."""
     refuse_overlap(x, name)
-    up, down = _relatives(x, name)
-    base = _base_of(up[-1]) if up else x
-    family = [base, *(_tensor_of(view) for view in down)]
+    base, up, down = _relatives(x, name)
+    family = [base, *map(_tensor_of, down)]
     constants = any(t.node is None for t in family)
     modifications.count += constants
     old = {t: stand_in(t) for t in family}
     new = _fitting(compute(old[x]), x, name)
     for view in up:
         new = _with_elements(old[_base_of(view)], new, view)
+    if down:
+        new = _in_memory_as(new, old[base])
 
     if new.node is not None and constants:  # nodes refer to constants themselves, and so would to the result
         for node in nodes_behind([new.node]):
@@ -69,20 +88,42 @@ def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     return x
 
 
-def _relatives(x: Tensor, name: str) -> tuple[list[View], list[View]]:
-    """The views from x up to a base that is not one, and all views of that base, in the order of making."""
-    entries = (x.version.views if x.version else None) or ()
-    views = [View(*entry) for entry in entries if entry[0]() is not None]
+def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
+    """What shares memory with x: a base that is no view, the views from x up to it, and all its views, in
+    the order of making."""
+    views = existing_views((x.version.views if x.version else None) or ())
     made = {_tensor_of(view): view for view in views}
-    up, base = list[View](), x
-    while base in made and made[base].base() is not None and _share(base, _base_of(made[base])):
+    for t, view in made.items():
+        base = view.base()
+        if view.op is LOST or (view.op is None and base is not None and base.array is not t.array):
+            made[t] = _by_memory(view, made)
+    above = dict[Tensor, Tensor]()  # the base of each view that has one
+    for t, view in made.items():
+        base = view.base()
+        if base is not None and _share(t, base):
+            above[t] = base
+
+    base, up = x, list[View]()
+    while base in above:
         up.append(made[base])
-        base = _base_of(made[base])
+        base = above[base]
+    tops = {t for t in (*made, *(view.base() for view in views)) if t is not None and t not in above}
+    members = _connected(base, tops)
+    if len(members) > 1:  # their base no longer exists: another is made for them
+        joined, first = _joined(members), first_address(members)
+        for t in members:
+            is_alias = t in made and made[t].op is None
+            op = None if is_alias else ops["strided"]
+            made[t] = View(weakref.ref(t), weakref.ref(joined), op, place_in_memory(t, first, (0,)))
+            above[t] = joined
+        up.append(made[base])
+        base = joined
+
     down, family = list[View](), {base}
-    for view in views:
-        if view.base() in family and _share(_base_of(view), _tensor_of(view)):
-            down.append(view)
-            family.add(_tensor_of(view))
+    for t in [*members, *made]:
+        if t in above and above[t] in family and t not in family:
+            down.append(made[t])
+            family.add(t)
     for t in family:
         if t.requires_grad and t.node is None:
             what = "a leaf" if t is x else "memory of a leaf"
@@ -90,14 +131,12 @@ def _relatives(x: Tensor, name: str) -> tuple[list[View], list[View]]:
                 f"{name} would change {what} of shape {t.shape} that requires a gradient.\n"
                 f"Change it under `with mg.no_grad():`, or write a new tensor (y = x + 1)."
             )
-    others = {t for entry in entries for t in (entry[0](), entry[1]()) if t is not None} - family
-    if any(view.op is None for view in up) or any(_share(base, t) for t in others):
+    if any(view.op is None for view in up):
         raise GraphError(
-            f"{name} in a graph would change a tensor of shape {x.shape} whose memory another tensor shares "
-            f"that could not follow: one of the two was detached, or views lie between them that no longer "
-            f"exist.\nChange a copy of it, x.clone()."
+            f"{name} in a graph would change a tensor of shape {x.shape} that was detached from one whose "
+            f"memory it shares, and which could not follow.\nChange a copy of it, x.clone()."
         )
-    return up, down
+    return base, up, down
 
 
 def _tensor_of(view: View) -> Tensor:
@@ -115,6 +154,55 @@ def _base_of(view: View) -> Tensor:
 def _share(x: Tensor, y: Tensor) -> bool:
     """Whether some number is an element of both: a reshape, for one, may have made a copy."""
     return type(x.array) is type(y.array) and array_module(x.array).shares_memory(x.array, y.array)
+
+
+def _connected(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
+    """x, those of the tensors that share memory with it, those that share memory with them, and so on."""
+    found, others = [x], tensors - {x}
+    for t in found:
+        near = [other for other in others if _share(t, other)]
+        found += near
+        others.difference_update(near)
+    return found
+
+
+# ---------------------------------------------------------------- by places in memory
+
+
+def _by_memory(view: View, made: dict[Tensor, View]) -> View:
+    """A view that other views lie behind, as one by its place in the memory of a base that has no gaps."""
+    t, base, op = _tensor_of(view), view.base(), view.op
+    while base is not None and not is_dense(base):
+        higher = made.get(base)
+        base, op = (None, op) if higher is None else (higher.base(), None if higher.op is None else op)
+    if base is None or not _share(t, base):
+        return View(view.view, lambda: None, op)
+    place = place_in_memory(t, first_address([base]), axes_in_memory(base))
+    return View(view.view, weakref.ref(base), None if op is None else ops["strided"], place)
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    """A tensor of all the memory of these, made of them: last of those whose elements have a gradient."""
+    first, tensors = first_address(tensors), sorted(tensors, key=lambda t: t.requires_grad)
+    places = [place_in_memory(t, first, (0,)) for t in tensors]
+    ends = [
+        p["offset"] + sum(max(0, (n - 1) * step) for n, step in zip(p["size"], p["stride"], strict=True))
+        for p in places
+    ]
+    joined = zeros(max(ends) + 1, dtype=tensors[0].dtype, device=tensors[0].device)
+    for t, place in zip(tensors, places, strict=True):
+        index = ops["strided"].rule(np.arange(joined.numel()), **place)[0]  # type: ignore[misc]
+        joined = replaced(joined, view_as_shape(t, (-1,)), index.reshape(-1))
+    return joined
+
+
+def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
+    """`new` with its axes in memory in the order of those of `old`, so that views of it are views again."""
+    order = axes_in_memory(old)
+    if new.array.transpose(order).flags.c_contiguous:
+        return new
+    back = [order.index(d) for d in range(len(order))]
+    return permute_axes(in_row_order(permute_axes(new, order)), back)
 
 
 def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
@@ -150,15 +238,14 @@ def _follow(view: View) -> None:
     """Take the view from its base again."""
     base, x = _base_of(view), _tensor_of(view)
     if view.op is None:
-        counted, x.array = x.version is not None, base.array
-        share_version(base, x)
-        x.version = x.version if counted else None  # `x.data` is not
-        return
-    again = view.op.call(base, **view.settings)
-    _take_place(x, again if view.result is None else again[view.result])
-    views = base.version.views if base.version else None
-    assert views is not None
-    views[-1] = view._replace(view=weakref.ref(x))
+        counted = x.version is not None
+        x.array = ops["strided"].rule(base.array, **view.settings)[0] if view.settings else base.array
+    else:
+        again = view.op.call(base, **view.settings)
+        counted = True
+        _take_place(x, again if view.result is None else again[view.result])
+    share_version(base, x, view.op, view.settings, view.result)
+    x.version = x.version if counted else None  # `x.data` is not
 
 
 def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -175,11 +262,12 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
         set_output(x.node, old)
     _take_place(x, new)
     x._requires_grad = requires_grad
-    if x.version is not None and x.version.views:  # they cannot follow it any more, see `_relatives`
-        views = [View(*entry) for entry in x.version.views]
-        tensors = {t for view in views for t in (view.view(), view.base()) if t is not None}
-        sharing = (tensors | {x}) - {old, new}
-        x.version.views = [View(weakref.ref(t), lambda: None) for t in sharing]
+    if x.version is not None and x.version.views:
+        x.version.views = [
+            view._replace(op=view.op and LOST) if x is view.view() or x is view.base() else view
+            for view in existing_views(x.version.views)
+            if view.view() is not new
+        ]
     return x
 
 

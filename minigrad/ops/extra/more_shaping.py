@@ -176,6 +176,44 @@ def windows_along(x, dimension, size, step):
     return movedim(windows, -2, dim)
 
 
+# ---------------------------------------------------------------- by places in memory
+
+
+@differentiable(
+    view=True,
+    samples=each((real, 3, 4), (2, 3), (4, 1), 1, (0, 1))
+    | each((real, 3, 4), (3,), (4,), 0, (1, 0))
+    | each((real, 6), (2, 2), (1, 1), 3, (0,)),
+    latex=r"\sum_{\text{uses}} g",
+    flops=zero_flops,
+)
+def strided(x, /, size, stride, offset, order):
+    """The elements at `offset` and at steps of `stride` from there, in the memory of x (torch.as_strided).
+
+    `order` names the axes of x as they lie in memory, the one with the largest step first.
+    """
+    shape = x.shape
+    lengths = [shape[d] for d in order]
+    back = [order.index(d) for d in range(len(order))]
+
+    def places():
+        steps = [np.arange(n) * step for n, step in zip(size, stride, strict=True)]
+        return offset + sum(np.ix_(*steps)) if size else np.array(offset)
+
+    def gradient(g):
+        xp = namespace(g)
+        flat = xp.scatter_add((math.prod(shape),), (places(),), g)
+        return xp.permute_dims(flat.reshape(lengths), back)
+
+    line = namespace(x).permute_dims(x, order).reshape((-1,))
+    if isinstance(x, Tensor):
+        return namespace(x).take(line, (places(),)), (gradient,)
+    as_strided, steps = array_module(line).lib.stride_tricks.as_strided, [n * line.itemsize for n in stride]
+    if isinstance(line, np.ndarray):
+        return as_strided(line[offset:], size, steps, subok=True), (gradient,)
+    return as_strided(line[offset:], size, steps), (gradient,)
+
+
 # ---------------------------------------------------------------- a copy where memory asks for one
 
 
