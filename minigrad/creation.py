@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -185,10 +185,18 @@ def arange(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float."""
+    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float.
+
+    With an integer `dtype` start and step are first rounded towards 0, and with int64 so is end (as PyTorch).
+    """
     if end is None:
         start, end = 0, start
     start, end, step = _numbers("arange", start, end, step)
+    if dtype is not None:
+        dtype = as_dtype(dtype)
+        whole_start, whole_end, whole_step = _for_dtype("arange", dtype, start, end, step)
+        if dtype == int64:  # PyTorch counts the elements of the narrower dtypes before it rounds
+            start, end, step = whole_start, whole_end, whole_step
     whole = all(isinstance(x, int) for x in (start, end, step))
     steps = (end - start) / step if step else -math.inf
     if steps < 0:
@@ -203,8 +211,12 @@ def arange(
         dtype = int64 if whole else default_float
     count = -((start - end) // step) if whole else math.ceil(steps)
     check_allocation((count,), int64)
+    if dtype.kind in "iu" and not whole:
+        start, step, whole = whole_start, whole_step, True
+        if not step:
+            raise OptionError(f"arange of {dtype} with a step that rounds to 0.\nGive a step of at least 1.")
     numbers = start + np.arange(count, dtype=int64 if whole else np.float64) * step
-    return Tensor(on_device(numbers.astype(as_dtype(dtype)), check_device(device)), requires_grad)
+    return Tensor(on_device(numbers.astype(dtype), check_device(device)), requires_grad)
 
 
 def linspace(
@@ -215,8 +227,11 @@ def linspace(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` numbers at equal distances from `start` to `end`, both included."""
-    start, end = _numbers("linspace", start, end)
+    """`steps` numbers at equal distances from `start` to `end`, both included.
+
+    With an integer `dtype` both are first rounded towards 0, and so is each number.
+    """
+    start, end = _for_dtype("linspace", dtype, *_numbers("linspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray(_points(start, end, shape).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
 
@@ -230,8 +245,11 @@ def logspace(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` powers of `base`, with exponents at equal distances from `start` to `end`."""
-    start, end = _numbers("logspace", start, end)
+    """`steps` powers of `base`, with exponents at equal distances from `start` to `end`.
+
+    With an integer `dtype` both are first rounded towards 0, and so is each power.
+    """
+    start, end = _for_dtype("logspace", dtype, *_numbers("logspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray((base ** _points(start, end, shape)).astype(dtype))
     return _made(make, (steps,), dtype, device, requires_grad)
 
@@ -239,6 +257,16 @@ def logspace(
 def _points(start: float, end: float, shape: tuple[int, ...]) -> np.ndarray:
     check_allocation(shape, float64)
     return np.linspace(start, end, math.prod(shape))
+
+
+def _for_dtype(name: str, dtype: Any, *numbers: float) -> Sequence[float]:
+    """The numbers, rounded towards 0 if `dtype` holds integers."""
+    if dtype is None or as_dtype(dtype).kind not in "iu":
+        return numbers
+    for x in numbers:
+        if not -(2.0**63) <= x <= 2.0**63:  # NaN is refused, too
+            raise OptionError(f"{name} of {dtype} got {x}.\nGive numbers that are integers of 64 bits.")
+    return [int(x) for x in numbers]
 
 
 def _numbers(name: str, *values: Any) -> list[Any]:
