@@ -164,10 +164,10 @@ class Tensor:
         """Whether x is on a GPU."""
 
     def abs(self) -> Tensor:
-        """|x|; the derivative at 0 is 0."""
+        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
 
     def absolute(self) -> Tensor:
-        """|x|; the derivative at 0 is 0."""
+        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
 
     def add(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x + alpha y."""
@@ -401,7 +401,7 @@ class Tensor:
         """x / y rounded down, without a derivative."""
 
     def fmod(self, y: Any) -> Tensor:
-        """x - y trunc(x / y), of the sign of x; d/dx = 1, d/dy = -trunc(x / y)."""
+        """x - q y, of the sign of x, with q = trunc(x / y); d/dx = 1, d/dy = -q."""
 
     def frac(self) -> Tensor:
         """What follows the decimal point, of the sign of x; its derivative is 1."""
@@ -428,7 +428,7 @@ class Tensor:
         """y = 1 / x; d/dx = -y**2."""
 
     def remainder(self, y: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+        """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q."""
 
     def round(self, decimals: Any=0) -> Tensor:
         """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
@@ -440,10 +440,10 @@ class Tensor:
         """y - alpha x."""
 
     def sgn(self) -> Tensor:
-        """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
+        """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
 
     def sign(self) -> Tensor:
-        """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
+        """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
 
     def square(self) -> Tensor:
         """x * x, of booleans in int64."""
@@ -1514,7 +1514,7 @@ class Tensor:
         """-x."""
 
     def __abs__(self) -> Tensor:
-        """|x|; the derivative at 0 is 0."""
+        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
 
     def __floordiv__(self, y: Any) -> Tensor:
         """x / y rounded down, without a derivative."""
@@ -1523,10 +1523,10 @@ class Tensor:
         """x / y rounded down, without a derivative."""
 
     def __mod__(self, y: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+        """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q."""
 
     def __rmod__(self, x: Any) -> Tensor:
-        """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+        """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q."""
 
     def __eq__(self, y: Any) -> Tensor:  # type: ignore[override]
         """x == y."""

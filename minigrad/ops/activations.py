@@ -34,9 +34,13 @@ def relu(x, /):
     floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
 )
 def sigmoid(x, /):
-    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
-    y = namespace(x).sigmoid(x)
-    return y, (lambda g: g * (y * (1 - y)),)
+    """y = 1 / (1 + e**-x); d/dx = y (1 - y).
+
+    1 - y is computed as sigmoid(-x): in float32 y is 1 from x = 17 on, where the derivative is 4e-8.
+    """
+    xp = namespace(x)
+    y = xp.sigmoid(x)
+    return y, (lambda g: g * (y * xp.sigmoid(-x)),)
 
 
 # ---------------------------------------------------------------- smooth
@@ -59,12 +63,13 @@ def silu(x):
 def gelu(x, /, approximate="none"):
     """x Phi(x), Phi the normal distribution's cumulative function (Hendrycks and Gimpel 2016).
 
-    approximate="tanh": 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))).
-    d/dx = Phi(x) + x phi(x), phi the normal density (of the exact form).
+    approximate="tanh": 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x**3), which is x sigmoid(2 u).
+    d/dx = Phi(x) + x phi(x), phi the normal density (of the exact form). Phi(x) is erfc(-x / sqrt(2)) / 2,
+    which keeps its digits where 1 + erf(x / sqrt(2)) would be rounded to 0.
     """
     if approximate == "tanh":
-        return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)).tanh())
-    return 0.5 * x * (1 + (x / math.sqrt(2)).erf())
+        return x * sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * (x * (-1 / math.sqrt(2))).erfc()
 
 
 # ---------------------------------------------------------------- along an axis

@@ -135,7 +135,7 @@ def sqrt(x, /):
 
 @differentiable(samples=unary(distinct), latex=r"g\,\operatorname{sign}(x)")
 def absolute(x, /):
-    """|x|; the derivative at 0 is 0."""
+    """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
     xp = namespace(x)
     return xp.absolute(x), (lambda g: g * xp.sign(x),)
 

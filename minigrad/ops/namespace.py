@@ -26,6 +26,7 @@ class _Arrays:
     """An array library, with what it lacks."""
 
     sigmoid = staticmethod(_special.sigmoid)
+    erfcx_derivative = staticmethod(_special.erfcx_derivative)
     lgamma = staticmethod(_gamma.lgamma)
     gamma_derivative = staticmethod(_gamma.polygamma)
     sliding_windows = staticmethod(_windows.sliding_windows)
@@ -45,6 +46,11 @@ class _Arrays:
     @staticmethod
     def stop_gradient(x: Any) -> Any:
         return x
+
+    @staticmethod
+    def sign(x: Any) -> Any:
+        """-1, 0 or 1; of NaN 0, as PyTorch's (NumPy's is NaN)."""
+        return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
     def scatter_add(self, shape: tuple[int, ...], index: Any, values: Any) -> Any:
         """zeros(shape) with `values` added at `index`; repeated indices add up."""

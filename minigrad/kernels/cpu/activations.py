@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import random
 from .linear import sum_along
-from .special import BLOCK, erf
+from .special import BLOCK, erfc, sigmoid
 
 
 def softmax(x, dim):
@@ -40,7 +40,7 @@ def log_softmax(x, dim):
 
 
 def gelu(x, approximate="none"):
-    """x Phi(x), or with approximate="tanh" 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
+    """x Phi(x), or with approximate="tanh" x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x**3)."""
     tanh = approximate == "tanh"
     forward, backward = (_gelu_tanh, _gelu_tanh_backward) if tanh else (_gelu, _gelu_backward)
     x = np.asarray(x, order="C")
@@ -71,40 +71,37 @@ _C, _A = math.sqrt(2 / math.pi), 0.044715
 
 def _gelu_tanh(x, out):
     np.multiply(x, x, out=out)
-    out *= _C * _A
-    out += _C
-    out *= x  # sqrt(2/pi) (x + a x**3)
-    np.tanh(out, out=out)
-    out += 1
-    out *= x
-    out *= 0.5
+    out *= 2 * _C * _A
+    out += 2 * _C
+    out *= x  # 2u = 2 sqrt(2/pi) (x + a x**3)
+    np.multiply(sigmoid(out), x, out=out)
 
 
 def _gelu_tanh_backward(x, g, out):
     square = x * x
-    t = square * (_C * _A)
-    t += _C
-    t *= x
-    np.tanh(t, out=t)
-    square *= 3 * _C * _A
-    square += _C
-    square *= x  # x d(inner)/dx
-    np.multiply(t, t, out=out)
-    np.subtract(1, out, out=out)
-    out *= square
-    out += t
-    out += 1
-    out *= 0.5  # ((1 + t) + (1 - t**2) x inner') / 2
+    u = square * (2 * _C * _A)
+    u += 2 * _C
+    u *= x  # 2u
+    square *= 6 * _C * _A
+    square += 2 * _C
+    square *= x  # x d(2u)/dx
+    square *= sigmoid(-u)
+    square += 1
+    np.multiply(sigmoid(u), square, out=out)  # s + s (1 - s) x (2u)'
     out *= g
 
 
+def _phi(x):
+    return 0.5 * erfc(x * (-1 / math.sqrt(2)))
+
+
 def _gelu(x, out):
-    np.multiply(x, 0.5 * (1 + erf(x / math.sqrt(2))), out=out)
+    np.multiply(x, _phi(x), out=out)
 
 
 def _gelu_backward(x, g, out):
     density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    np.multiply(g, 0.5 * (1 + erf(x / math.sqrt(2))) + x * density, out=out)
+    np.multiply(g, _phi(x) + x * density, out=out)
 
 
 def dropout(x, p, key):

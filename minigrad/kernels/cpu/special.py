@@ -97,6 +97,26 @@ def erfcx(x):
     return np.where(x < 0, 2 * np.exp(np.square(np.maximum(below, -_FAR))) - _scaled(z), _scaled(z))
 
 
+@in_double
+def erfcx_derivative(x, n):
+    """The derivative of order n >= 1 of erfcx, elementwise (Abramowitz, Stegun 7.2.9).
+
+    It is (-2)**n n! w_n, w_n = e**(x**2) times the n-th repeated integral of erfc, with w_-1 = 2/sqrt(pi),
+    w_0 = erfcx(x) and 2 k w_k = w_{k-2} - 2 x w_{k-1} (7.2.5). For large x that difference cancels; there
+    the ratios r_k = w_k / w_{k-1} = 1 / (2 (x + (k + 1) r_{k+1})) are found from a large k down.
+    """
+    before, w = np.full_like(x, 2 / math.sqrt(math.pi)), erfcx(np.minimum(x, 1))
+    for k in range(1, n + 1):
+        before, w = w, (before / 2 - np.minimum(x, 1) * w) / k
+    z, last = np.maximum(x, 1), n + 100
+    ratio = 1 / (z + np.sqrt(z * z + 2 * last))
+    far = np.full_like(x, 2 / math.sqrt(math.pi))
+    for k in range(last - 1, -1, -1):
+        ratio = 1 / (2 * (z + (k + 1) * ratio))
+        far = far * ratio if k <= n else far
+    return (-2) ** n * math.factorial(n) * np.where(x > 1, far, w)
+
+
 def _inverse(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """The y with erf(y) = p and erfc(y) = q, 0 <= p = 1 - q: Winitzki's guess (2008), then Halley's steps."""
     near = p < 0.5

@@ -8,7 +8,7 @@ from ...tensor import as_tensor
 from ..activations import sigmoid, softmax
 from ..arithmetic import absolute, multiply, negative, subtract
 from ..axes import all_floating, as_floating
-from ..comparisons import gt, le, where
+from ..comparisons import ge, gt, le, where
 from ..costs import per_element
 from ..elementary import tanh
 from ..namespace import namespace
@@ -87,12 +87,10 @@ def hardsigmoid(x):
 
 @derived(samples=unary(distinct), latex=r"g\,\frac{2x + 3}{6}\,[-3 < x < 3] + g\,[x \ge 3]")
 def hardswish(x):
-    """x relu6(x + 3) / 6 (Howard et al. 2019)."""
+    """x relu6(x + 3) / 6 (Howard et al. 2019); at -3 and 3 the derivatives are those outside, 0 and 1."""
     x = as_floating(x)
-    inner = where(
-        gt(absolute(x), 3), x * 0.0, x
-    )  # the parabola in one piece: in 16 bits x + 3 may round to 6
-    return where(gt(x, 3), x, inner * (inner + 3) / 6)
+    inner = where(ge(absolute(x), 3), 0.0, x)  # in 16 bits x + 3 may round to 6: not the clamped sum
+    return where(ge(x, 3), x, inner * (inner + 3) / 6)
 
 
 @derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
@@ -191,16 +189,19 @@ def mish(x):
     return multiply(x, tanh(softplus(x)))
 
 
-@derived(samples=unary(distinct), latex=r"\frac{g}{(1 + |x|)^2}")
-def softsign(x):
-    """x / (1 + |x|)."""
-    return as_tensor(x) / (1 + absolute(x))
+@differentiable(floating=True, samples=unary(distinct), latex=r"\frac{g}{(1 + |x|)^2}", flops=per_element(3))
+def softsign(x, /):
+    """x / (1 + |x|); d/dx = 1 / (1 + |x|)**2."""
+    xp = namespace(x)
+    larger = 1 + xp.absolute(x)
+    return x / larger, (lambda g: g / larger / larger,)
 
 
-@derived(samples=unary(real), latex=r"g \tanh^2 x")
-def tanhshrink(x):
-    """x - tanh(x)."""
-    return subtract(x, tanh(x))
+@differentiable(floating=True, samples=unary(real), latex=r"g \tanh^2 x", flops=per_element(2))
+def tanhshrink(x, /):
+    """x - tanh(x); d/dx = tanh(x)**2."""
+    y = namespace(x).tanh(x)
+    return x - y, (lambda g: g * (y * y),)
 
 
 @derived(

@@ -78,20 +78,28 @@ def floor_divide(x, y, /):
 
 @differentiable(samples=binary(reals, positives), latex=("g", r"-g\left\lfloor\frac{x}{y}\right\rfloor"))
 def remainder(x, y, /):
-    """x - y floor(x / y), of the sign of y; d/dx = 1, d/dy = -floor(x / y)."""
+    """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q.
+
+    q is that of the exact quotient, which `floor_divide` gives: 7 / 0.1 rounds to 70, and q is 69.
+    """
     _refuse_zero(x, y)
     xp = namespace(x, y)
-    return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor(x / y))
+    return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor_divide(x, y))
 
 
 @differentiable(
     samples=binary(reals, positives), latex=("g", r"-g\,\operatorname{trunc}\left(\frac{x}{y}\right)")
 )
 def fmod(x, y, /):
-    """x - y trunc(x / y), of the sign of x; d/dx = 1, d/dy = -trunc(x / y)."""
+    """x - q y, of the sign of x, with q = trunc(x / y); d/dx = 1, d/dy = -q.
+
+    q is that of the exact quotient, by which the value was found (PyTorch rounds x / y first): 7 / 0.1 rounds
+    to 70, and q is 69.
+    """
     _refuse_zero(x, y)
     xp = namespace(x, y)
-    return xp.fmod(x, y), (lambda g: g, lambda g: g * -xp.trunc(x / y))
+    value = xp.fmod(x, y)
+    return value, (lambda g: g, lambda g: g * -xp.round((x - value) / y))
 
 
 def _refuse_zero(x, y):
@@ -239,7 +247,7 @@ def frac(x):
 
 @differentiable(samples=unary(distinct), latex="0")
 def sign(x, /):
-    """-1, 0 or 1, and NaN of NaN (where PyTorch says 0); its derivative is 0."""
+    """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
     xp = namespace(x)
     return x != 0 if x.dtype == bool else xp.sign(x), (lambda g: xp.zeros_like(g),)
 

@@ -192,7 +192,8 @@ def signbit(x, /):
 def limit(x, low, high, /):
     """min(max(x, low), high); x has the gradient within (limits included), the limit that is met elsewhere.
 
-    Either limit may be None. Where `low` is above `high` all is `high`.
+    Either limit may be None. Where `low` is above `high` all is `high`, and where they are equal that is all
+    that x can become: it has no gradient.
     """
     xp = namespace(x, low, high)
     y, inside, below, above = x, True, False, False
@@ -202,10 +203,12 @@ def limit(x, low, high, /):
     if high is not None:
         y = xp.minimum(y, high)
         inside, above = (x <= high) & inside, x > high
+    if low is not None and high is not None:
+        inside = inside & (low != high)
     if isinstance(low, int | float) and isinstance(high, int | float):  # they have no gradient
         return y, (lambda g: xp.gate(inside, g), None, None)
     if low is not None and high is not None:
-        below, above = below & (low < high), above | (low > high)
+        below, above = below & (low < high), above | (low >= high)
     return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..comparisons import eq, where
+from ..arithmetic import absolute
+from ..axes import as_floating
+from ..comparisons import lt, where
 from ..costs import per_element
 from ..elementary import sin
 from ..namespace import namespace
@@ -34,8 +36,8 @@ def exp2(x, /):
 @differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g\,e^x")
 def expm1(x, /):
     """e ** x - 1, exact for small x; d/dx = e ** x."""
-    y = namespace(x).expm1(x)
-    return y, (lambda g: g * (y + 1),)
+    xp = namespace(x)
+    return xp.expm1(x), (lambda g: g * xp.exp(x),)
 
 
 # ---------------------------------------------------------------- logarithms
@@ -104,7 +106,7 @@ def tan(x, /):
 def asin(x, /):
     """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
     xp = namespace(x)
-    return xp.asin(x), (lambda g: g / xp.sqrt(1 - x * x),)
+    return xp.asin(x), (lambda g: g / xp.sqrt((1 - x) * (1 + x)),)
 
 
 @differentiable(
@@ -113,7 +115,7 @@ def asin(x, /):
 def acos(x, /):
     """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
     xp = namespace(x)
-    return xp.acos(x), (lambda g: -g / xp.sqrt(1 - x * x),)
+    return xp.acos(x), (lambda g: -g / xp.sqrt((1 - x) * (1 + x)),)
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"\frac{g}{1 + x^2}")
@@ -136,18 +138,29 @@ def atan2(x, y, /):
     xp = namespace(x, y)
 
     def over_square(g, side):
-        square = x * x + y * y
-        return g * xp.where(square == 0, 0.0, side / xp.where(square == 0, 1.0, square))
+        r = xp.hypot(x, y)  # of which the square may be too large, or 0
+        zero = r == 0
+        r = xp.where(zero, 1.0, r)
+        return g * xp.where(zero, 0.0, side / r / r)
 
     return xp.atan2(x, y), (lambda g: over_square(g, y), lambda g: over_square(g, -x))
 
 
 @derived(samples=unary(away_from_zero), latex=r"g\,\frac{\cos \pi x - \operatorname{sinc} x}{x}")
 def sinc(x):
-    """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
-    zero = eq(x, 0)
-    angle = where(zero, 1.0, x) * math.pi
-    return where(zero, 1.0, sin(angle) / angle)
+    """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0.
+
+    Near 0 it is the sum of (-1)**n (pi x)**(2n) / (2n + 1)!: the derivatives of the quotient cancel there.
+    """
+    x = as_floating(x)
+    angle = x * math.pi
+    near = lt(absolute(angle), 1.0)
+    square = where(near, angle, 0.0).square()
+    series = 1.0
+    for n in range(9, 0, -1):
+        series = 1.0 - series * square / (2 * n * (2 * n + 1))
+    angle = where(near, 1.0, angle)
+    return where(near, series, sin(angle) / angle)
 
 
 # ---------------------------------------------------------------- hyperbolas
@@ -171,20 +184,20 @@ def cosh(x, /):
 def asinh(x, /):
     """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
     xp = namespace(x)
-    return xp.asinh(x), (lambda g: g / xp.sqrt(x * x + 1),)
+    return xp.asinh(x), (lambda g: g / xp.hypot(x, 1.0),)
 
 
 @differentiable(floating=True, samples=unary(above_one), latex=r"\frac{g}{\sqrt{x^2 - 1}}")
 def acosh(x, /):
     """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
     xp = namespace(x)
-    return xp.acosh(x), (lambda g: g / xp.sqrt(x * x - 1),)
+    return xp.acosh(x), (lambda g: g / (xp.sqrt(x - 1) * xp.sqrt(x + 1)),)
 
 
 @differentiable(floating=True, samples=unary(within_one), latex=r"\frac{g}{1 - x^2}")
 def atanh(x, /):
     """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
-    return namespace(x).atanh(x), (lambda g: g / (1 - x * x),)
+    return namespace(x).atanh(x), (lambda g: g / ((1 - x) * (1 + x)),)
 
 
 # ---------------------------------------------------------------- PyTorch's other names

@@ -49,8 +49,15 @@ def erfc(x, /):
 @differentiable(floating=True, samples=unary(real), latex=r"g\,\Big(2x\,y - \frac{2}{\sqrt\pi}\Big)")
 def erfcx(x, /):
     """y = erfc(x) e**(x**2), which neither vanishes nor overflows for large x; d/dx = 2 x y - 2/sqrt(pi)."""
-    y = namespace(x).erfcx(x)
-    return y, (lambda g: g * (2 * x * y - 2 / math.sqrt(math.pi)),)
+    xp = namespace(x)
+    return xp.erfcx(x), (lambda g: g * xp.erfcx_derivative(x, 1),)
+
+
+@differentiable(floating=True, samples=each((real, 2, 3), 1) | each((real, 3), 2))
+def erfcx_derivative(x, /, n):
+    """The derivative of order n of erfcx, with all its digits where 2 x erfcx(x) and 2/sqrt(pi) cancel."""
+    xp = namespace(x)
+    return xp.erfcx_derivative(x, n), (lambda g: g * xp.erfcx_derivative(x, n + 1),)
 
 
 @differentiable(
