@@ -294,8 +294,18 @@ def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
 
 def copy_values(x: Tensor, value: Any, name: str) -> Tensor:
     """Write `value`, broadcast, into the memory of x."""
-    value = on_device_of(value, x.array)
+    value = apart(on_device_of(value, x.array), x.array)
     return overwrite(x, name, lambda: array_module(x.array).copyto(x.array, value, casting="unsafe"))
+
+
+def apart(value: Any, array: Any) -> Any:
+    """`value` in memory of its own if it may be in that of `array`.
+
+    NumPy does so itself, but not (as of 2.4) for vectors of different strides: x[::2] = x[:5] would read
+    numbers that it has just written.
+    """
+    is_vector = type(value) is np.ndarray and value.ndim == 1
+    return value.copy() if is_vector and np.may_share_memory(value, array) else value
 
 
 def refuse_overlap(x: Tensor, name: str) -> None:
@@ -338,7 +348,7 @@ def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
             f"Convert the tensor first (x.float()), or detach the numbers."
         )
     if not is_recorded(x, value):
-        value = on_device_of(value, x.array)
+        value = apart(on_device_of(value, x.array), x.array)
         return overwrite(x, name, lambda: x.array.__setitem__(index, value))
     if isinstance(value, Tensor):
         value = value.to(x.dtype, x.device)

@@ -1,0 +1,117 @@
+"""What shares memory: in-place operations that read what they write, and states that are copied or not."""
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn, optim
+
+OPERAND = {"x", "y", "other", "end", "source", "values", "tensor1", "tensor2", "value", "weight", "input"}
+
+
+def in_place_methods():
+    """Names of in-place methods that take one more tensor, tried on two vectors."""
+    for name in sorted(vars(mg.Tensor)):
+        if not name.endswith("_") or name.startswith("_"):
+            continue
+        try:
+            x = mg.tensor([1.5, 2.5, 0.5, 2.0])
+            getattr(x, name)(mg.tensor([2.0, 1.0, 3.0, 0.5]))
+        except (mg.MinigradError, TypeError, ValueError):
+            continue
+        yield name
+
+
+@pytest.mark.parametrize("name", list(in_place_methods()))
+@pytest.mark.parametrize(
+    ("target", "operand"),
+    [
+        (lambda x: x[1:], lambda x: x[:-1]),
+        (lambda x: x[:-1], lambda x: x[1:]),
+        (lambda x: x, lambda x: x.flip(0)),
+        (lambda x: x.reshape(3, 3), lambda x: x.reshape(3, 3).T),
+        (lambda x: x.reshape(3, 3), lambda x: x.reshape(3, 3)[:, :1]),
+        (lambda x: x[::2], lambda x: x[:5]),
+    ],
+    ids=["later", "earlier", "reversed", "transposed", "column", "strided"],
+)
+def test_an_operand_in_the_memory_that_is_written_is_read_first(name, target, operand):
+    if name in ("set_", "swapaxes_", "random_", "bernoulli_"):
+        pytest.skip("draws, or changes the shape")
+    numbers = np.linspace(0.5, 2.5, 9)
+    x, y = mg.tensor(numbers), mg.tensor(numbers)
+    mg.manual_seed(0)
+    expected = getattr(target(y).clone(), name)(operand(mg.tensor(numbers)).clone())
+    mg.manual_seed(0)
+    getattr(target(x), name)(operand(x))
+    np.testing.assert_array_equal(target(x).numpy(), expected.numpy())
+
+
+def test_items_assigned_from_the_same_memory():
+    x = mg.arange(6.0)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    x.index_copy_(0, mg.tensor([1, 2, 3]), x[:3])
+    assert x.tolist() == [0.0, 0.0, 0.0, 1.0, 3.0, 4.0]
+    x.masked_scatter_(mg.tensor([False, False, False, True, True, True]), x[2:5])
+    assert x.tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x.cos_(), lambda x: x.add_(1.0), lambda x: x.__setitem__(0, 1.0)]
+)
+def test_a_tensor_whose_elements_share_memory_is_not_changed_in_place(change):
+    with pytest.raises(mg.errors.ShapeError, match="share memory"):
+        change(mg.ones(1).expand(3))
+
+
+OPTIMIZERS = [
+    value
+    for value in vars(optim).values()
+    if inspect.isclass(value)
+    and issubclass(value, optim.Optimizer)
+    and value not in (optim.Optimizer, optim.LBFGS)
+]
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("transfer", [lambda state: state, copy.deepcopy], ids=["itself", "deepcopy"])
+def test_a_loaded_optimizer_shares_nothing_with_where_its_state_came_from(kind, transfer):
+    def step(p, optimizer, gradient):
+        p.grad = mg.full((2, 2), gradient)
+        optimizer.step()
+
+    options = {"momentum": 0.9} if kind is optim.SGD else {}
+    p, q, alone = (nn.Parameter(mg.ones(2, 2)) for _ in range(3))
+    first, second, third = (kind([x], **options) for x in (p, q, alone))
+    step(p, first, 1.0)
+    step(alone, third, 1.0)
+    second.load_state_dict(transfer(first.state_dict()))
+    with mg.no_grad():
+        q.copy_(p)
+    for _ in range(3):
+        step(p, first, 5.0)  # of which the second must not know
+    for _ in range(2):
+        step(q, second, 2.0)
+        step(alone, third, 2.0)
+    assert q.tolist() == alone.tolist()
+
+
+def test_vectors_of_all_strides_are_copied_as_if_apart():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(4, 20))
+        step, other = (int(rng.integers(1, 4)) for _ in range(2))
+        target, source = (
+            slice(int(rng.integers(0, n)), None, step),
+            slice(int(rng.integers(0, n)), None, other),
+        )
+        count = min(len(range(n)[target]), len(range(n)[source]))
+        for write in (lambda x, y: x.copy_(y), lambda x, y: x.__setitem__(..., y)):
+            x = mg.arange(float(n))
+            expected = x[source][:count].tolist()
+            write(x[target][:count], x[source][:count])
+            assert x[target][:count].tolist() == expected, (n, target, source)
