@@ -16,7 +16,7 @@ from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 from minigrad.tensor import as_tensor_like
 
-from .errors import UserError, check_choice, check_integer
+from .errors import UserError, check_choice, check_integer, counted
 from .positions import SCHEMES
 
 
@@ -96,7 +96,8 @@ class LearnedPositions(Positions):
     def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
         if end > len(self.weight):
             raise UserError(
-                f"a sequence of {end} tokens is longer than the {len(self.weight)} positions of this model.\n"
+                f"a sequence of {counted(end, 'token')} is longer than the "
+                f"{counted(len(self.weight), 'position')} of this model.\n"
                 f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
             )
         return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
@@ -138,7 +139,7 @@ def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
     """The positions of tokens `start` to `end`, counted from the first real token of each row."""
     if tuple(mask.shape[1:]) != (end,):
         raise ShapeError(
-            f"a padding mask of shape {tuple(mask.shape)} for {end} tokens.\n"
+            f"a padding mask of shape {tuple(mask.shape)} for {counted(end, 'token')}.\n"
             f"Pass True or False for each token, (batch, {end}); those in the cache count."
         )
     return _counted(mask.array)[:, start:]

@@ -49,6 +49,25 @@ def _interval(low: float, below: float) -> str:
     return f">= {low}" if below == math.inf else f">= {low} and < {below}"
 
 
+def counted_units(n: int, units: str) -> str:
+    """`1 pair`, `1,000 pairs`: of the name of several, as a task's `unit` is."""
+    return f"{n:,} {singular(units) if n == 1 else units}"
+
+
+def singular(units: str) -> str:
+    """`pair` of `pairs`, `box` of `boxes`, `query` of `queries`."""
+    if units.endswith("ies"):
+        return f"{units[:-3]}y"
+    if units.endswith(("sses", "xes", "ches", "shes")):
+        return units[:-2]
+    return units.removesuffix("s")
+
+
+def none_of(n: int, units: str) -> str:
+    """`none of the 12 pairs`, `not even the only pair`."""
+    return f"not even the only {singular(units)}" if n == 1 else f"none of the {n:,} {units}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` Did you mean ...?`, or an empty string if no name is similar."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)

@@ -56,6 +56,23 @@ def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
     return content
 
 
+ARCHIVES = {  # how they begin
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}  # fmt: skip
+
+
+def check_is_text(path: str | Path, content: bytes) -> None:
+    """Raise a UserError for a compressed file, or one in UTF-16."""
+    for start, kind in ARCHIVES.items():
+        if content.startswith(start):
+            raise UserError(
+                f"{printable(path)} is compressed ({kind}).\nDecompress it, and pass the text file."
+            )
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UserError(f"{printable(path)} is UTF-16, not UTF-8.\nSave the file as UTF-8.")
+
+
 def sha256(content: bytes) -> str:
     """The SHA-256 checksum, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
@@ -63,8 +80,10 @@ def sha256(content: bytes) -> str:
 
 def read_text(path: str | Path, limit: int = 2**30) -> str:
     """The text of a UTF-8 file, without a byte-order mark and with \\n as line ends."""
+    content = read_bytes(path, limit)
+    check_is_text(path, content)
     try:
-        text = read_bytes(path, limit).decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"{printable(path)} is not UTF-8 (byte {error.start}).\nSave the file as UTF-8."
         raise UserError(message) from None

@@ -22,7 +22,7 @@ from .attention import MultiHeadAttention
 from .cache import Cache, LayerCache
 from .config import Config, check_heads
 from .embeddings import TokenEmbedding, token_ids
-from .errors import UserError, check_choice
+from .errors import UserError, check_choice, counted
 from .masks import is_not_padding, masked_bias
 from .positions import SCHEMES, ALiBi, RelativePositionBias
 
@@ -68,7 +68,7 @@ class LayerConfig(Config):
         check_choice("positions", self.positions, SCHEMES)
         head_dim = self.head_dim or self.d_model // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
-            origin = "" if self.head_dim else f" ({self.d_model} / {self.num_heads} heads)"
+            origin = "" if self.head_dim else f" ({self.d_model} / {counted(self.num_heads, 'head')})"
             raise UserError(
                 f"rotary positions rotate pairs, and the width of a head is odd: {head_dim}{origin}.\n"
                 f"Choose an even head_dim, or another number of heads."
@@ -203,7 +203,8 @@ class _Stack(nn.Module):
             return zip(self.layers.children(), repeat(None))
         if len(cache.layers) != len(self.layers):
             raise UserError(
-                f"a cache of {len(cache.layers)} layers does not fit a model of {len(self.layers)}.\n"
+                f"a cache of {counted(len(cache.layers), 'layer')} does not fit a model of "
+                f"{len(self.layers)}.\n"
                 f"Use the cache that the model's new_cache() returns."
             )
         return zip(self.layers.children(), cache.layers, strict=True)

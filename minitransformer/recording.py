@@ -27,7 +27,7 @@ from minigrad.modes import BACKWARD, modes
 from minigrad.tensor import constant
 
 from .attention import MultiHeadAttention, split_heads
-from .errors import UserError, check_integer, nearest, short
+from .errors import UserError, check_integer, counted, counted_units, nearest, short
 from .layers import Decoder, Encoder
 
 
@@ -247,7 +247,8 @@ def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: A
         batch, queries = values.shape[0], values.shape[2]
         if mask.shape != (batch, queries):
             raise UserError(
-                f"a mask of shape {mask.shape} for {batch} rows of {queries} queries.\n"
+                f"a mask of shape {mask.shape} for {counted(batch, 'row')} of "
+                f"{counted_units(queries, 'queries')}.\n"
                 f"Pass True for each real query, {(batch, queries)}."
             )
         real = real & mask.astype(bool)[:, None]

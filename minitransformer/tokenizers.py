@@ -21,7 +21,16 @@ from minigrad.io import write_atomically
 
 from .errors import UserError, check_integer
 from .files import JSON_LIMIT, printable, read_json
-from .layouts import BYTES, LOSSLESS, SPECIAL_TOKENS, has_standard_spacing, join_words, make_backend, rebuild
+from .layouts import (
+    BYTES,
+    CONTINUED,
+    LOSSLESS,
+    SPECIAL_TOKENS,
+    has_standard_spacing,
+    join_words,
+    make_backend,
+    rebuild,
+)
 
 
 class TokenizerError(UserError):
@@ -160,11 +169,15 @@ class Tokenizer:
         """The number of special tokens: they come first."""
         return len(self._special)
 
-    def encode(self, text: str) -> list[int]:
-        """The token ids of a text; unknown tokens are `<UNK>`."""
+    def encode(self, text: str, continued: bool = False) -> list[int]:
+        """The token ids of a text; unknown tokens are `<UNK>`.
+
+        A `continued` text follows a token without a space between, and its first token holds none.
+        """
         if self.kind == "char":
             return self._encode_characters(text)
-        return self._encoding(text).ids
+        lead = CONTINUED.get(self.layout, "") if continued else ""
+        return self._encoding(lead + text).ids[2 * len(lead) :]
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """The token ids of a text, each with where the token begins and ends there."""
@@ -217,14 +230,16 @@ class Tokenizer:
         """The texts that do not come back from `encode` and `decode`."""
         return [text for text in texts if self.decode(self.encode(text)) != text]
 
-    def unknown_words(self, text: str) -> list[str]:
-        """The distinct words of a text that are not in the vocabulary, in order."""
+    def unknown_words(self, text: str, continued: bool = False) -> list[str]:
+        """The distinct words of a text that are not in the vocabulary, in order; see `encode`."""
         if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         if self.layout not in LOSSLESS:
             text = unicodedata.normalize("NFC", text)
+        lead = CONTINUED.get(self.layout, "") if continued else ""
+        text = lead + text
         encoding = self._encoding(text)
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        spans = [*zip(encoding.ids, encoding.offsets, strict=True)][2 * len(lead) :]
         unknown = (text[a:b] for i, (a, b) in spans if i == self.unk_id)
         return list(dict.fromkeys(word.strip() or word for word in unknown))
 

@@ -144,7 +144,7 @@ def test_a_missing_file_of_a_folder_is_named_with_the_folder(captions):
 
 def test_sides_of_unequal_length_are_refused(captions):
     (captions / "train.en").write_text("only one\n")
-    with pytest.raises(DataError, match="1 lines of en, 2 of fr"):
+    with pytest.raises(DataError, match="1 line of en, 2 of fr"):
         multi30k("en", "fr", captions)
 
 

@@ -241,6 +241,22 @@ def test_a_stopping_function_sees_the_new_tokens_and_ends_a_text(gpt, beams):
     assert all(stop(ids) and not stop(ids[:-1]) for ids in found.ids)
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize(("stop", "ends", "reason"), [
+    (lambda ids: len(ids) == 3, (), "stop"),
+    (lambda ids: False, (), "length"),
+    (None, (), "length"),
+    (lambda ids: len(ids) == 3, range(50), "eos"),
+    (lambda ids: False, range(50), "eos"),
+])  # fmt: skip
+def test_the_last_token_that_fits_has_the_reason_of_any_other(gpt, beams, stop, ends, reason):
+    ends = [i for i in ends if i < gpt.config.vocab_size]
+    most = 1 if ends else 3
+    options = {"eos_token_id": ends, "stopping_criteria": stop, "num_beams": beams}
+    found = generate(gpt, PROMPTS, most, **options, return_dict=True)
+    assert set(found.finish_reasons) == {reason}
+
+
 # ---------------------------------------------------------------- beam search
 
 
@@ -549,9 +565,9 @@ def test_what_cannot_be_is_refused(gpt, options, message):
     [
         ([9], "prefix has the id 9"),
         ([[1], [-1]], "prefix[1] has the id -1"),
-        ([[1]], "1 prefixes for 2 inputs"),
+        ([[1]], "1 prefix for 2 inputs"),
         (3, "prefix must be a list of ids, or one for each input, got 3"),
-        ([1.5], "1 prefixes for 2 inputs"),
+        ([1.5], "1 prefix for 2 inputs"),
         ([1.5, 2], "prefix[0] is not a sequence of integers, got 1.5"),
     ],
 )

@@ -18,6 +18,7 @@ from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.protocol import model_class
+from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.translation import PairData, translations
 from minitransformer.tokenizers import Tokenizer
 
@@ -339,6 +340,13 @@ TOKENIZERS = {
     "wordpiece": lambda: Tokenizer.train_wordpiece(SENTENCES, 300, added=BERT_TOKENS),
     "char": lambda: Tokenizer.train_char(SENTENCES, special_tokens=True),
 }
+MARKED = {  # with special tokens of an objective
+    "word": lambda: Tokenizer.train_word(SENTENCES, added=BERT_TOKENS),
+    "spaced word": lambda: Tokenizer.train_word(SPACED, added=BERT_TOKENS),
+    "bpe": lambda: Tokenizer.train_bpe(SENTENCES, 300, added=BERT_TOKENS),
+    "byte bpe": lambda: Tokenizer.train_bpe(SPACED, 400, added=BERT_TOKENS),
+    "char": lambda: Tokenizer.train_char(SENTENCES, added=BERT_TOKENS),
+}
 TEXTS = [
     "",
     " ",
@@ -453,6 +461,16 @@ def test_marks_in_a_text_are_special_tokens(page):
     load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
     found = page.evaluate("() => model.sourceIds(' I [MASK] you. ')")
     assert found == [cls, *tokenizer.encode("I"), mask, *tokenizer.encode("you."), sep]
+
+
+@pytest.mark.parametrize("layout", TOKENIZERS)
+def test_words_beside_a_mark_are_the_tokens_that_python_makes_of_them(page, layout):
+    tokenizer = (MARKED if layout != "wordpiece" else TOKENIZERS)[layout]()
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input={"marks": ["[MASK]"]})
+    for text in ("I love [MASK].", "[MASK] you, [MASK]!", "Où [MASK] ? [MASK]-bas", "[MASK]", "l'[MASK]ami"):
+        if tokenizer.kind != "char" or set(text.replace("[MASK]", "")) <= tokenizer.token_to_id.keys():
+            found = page.evaluate("text => model.sourceIds(text)", text)
+            assert found == marked_ids(tokenizer, text, ["[MASK]"])
 
 
 def test_what_does_not_run_in_the_page_is_one_message(page):

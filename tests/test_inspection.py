@@ -237,9 +237,23 @@ def test_show_says_what_a_run_is_and_ranks_its_predictions(cli):
     scores = evaluations.read(Path("mine")).example_scores["chrf"]
     each = [float(scores.of([i])) for i in range(6)]
     rows = [line.split("\t") for line in Path("mine/predictions.txt").read_text().splitlines()[1:]]
-    best, worst = (out.split(f"{which} predictions of 6, by chrF")[1] for which in ("best", "worst"))
+    best, worst = (out.split(f"{which} prediction of 6, by chrF")[1] for which in ("best", "worst"))
     assert f"source: {rows[each.index(max(each))][0]}" in best.split("worst")[0]
     assert f"{min(each):.4g}" in worst
+
+
+def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
+    (here / "one.tsv").write_text("I see\tJe vois\n")
+    assert (
+        cli(
+            "train", "phrasebook", "--data", "pairs.tsv", "--test-data", "one.tsv", "--run-dir", "one", *TINY
+        )[0]
+        == 0
+    )
+    out = cli("show", "one")[1]
+    assert "only prediction of 1, by chrF" in out
+    assert "source: I see" in out
+    assert "prediction" not in cli("show", "one", "--predictions", "0")[1].splitlines()[-1]
 
 
 def test_a_chart_has_a_mark_where_each_point_is():

@@ -1,5 +1,6 @@
 """A user's mistake at the command line: explained, exit code 2, and nothing is lost."""
 
+import gzip
 import io
 import json
 import os
@@ -133,7 +134,7 @@ def contents(folder):
         ("graph mine hello --depth -1", ["depth = -1", ">= 0"]),
         ("graph mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
         ("graph mine hello salut hola", ["hola"]),
-        ("graph play R", ["1 tokens", "2 to 17", "longer"]),
+        ("graph play R", ["1 token", "2 to 17", "longer"]),
         ("graph play ROMEO:ROMEO:ROMEO:", ["18 tokens", "2 to 17", "shorter"]),
         ("graph play Zebra", ["'Z'"]),
         ("graph play ROMEO: salut", ["language model", "no translation"]),
@@ -148,8 +149,37 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
 
 @pytest.mark.parametrize("sentence", ["", "   "])
 def test_an_empty_sentence_is_a_mistake(refused, sentence):
-    refused("translate", "mine", "I love you", sentence, words=["an empty sentence", "at least one word"])
+    refused("translate", "mine", sentence, sentence, words=["an empty sentence", "at least one word"])
     refused("graph", "mine", sentence, words=["an empty sentence", "at least one word"])
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_one_empty_sentence_among_others_is_left_out_with_a_warning(cli, copies):
+    options = ["--do-sample", "--num-return-sequences", 2] if copies == 2 else []
+    alone = cli("translate", "mine", "I love you", *options)[1].splitlines()
+    code, out, err = cli("translate", "mine", "", "I love you", "  ", *options)
+    assert (code, out.split("\n")) == (0, [*[""] * copies, *alone, *[""] * copies, ""])
+    assert err.splitlines() == [
+        f"warning: text {i} is not translated: an empty sentence has no translation." for i in (1, 3)
+    ]
+
+
+def test_a_compressed_file_is_named_as_such(refused, here):
+    (here / "text.txt.gz").write_bytes(gzip.compress(b"a\tb\n" * 40))
+    (here / "pairs.zip").write_bytes(b"PK\x03\x04rest")
+    (here / "utf16.txt").write_bytes(("a\tb\n" * 40).encode("utf-16"))
+    for recipe in (
+        "phrasebook",
+        "shakespeare-char-cpu",
+        "bert-classify",
+        "bert-tag",
+        "bert-mlm",
+        "t5-denoise",
+    ):
+        words = ["text.txt.gz is compressed (gzip)", "Decompress it"]
+        refused("train", recipe, "--data", "text.txt.gz", "--run-dir", "new", words=words)
+    refused("train", "phrasebook", "--data", "pairs.zip", "--run-dir", "new", words=["is compressed (zip)"])
+    refused("train", "phrasebook", "--data", "utf16.txt", "--run-dir", "new", words=["UTF-16, not UTF-8"])
 
 
 def test_a_sentence_that_is_too_long_is_a_mistake(refused):

@@ -13,7 +13,20 @@ from minitransformer.embeddings import positional_encoding
 from minitransformer.errors import UserError
 from minitransformer.plots.style import ORANGE, font_of, label
 
-ODD = ["😀", "שלום", " ", "\n", "", "$x^2$ & <b>", "\x1b[31m", "a" * 40, "\ud800", "中文"]
+ODD = [
+    "😀",
+    "שלום",
+    " ",
+    "\n",
+    "",
+    "$x^2$ & <b>",
+    "\x1b[31m",
+    "a" * 40,
+    "\ud800",
+    "中文",
+    "\ufeff",
+    "a\u200bb",
+]
 TOKENS = ["The", "cat", "sat"]
 
 
@@ -52,6 +65,9 @@ def test_unusual_tokens_are_drawn_without_a_warning(tmp_path):
     plots.attention_heads(attention(1, n, n), ODD, path=tmp_path / "heads.svg")
     plots.attention_arcs(attention(n, n), ODD, ODD, path=tmp_path / "arcs.png")
     plots.embeddings(attention(n, 4), ODD, ODD)  # which draws it
+    plots.embeddings(attention(n, 4), ODD, ODD, path=tmp_path / "embeddings.pdf")
+    plots.alignment(attention(n, n), ODD, ODD, path=tmp_path / "alignment.pdf")
+    plots.next_token_probabilities(attention(n), ODD, top=n, path=tmp_path / "probabilities.pdf")
     assert ElementTree.parse(tmp_path / "heads.svg") is not None
 
 
@@ -61,6 +77,13 @@ def test_labels_make_spaces_and_what_no_font_can_draw_visible():
     ]  # fmt: skip
     assert label("\x1b[0m") == "U+001B[0m"
     assert label("\ud800") == "U+D800"
+    assert [label(f"a{c}b") for c in "\ufeff\u200b\u202e\xad"] == [
+        "aU+FEFFb",
+        "aU+200Bb",
+        "aU+202Eb",
+        "aU+00ADb",
+    ]
+    assert label("می\u200cروم") == "می\u200cروم"
     assert label("x" * 40) == "x" * 13 + "…"
     assert label("$x$") in texts(plots.alignment([[1.0]], ["$x$"], ["b"]))  # not as mathematics
     assert all(font_of(c) for c in "éшλش␣↵⇥")

@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
 from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
-from minitransformer.tasks.inputs import marked_ids
+from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.folder import _sum, begin, new_record
 from minitransformer.training.run import Run, build_model, build_task, load_splits, train_tokenizer
@@ -212,6 +214,36 @@ def test_the_space_beside_a_gap_is_no_token(train):
     assert ids == [*lossless.encode("one"), gap, *lossless.encode("words")]
 
 
+@pytest.mark.parametrize(
+    "train",
+    [
+        lambda texts, **more: Tokenizer.train_word([*texts, "two  spaces"], **more),
+        lambda texts, **more: Tokenizer.train_bpe(texts, 300, **more),
+        lambda texts, **more: Tokenizer.train_bpe([*texts, "two  spaces"], 400, **more),
+        Tokenizer.train_word,
+        lambda texts, **more: Tokenizer.train_wordpiece(texts, 300, **more),
+        Tokenizer.train_char,
+    ],
+    ids=["spaced word", "bpe", "byte bpe", "word", "wordpiece", "char"],
+)
+@pytest.mark.parametrize("mark", ["[MASK]", "<extra_id_0>"])
+def test_what_stands_beside_a_mark_is_read_as_in_the_texts_that_were_trained_on(train, mark, capsys):
+    texts = ["Ann pays $5 in Rome.", "Bob (at home) said: no, no...", "Où est le chien ?"]
+    tokenizer = train(texts, added=[mark])
+    run = SimpleNamespace(tokenizer=tokenizer, task=SimpleNamespace(marks=(mark,)))
+    for text in texts:
+        ids = tokenizer.encode(text)
+        for word in re.findall(r"\w+", text):
+            masked = text.replace(word, mark, 1)
+            warn_of_unknown(run, [masked])
+            found = marked_ids(tokenizer, masked, [mark])
+            before, after = found[: found.index(tokenizer.special_id(mark))], found[::-1]
+            after = after[: after.index(tokenizer.special_id(mark))][::-1]
+            assert ids[: len(before)] == before
+            assert not after or ids[-len(after) :] == after
+    assert capsys.readouterr().err == ""
+
+
 def test_brackets_need_no_spaces():
     assert spaced("(()[])") == spaced("( ( )[ ] )") == "( ( ) [ ] )"
 
@@ -354,6 +386,25 @@ def test_unknown_words_are_named_and_marks_are_not_among_them(cli):
     assert cli("predict", "classify", "the zebra is red")[2] == warning
     assert cli("predict", "masked", "the zebra is [MASK]")[2] == warning
     assert cli("translate", "denoise", "the zebra is <extra_id_0>")[2] == warning
+
+
+def test_an_unknown_word_that_is_not_seen_is_named_by_its_code(cli):
+    warning = "warning: not in the vocabulary, read as <UNK>: "
+    assert cli("predict", "classify", "the \u200b is red")[2] == warning + r"'\u200b'" + "\n"
+    assert cli("predict", "classify", "the \ufeff is red")[2] == warning + r"'\ufeff'" + "\n"
+
+
+def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
+    (alone,) = cli("predict", "classify", "the cat is red")[1].splitlines()
+    code, out, err = cli("predict", "classify", "", "the cat is red", " ", "the " * 30)
+    assert (code, out.split("\n")) == (0, ["", alone, "", "", ""])
+    assert [line.partition(": classify")[0] for line in err.splitlines()[:2]] == [
+        "warning: text 1 is not read", "warning: text 3 is not read"
+    ]  # fmt: skip
+    assert err.splitlines()[2].startswith("warning: text 4 is not read: an input of 32 tokens")
+    out = cli("predict", "classify", "", "the cat is red", "--json")[1]
+    assert [line == "null" for line in out.splitlines()] == [True, False]
+    assert cli("predict", "classify", "", " ")[0] == 2
 
 
 # ---------------------------------------------------------------- what cannot be predicted

@@ -363,7 +363,7 @@ def test_more_ranks_than_rows_are_refused(here):
     arguments = ["train", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", 1]
     code, _, err = run([MPIEXEC, "-n", "2", *command(*arguments)])
     assert code == 2
-    assert "the largest batch has 1 rows.\nStart fewer ranks, or make the batches larger." in err
+    assert "the largest batch has 1 row.\nStart fewer ranks, or make the batches larger." in err
 
 
 @needs_mpi

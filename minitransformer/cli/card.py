@@ -11,6 +11,7 @@ from minigrad.memory import format_bytes
 
 from .. import recipes
 from ..data.splits import Sources
+from ..errors import counted
 from ..files import printable, to_json
 from ..inspection.card import Card, make_card
 from ..recipes import Recipe
@@ -76,9 +77,9 @@ def lines(card: Card) -> list[str]:
     tokens, flops, size = card.steps * card.tokens_per_step, card.flops_per_step, format_bytes
     measured = "measured" if card.measured_rows >= 0.9 else f"from {card.measured_rows:.2%} of a batch"
     return [
-        f"{card.recipe}: {card.parameters:,} parameters",
+        f"{card.recipe}: {counted(card.parameters, 'parameter')}",
         *table,
-        f"training  {card.steps:,} steps of {card.tokens_per_step:,.0f} targets on average: "
+        f"training  {counted(card.steps, 'step')} of {card.tokens_per_step:,.0f} targets on average: "
         f"{quantity(tokens)} in all, {card.tokens_per_parameter:.2g} for each parameter",
         f"compute   {quantity(flops)}FLOPs a step, {quantity(card.steps * flops)}FLOPs in all "
         f"(backward counts twice forward)",

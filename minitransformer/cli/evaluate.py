@@ -13,7 +13,7 @@ from tyro.conf import arg
 from minigrad.io import write_atomically
 
 from ..data.splits import example_line
-from ..errors import UserError
+from ..errors import UserError, counted_units
 from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
@@ -90,9 +90,9 @@ def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mappi
     else:
         seen = set(map(example_line, train)) if isinstance(test, list) else set()
         if seen and (known := sum(example_line(example) in seen for example in test)):
-            print(
-                f"warning: {known} of {len(test)} {run.task.unit} are in the training data", file=sys.stderr
-            )
+            found = f"{known:,} of {counted_units(len(test), run.task.unit)}"
+            is_or_are = "is" if known == 1 else "are"
+            print(f"warning: {found} {is_or_are} in the training data", file=sys.stderr)
     return {"test": test}, False
 
 

@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
-from ..errors import UserError, check_integer
+from ..errors import UserError, check_integer, counted
 from ..files import printable
 from ..tasks import Task
 from ..training.run import Run
@@ -111,6 +111,6 @@ def report(graph: mg.graph.Graph, output: Path) -> None:
     """Print what was written."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     size = f"{output.stat().st_size / 1024:,.0f} KiB"
-    print(printable(f"{graph.title}\n{output}: {ops} operations, {size}"))
+    print(printable(f"{graph.title}\n{output}: {counted(ops, 'operation')}, {size}"))
     for note in graph.notes:
         print(printable(f"note: {note}"), file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ..errors import UserError, check_integer
+from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
 from ..tasks.predictions import Prediction
 from ..training.run import Run
@@ -47,9 +47,7 @@ def run(argv: list[str]) -> None:
         check_words(trained, words)
         if text:
             inputs: Inputs = [[one.split()] for one in text] if words else inputs_of(trained, text)
-            found = trained.task.predictions(trained, inputs, top)
-            for texts, prediction in zip(inputs, found, strict=True):
-                line = show(texts, prediction, json)
+            for line in predict_arguments(trained, inputs, top, json):
                 print(line if len(inputs) > 1 else line.removesuffix("\n"))
             return
         for lines in predict_lines(trained, read_lines("predict"), top, json, words):
@@ -71,8 +69,8 @@ def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
         return [argument.split("\t") for argument in arguments]
     if len(arguments) % len(names):
         raise UserError(
-            f"{run.folder} reads {' and '.join(names)}, got {len(arguments)} "
-            f"text{'' if len(arguments) == 1 else 's'}.\nPass both, each in quotes."
+            f"{run.folder} reads {' and '.join(names)}, got {counted(len(arguments), 'text')}.\n"
+            f"Pass both, each in quotes."
         )
     return [list(arguments[i : i + len(names)]) for i in range(0, len(arguments), len(names))]
 
@@ -82,6 +80,22 @@ def show(texts: Sequence[Any], prediction: Prediction, json: bool) -> str:
     if json:
         return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **prediction.values})
     return printable(prediction.text)
+
+
+def predict_arguments(run: Run, inputs: Inputs, top: int, json: bool) -> list[str]:
+    """What is printed of the inputs: of one of several that cannot be read an empty line, or `null`, and a
+    warning."""
+    try:
+        found = dict(enumerate(run.task.predictions(run, inputs, top)))
+    except UserError:  # of one of them
+        errors: dict[int, UserError] = {}
+        found = dict(predict_each(run, dict(enumerate(inputs)), top, errors))
+        if not found:
+            raise
+        for i, error in errors.items():
+            warn(f"text {i + 1}", error)
+    empty = "null" if json else ""
+    return [show(texts, found[i], json) if i in found else empty for i, texts in enumerate(inputs)]
 
 
 def predict_lines(
@@ -99,11 +113,14 @@ def predict_lines(
                 if text.strip():
                     inputs[i] = [text.split()] if words else text.split("\t")
             except UserError as error:
-                warn(number + i + 1, error)
+                warn(f"line {number + i + 1}", error)
         try:
             found = dict(zip(inputs, run.task.predictions(run, list(inputs.values()), top), strict=True))
         except UserError:  # of one of them
-            found = dict(predict_each(run, inputs, top, number + 1))
+            errors: dict[int, UserError] = {}
+            found = dict(predict_each(run, inputs, top, errors))
+            for i, error in errors.items():
+                warn(f"line {number + i + 1}", error)
         for i, prediction in found.items():
             shown[i] = show(inputs[i], prediction, json)
         number += len(lines)
@@ -111,18 +128,18 @@ def predict_lines(
 
 
 def predict_each(
-    run: Run, inputs: dict[int, list[Any]], top: int, first: int
+    run: Run, inputs: dict[int, list[Any]], top: int, errors: dict[int, UserError]
 ) -> Iterator[tuple[int, Prediction]]:
-    """The predictions of inputs one by one, and a warning for each that cannot be read."""
+    """The predictions of inputs one by one; what is wrong with those that cannot be read goes to `errors`."""
     for i, texts in inputs.items():
         try:
             (prediction,) = run.task.predictions(run, [texts], top)
             yield i, prediction
         except UserError as error:
-            warn(first + i, error)
+            errors[i] = error
 
 
-def warn(number: int, error: UserError) -> None:
-    """Say why a line has no prediction."""
+def warn(where: str, error: UserError) -> None:
+    """Say why a text has no prediction."""
     reason = str(error).partition("\n")[0]
-    print(printable(f"warning: line {number} is not read: {reason}"), file=sys.stderr)
+    print(printable(f"warning: {where} is not read: {reason}"), file=sys.stderr)

@@ -94,8 +94,10 @@ def examples(folder: Path, count: int) -> Iterator[str]:
     values = [float(found[name].of([i])) for i in range(len(rows))]
     order = sorted(range(len(rows)), key=lambda i: values[i], reverse=name != "loss")
     half = min(count, len(rows) // 2)
-    for title, chosen in (("best", order[:half]), ("worst", order[::-1][:half])):
-        yield f"\n{title} predictions of {len(rows):,}, by {METRICS[name].label}"
+    groups = [("best", order[:half]), ("worst", order[::-1][:half])]
+    for title, chosen in groups if half else [("only", order)]:
+        noun = "prediction" if len(chosen) == 1 else "predictions"
+        yield f"\n{title} {noun} of {len(rows):,}, by {METRICS[name].label}"
         for i in chosen:
             texts = (f"{label}: {cell}" for label, cell in zip(header, rows[i], strict=False))
             yield "\n".join([f"  {values[i]:.4g}", *(f"    {text}" for text in texts)])

@@ -330,7 +330,7 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
         environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
         describe(training.folder, console)
-    sizes = f"{setup.model.num_parameters():,} parameters"
+    sizes = counted(setup.model.num_parameters(), "parameter")
     sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
     sizes += f", {counted(len(setup.labels), 'label')}" if setup.labels else ""
     placement = f", {ranks.size} ranks" if ranks.size > 1 else ""

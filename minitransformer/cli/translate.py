@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -41,8 +41,7 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         trained.task.translate(trained, [])  # or an error: it does not
         if text:
-            warn_of_unknown(trained, text)
-            print(*map(one_line, trained.task.translate(trained, text, **options)), sep="\n")
+            print(*map(one_line, translate_arguments(trained, text, **options)), sep="\n")
             return
         for lines in translate_lines(trained, read_lines("translate"), **options):
             print(*map(one_line, lines), sep="\n", flush=True)
@@ -50,9 +49,40 @@ def run(argv: list[str]) -> None:
     run_command(translate, argv, "minitransformer translate")
 
 
+def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list[str]:
+    """The translations of the texts; empty ones, and a warning, if one of several has none."""
+    sentences, errors = {}, {}
+    for i, text in enumerate(texts):
+        try:
+            run.task.source_ids(run, text)
+            sentences[i] = text
+        except UserError as error:
+            errors[i] = error
+    if not sentences:
+        raise errors[0]
+    for i, error in errors.items():
+        warn(f"text {i + 1}", error)
+    return translate_some(run, sentences, len(texts), **decoding)
+
+
+def translate_some(run: Run, sentences: Mapping[int, str], length: int, **decoding: Any) -> list[str]:
+    """The translations of sentences by their numbers, and empty ones for the other numbers below `length`."""
+    count = decoding.get("num_return_sequences", 1)
+    warn_of_unknown(run, sentences.values())
+    texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
+    results = {i: list(islice(texts, count)) for i in sentences}
+    return [text for i in range(length) for text in results.get(i, [""] * count)]
+
+
+def warn(where: str, error: UserError) -> None:
+    """Say why a text has no translation."""
+    reason = str(error).partition("\n")[0]
+    print(printable(f"warning: {where} is not translated: {reason}"), file=sys.stderr)
+
+
 def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
     """The translations of the lines of each block; empty ones, and a warning, if a line has none."""
-    number, count = 0, decoding.get("num_return_sequences", 1)
+    number = 0
     for lines in blocks:
         sentences = {}
         for i, line in enumerate(lines):
@@ -63,9 +93,5 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) ->
                     run.task.source_ids(run, sentence)
                     sentences[i] = sentence
             except UserError as error:
-                reason = str(error).partition("\n")[0]
-                print(printable(f"warning: line {number} is not translated: {reason}"), file=sys.stderr)
-        warn_of_unknown(run, sentences.values())
-        texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
-        results = {i: list(islice(texts, count)) for i in sentences}
-        yield [text for i in range(len(lines)) for text in results.get(i, [""] * count)]
+                warn(f"line {number}", error)
+        yield translate_some(run, sentences, len(lines), **decoding)

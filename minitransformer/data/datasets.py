@@ -24,7 +24,7 @@ from filelock import FileLock
 from minigrad.io import write_atomically
 
 from ..errors import UserError, counted
-from ..files import printable, read_bytes, read_text, sha256
+from ..files import check_is_text, printable, read_bytes, read_text, sha256
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
@@ -100,6 +100,7 @@ def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
 def read_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """Where each line of a UTF-8 file is, for errors ("mine.tsv, line 3"), and the line."""
     content = read_bytes(path, LIMIT).removeprefix(b"\xef\xbb\xbf")
+    check_is_text(path, content)
     for number, raw in enumerate(content.splitlines(), 1):
         where = f"{printable(path)}, line {number}"
         try:
@@ -112,7 +113,7 @@ def read_long_text(path: str | Path) -> str:
     """The text of a UTF-8 file of at least 100 characters."""
     text = read_text(path, LIMIT)
     if len(text) < 100:
-        problem = f"{printable(path)} has {len(text)} characters, too few to train on"
+        problem = f"{printable(path)} has {counted(len(text), 'character')}, too few to train on"
         raise DataError(f"{problem}.\nPass a longer text.")
     return text
 
@@ -134,7 +135,7 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
         sides = [_lines(_text(f"{stem}.{language}", MULTI30K, data_dir)) for language in (source, target)]
         if len(sides[0]) != len(sides[1]):
             raise DataError(
-                f"{stem}: {len(sides[0])} lines of {source}, {len(sides[1])} of {target}.\n"
+                f"{stem}: {counted(len(sides[0]), 'line')} of {source}, {len(sides[1]):,} of {target}.\n"
                 f"Download both files from the same source."
             )
         pairs[split] = list(zip(*sides, strict=True))

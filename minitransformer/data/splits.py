@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import counted_units, none_of, singular
 from ..files import printable, read_bytes, sha256
 from ..tokenizers import Tokenizer
 from .datasets import DataError, read_long_text, read_pairs, sha256_of
@@ -118,8 +119,11 @@ def own_pairs(
     held = {name: read(path) for name, path in files.items() if path is not None}  # whole, as published
     missing = [name for name in files if name not in held]
     if len(unique) < 10 and missing:
+        different = f"{len(unique)} different {unit} are"
+        if len(unique) == 1:
+            different = f"1 {singular(unit)} is"
         raise DataError(
-            f"{len(unique)} different {unit} are too few for training and {' and '.join(missing)}.\n"
+            f"{different} too few for training and {' and '.join(missing)}.\n"
             f"Provide at least 10, or files of their own with --validation-data and --test-data."
         )
     known = {key(pair) for split in held.values() for pair in split}
@@ -130,8 +134,10 @@ def own_pairs(
         train, chosen = split_at(train, random_indices(len(train), len(missing) * number))
         held |= {name: chosen[i :: len(missing)] for i, name in enumerate(missing)}
     if not train or not all(held.values()):
+        verb = "is" if len(train) == 1 else "are"
         raise DataError(
-            f"{sources.data} has {len(train)} {unit} to train on that are not held out.\nProvide more {unit}."
+            f"{sources.data} has {counted_units(len(train), unit)} to train on that {verb} not held out.\n"
+            f"Provide more {unit}."
         )
     return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped)
 
@@ -171,7 +177,7 @@ def filter_by_length(pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: in
     short = [pair for pair in pairs if all(len(tokenizer.encode(side)) < max_length for side in pair)]
     if not short:
         raise DataError(
-            f"none of {len(pairs)} pairs is shorter than {max_length} tokens.\n"
+            f"{none_of(len(pairs), 'pairs')} is shorter than {max_length} tokens.\n"
             f"Pass shorter pairs, or train with a larger --max-length."
         )
     return short

@@ -42,13 +42,14 @@ def beam_search(
             processed = function(processed, decoder.history)
         best, rows, tokens = best_candidates(processed, scores, width)  # (sentences, width)
         is_last, are_ends = step + 1 == decoder.limit, is_in(tokens, ends)
-        ended = are_ends | is_last | stopped(decoder, config, rows, tokens)
+        are_stopped = np.broadcast_to(stopped(decoder, config, rows, tokens), rows.shape)
+        ended = are_ends | is_last | are_stopped
 
         # texts: those of the `beams` best candidates that end
         texts = (ended[:, :beams] & (best[:, :beams] > -np.inf)).nonzero()
         for last, (i, j) in enumerate(zip(*texts, strict=True)):
             ids = decoder.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
-            reason = "eos" if are_ends[i, j] else "length" if is_last else "stop"
+            reason = "eos" if are_ends[i, j] else "stop" if are_stopped[i, j] else "length"
             text = Hypothesis(ids, float(best[i, j]) / penalty(step + 1, config), reason, (step, last))
             others = finished[inputs[i]]
             others[:] = sorted([*others, text], key=lambda text: -text.score)[:beams]

@@ -12,7 +12,16 @@ import numpy as np
 from jaxtyping import Int
 
 from ..config import Config
-from ..errors import UserError, check_choice, check_integer, check_range, counted, nearest, short
+from ..errors import (
+    UserError,
+    check_choice,
+    check_integer,
+    check_range,
+    counted,
+    counted_units,
+    nearest,
+    short,
+)
 
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
@@ -184,7 +193,8 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
     elif len(prefix) == count:
         prefixes = [_ids_of(row, f"prefix[{i}]", vocab_size) for i, row in enumerate(prefix)]
     else:
-        raise UserError(f"{len(prefix)} prefixes for {count} inputs.\nPass one for all, or one for each.")
+        given = counted_units(len(prefix), "prefixes")
+        raise UserError(f"{given} for {counted(count, 'input')}.\nPass one for all, or one for each.")
     longest, most = max(map(len, prefixes), default=0), model.max_length
     if most is not None and 1 + longest > most:  # with the start token
         raise UserError(

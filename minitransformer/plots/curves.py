@@ -47,7 +47,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         for text in losses.legend().get_texts():
             text.set_parse_math(False)
         if len(runs) == 1:
-            losses.set_title(printable(folders[0].name), parse_math=False)
+            losses.set_title(label(folders[0].name, 60), parse_math=False)
         for panel in (losses, rates):
             panel.grid()
         figure.align_ylabels()

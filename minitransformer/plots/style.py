@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -95,6 +96,7 @@ def as_array(values: Any) -> np.ndarray:
 
 # ---------------------------------------------------------------- labels of tokens
 
+JOINERS = "\u200c\u200d"  # parts of words of Persian and of Indian languages
 SPACES = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
@@ -112,7 +114,8 @@ def label(token: object, limit: int = 14) -> str:
 def _drawn(character: str) -> str:
     if character.isspace():
         return "↵" if character in "\r\n" else " "
-    return character if font_of(character) else f"U+{ord(character):04X}"
+    is_invisible = unicodedata.category(character) == "Cf" and character not in JOINERS
+    return character if font_of(character) and not is_invisible else f"U+{ord(character):04X}"
 
 
 def labels_of(tokens: Sequence[object]) -> list[str]:

@@ -19,7 +19,7 @@ from minigrad import Tensor, no_grad
 from ..config import Config
 from ..data.batching import PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
-from ..errors import UserError, check_integer, short
+from ..errors import UserError, check_integer, counted, short
 from .base import loss_sum
 from .examples import ExampleTask
 from .translation import Translation
@@ -84,7 +84,8 @@ class ArrayTask(ExampleTask):
             held_out = _arrays(validation, "validation")
             if len(held_out) != len(self.arrays):
                 raise UserError(
-                    f"validation has {len(held_out)} arrays, the training has {len(self.arrays)}.\n"
+                    f"validation has {counted(len(held_out), 'array')}, the training has "
+                    f"{len(self.arrays)}.\n"
                     f"Pass the same kinds of arrays."
                 )
             train, rows = np.arange(n), n + np.arange(len(held_out[0]))

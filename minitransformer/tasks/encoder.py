@@ -20,7 +20,7 @@ from ..data.batching import IGNORE, pad_rows
 from ..data.datasets import DataError
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, own_pairs
-from ..errors import UserError, check_range
+from ..errors import UserError, check_range, none_of
 from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
@@ -126,7 +126,7 @@ class EncoderTask(ExampleTask):
             short[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
             if not short[name]:
                 raise DataError(
-                    f"none of the {len(split)} {cls.unit} of the {name} split has at most {limit} tokens.\n"
+                    f"{none_of(len(split), cls.unit)} of the {name} split has at most {limit} tokens.\n"
                     f"Raise --max-length, or pass shorter ones."
                 )
         too_long = sum(map(len, splits.values())) - sum(map(len, short.values()))
@@ -241,7 +241,7 @@ class EncoderTask(ExampleTask):
         short = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
         if not short:
             raise UserError(
-                f"none of {len(examples)} {cls.unit} has at most {limit} tokens, the limit of this run.\n"
+                f"{none_of(len(examples), cls.unit)} has at most {limit} tokens, the limit of this run.\n"
                 f"Pass shorter ones."
             )
         return short

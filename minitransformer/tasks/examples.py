@@ -12,7 +12,7 @@ from minigrad import Tensor, no_grad
 
 from ..data.batching import IGNORE, SHUFFLE, generator
 from ..data.datasets import DataError
-from ..errors import UserError
+from ..errors import UserError, counted
 from .base import Rows, Task, Trained
 from .predictions import Prediction
 from .scores import Score
@@ -187,7 +187,7 @@ class ExampleTask(Task):
         rows = cls.of_run(run, examples).predict(run.model, examples)
         if len(rows) != len(inputs):
             raise UserError(
-                f"the task {cls.name} predicts nothing: its `predict` gives {len(rows)} rows for "
-                f"{len(inputs)} examples.\nLet it return one for each (see docs/training.md)."
+                f"the task {cls.name} predicts nothing: its `predict` gives {counted(len(rows), 'row')} "
+                f"for {counted(len(inputs), 'example')}.\nLet it return one for each (see docs/training.md)."
             )
         return [Prediction(said, {"prediction": said}) for _, _, said in rows]

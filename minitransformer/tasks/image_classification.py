@@ -19,7 +19,7 @@ from ..data.datasets import DataError
 from ..data.digits import WARPS, Images, digits, read_image, read_images, warp_images
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, own_pairs
-from ..errors import UserError, check_range
+from ..errors import UserError, check_range, counted
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .inputs import check_texts
@@ -88,8 +88,8 @@ class ImageClassification(ExampleTask):
         number, images = 1 + max(label for _, label in splits["train"]), len(splits["train"])
         if number > images:
             raise DataError(
-                f"the largest label is {number - 1}: that makes {number:,} classes, of {images:,} training "
-                f"images.\nNumber the classes from 0."
+                f"the largest label is {number - 1}: that makes {number:,} classes, of "
+                f"{counted(images, 'training image')}.\nNumber the classes from 0."
             )
         return [str(i) for i in range(number)]
 
@@ -161,8 +161,12 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
         examples, number = splits()["test"], int(held_out[1])
         if number >= len(examples):
             raise UserError(
-                f"{name}: the test split has {len(examples)} images.\n"
-                f"Choose one from test:0 to test:{len(examples) - 1}."
+                f"{name}: the test split has {counted(len(examples), 'image')}.\n"
+                + (
+                    f"Choose one from test:0 to test:{len(examples) - 1}."
+                    if len(examples) > 1
+                    else "Choose test:0."
+                )
             )
         return examples[number]
     if not Path(name).exists():

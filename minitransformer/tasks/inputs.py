@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import UserError, short
+from ..errors import UserError, counted, short
 from ..files import printable
 
 
@@ -16,7 +17,7 @@ def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
     expected = " and ".join(names)
     if len(texts) != len(names):
         how = "in quotes" if len(names) == 1 else "each in quotes, or on one line with a tab between them"
-        given = f"{len(texts)} text{'' if len(texts) == 1 else 's'}"
+        given = counted(len(texts), "text")
         raise UserError(f"{run.folder} reads {expected}, got {given}.\nPass {expected}, {how}.")
     if not (all(isinstance(text, str) for text in texts) or run.task.reads_words):
         raise UserError(f"{run.folder} reads texts, got {short(texts[0])}.\nPass each text as one string.")
@@ -29,7 +30,8 @@ def check_length(length: int, limit: int, text: str | Sequence[str]) -> None:
     if length > limit:
         text = text if isinstance(text, str) else " ".join(text)
         raise UserError(
-            f"an input of {length} tokens, but this run takes at most {limit}: {text[:60]!r}.\nShorten it."
+            f"an input of {counted(length, 'token')}, but this run takes at most {limit}: {text[:60]!r}.\n"
+            f"Shorten it."
         )
 
 
@@ -41,18 +43,39 @@ def split_at_marks(text: str, marks: Sequence[str]) -> list[str]:
 def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
     """The ids of a text in which these special tokens are special, not read as words."""
     ids: list[int] = []
-    for i, part in enumerate(split_at_marks(text, marks)):
-        # the space beside a mark is no token: others hold the one before them, or none
-        words = part if tokenizer.kind == "char" else part.strip()
-        ids += [tokenizer.special_id(part)] if i % 2 else tokenizer.encode(words) if words else []
+    for mark, words, continued in parts_of(tokenizer, text, marks):
+        ids += [tokenizer.special_id(mark)] if mark else []
+        ids += tokenizer.encode(words, continued) if words else []
     return ids
+
+
+def parts_of(tokenizer: Any, text: str, marks: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Each mark, the words after it, and whether they follow it without a space; the first has no mark.
+
+    The space beside a mark is no token: others hold the one before them, or none.
+    """
+    first, *others = split_at_marks(text, marks)
+    keeps_spaces = tokenizer.kind == "char"
+    for mark, words in [("", first), *zip(others[::2], others[1::2], strict=True)]:
+        if tokenizer.layout == "word":  # where the space before a French mark says something
+            yield mark, words if words.strip() else "", False
+        else:
+            yield mark, words if keeps_spaces else words.strip(), bool(mark) and words[:1].strip() != ""
+
+
+def visible(word: str) -> str:
+    """A word; one of spaces alone, or of characters that are not seen, in quotes, by its codes."""
+    seen = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)
+    return word if seen else ascii(word)
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     """Warn of words that are not in the vocabulary, and name the first of them."""
-    parts = (part for text in texts for part in split_at_marks(text, run.task.marks)[::2])
-    unknown = list(dict.fromkeys(word for part in parts for word in run.tokenizer.unknown_words(part)))
+    tokenizer = run.tokenizer
+    parts = [part for text in texts for part in parts_of(tokenizer, text, run.task.marks)]
+    found = (word for _, words, continued in parts for word in tokenizer.unknown_words(words, continued))
+    unknown = list(dict.fromkeys(found))
     if unknown:
-        others = f", and {len(unknown) - most:,} others" if len(unknown) > most else ""
-        named = printable(", ".join(unknown[:most]))
+        others = f", and {counted(len(unknown) - most, 'other')}" if len(unknown) > most else ""
+        named = printable(", ".join(map(visible, unknown[:most])))
         print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)

@@ -16,7 +16,7 @@ from ..config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, own_texts
-from ..errors import UserError, check_range
+from ..errors import UserError, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..tokenizers import Tokenizer
 from .base import (
@@ -126,7 +126,8 @@ class LanguageModelling(Task):
         for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
             if len(ids) <= minimum:
                 raise UserError(
-                    f"{len(ids)} tokens of text are too few: a block has {block_size} tokens and a target.\n"
+                    f"a text of {counted(len(ids), 'token')} is too short: a block has "
+                    f"{counted(block_size, 'token')} and a target.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
 
@@ -207,7 +208,7 @@ class LanguageModelling(Task):
         tokens, limit = len(run.tokenizer.encode(text)), math.inf if most is None else most + 1
         if not 2 <= tokens <= limit:
             raise UserError(
-                f"a text of {tokens} tokens, but this run takes 2 to {limit}: {text[:60]!r}.\n"
+                f"a text of {counted(tokens, 'token')}, but this run takes 2 to {limit}: {text[:60]!r}.\n"
                 f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
             )
         warn_of_unknown(run, [text])
@@ -242,7 +243,7 @@ def score_text(
 def check_text(ids: np.ndarray) -> None:
     """Raise a UserError for a text that has no token to predict."""
     if len(ids) < 2:
-        raise UserError(f"a text of {len(ids)} tokens cannot be scored.\nPass a longer text.")
+        raise UserError(f"a text of {counted(len(ids), 'token')} cannot be scored.\nPass a longer text.")
 
 
 def prompt_ids(run: Trained, prompt: str) -> list[int]:

@@ -19,7 +19,7 @@ from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
 from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
-from ..errors import UserError, check_range
+from ..errors import UserError, check_range, counted
 from ..generation import generate
 from ..tokenizers import Tokenizer
 from .base import (
@@ -132,9 +132,10 @@ class Translation(Task):
         targets = [target for pairs in splits.values() for _, target in pairs]
         if lost := tokenizer.lost(targets):
             example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
+            verb = "does" if len(lost) == 1 else "do"
             lines.append(
-                f"warning: {len(lost):,} of {len(targets):,} targets do not come back from the tokenizer "
-                f"(such as {example}), and cannot be translated exactly; try --tokenizer bpe"
+                f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not come back from the "
+                f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
             )
         return lines
 
@@ -205,7 +206,8 @@ class Translation(Task):
         data = run.recipe.data
         pairs = filter_by_length(examples, run.tokenizer, data.max_length)
         if left_out := len(examples) - len(pairs):
-            print(f"warning: left out {left_out} pairs of {data.max_length} tokens or more", file=sys.stderr)
+            pairs_left = counted(left_out, "pair")
+            print(f"warning: left out {pairs_left} of {data.max_length} tokens or more", file=sys.stderr)
         sources, references = [s for s, _ in pairs], [t for _, t in pairs]
         hypotheses = cls.translate(run, sources, **decoding)
         task = cls(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
@@ -295,7 +297,8 @@ def sentence_ids(run: Trained, sentence: str) -> list[int]:
         raise UserError("an empty sentence has no translation.\nPass at least one word.")
     if len(ids) >= limit:
         raise UserError(
-            f"a sentence of {len(ids)} tokens, but this run takes at most {limit - 1}: {sentence[:60]!r}.\n"
+            f"a sentence of {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
+            f"{sentence[:60]!r}.\n"
             f"Split the sentence."
         )
     return ids

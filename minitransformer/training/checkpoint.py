@@ -23,7 +23,7 @@ import numpy as np
 from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim, save_file
 from minigrad.io import load_bytes, write_atomically
 
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import read_bytes, read_json, read_text, sha256, write_json
 from .averaging import MovingAverage, mean_of
 from .log import suppress_full_disk
@@ -209,7 +209,8 @@ class Checkpoints:
         names = self.names()
         if not count.isdecimal() or not 1 <= int(count) <= len(names):
             raise CheckpointError(
-                f"{self.folder} has {len(names)} checkpoints, no average of {count or 'so many'!r:.20}.\n"
+                f"{self.folder} has {counted(len(names), 'checkpoint')}, no average of "
+                f"{count or 'so many'!r:.20}.\n"
                 f"Pass --checkpoint average:N with N from 1 to {len(names)}; `train --keep N` keeps more."
             )
         return mean_of([self._weights(*self.read_model(name)) for name in names[-int(count) :]])
@@ -341,7 +342,7 @@ class Checkpoints:
         try:
             found = (path / file).stat().st_size
             if isinstance(size, int) and found != size:
-                raise self._unusable(path, f"{file} has {found:,} bytes, expected {size:,}")
+                raise self._unusable(path, f"{file} has {counted(found, 'byte')}, expected {size:,}")
             content = read_bytes(path / file, 2**40)
         except CheckpointError:
             raise

@@ -12,7 +12,7 @@ from typing import Any
 from minigrad import nn
 from minigrad.io import load_bytes
 
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import printable, sha256
 from .checkpoint import Checkpoints, check_finite
 from .folder import Record, read_config, read_tokenizer
@@ -73,7 +73,7 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
         )
     model.load_state_dict(taken, strict=False)
     numbers = sum(own[name].numel() for name in taken), sum(tensor.numel() for tensor in own.values())
-    of = f"{len(taken)} of {len(own)} weights ({numbers[0]:,} of {numbers[1]:,} numbers)"
+    of = f"{len(taken)} of {counted(len(own), 'weight')} ({numbers[0]:,} of {counted(numbers[1], 'number')})"
     lines = [f"{of} are from {source.folder}, {source.checkpoint}"]
     if new:
         changed = [f"{n} ({tuple(own[n].shape)}, not {tuple(given[n].shape)})" for n in new if n in given]
@@ -95,5 +95,5 @@ def _modules(names: list[str], others: list[str]) -> list[str]:
 
 
 def _listed(names: list[str], most: int = 6) -> str:
-    others = f" and {len(names) - most} others" if len(names) > most else ""
+    others = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
     return ", ".join(names[:most]) + others

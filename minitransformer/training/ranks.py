@@ -20,7 +20,7 @@ import numpy as np
 from minigrad import Tensor, nn
 from minigrad.devices import gpu_count, load_cupy
 
-from ..errors import UserError
+from ..errors import UserError, counted
 
 T = TypeVar("T")
 
@@ -165,7 +165,7 @@ class NCCLRanks(MPIRanks):
         local = _local_communicator(comm)
         if local.size > gpus:
             raise RanksError(
-                f"{local.size} ranks on a machine with {gpus} GPUs.\nStart one rank for each GPU."
+                f"{local.size} ranks on a machine with {counted(gpus, 'GPU')}.\nStart one rank for each GPU."
             )
         self.xp.cuda.Device(local.rank).use()
         self._nccl = nccl

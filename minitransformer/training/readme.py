@@ -19,7 +19,7 @@ from minigrad.io import write_atomically
 from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
-from ..errors import UserError
+from ..errors import UserError, counted
 from ..files import printable, read_bytes, sha256
 from ..models.protocol import model_class
 from ..recipes import Recipe
@@ -119,7 +119,7 @@ def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, s
         yield "started with", f"`{record.command}`"
     if record.history:
         yield "started", f"{record.history[0].get('time', '')}, seed {record.seed}"
-    yield "model", f"{recipe.model_type}, {_parameters(folder, record, recipe):,} parameters"
+    yield "model", f"{recipe.model_type}, {counted(_parameters(folder, record, recipe), 'parameter')}"
     yield "task", recipe.task
     if changed := _changes(recipe):
         yield "settings that are not the recipe's", ", ".join(changed)

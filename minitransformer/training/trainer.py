@@ -77,7 +77,8 @@ class Trainer:
         self.ranks = ranks or Ranks()
         if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
             raise RanksError(
-                f"{self.ranks.size} ranks are too many: the largest batch has {task.largest_batch} rows.\n"
+                f"{self.ranks.size} ranks are too many: the largest batch has "
+                f"{counted(task.largest_batch, 'row')}.\n"
                 f"Start fewer ranks, or make the batches larger."
             )
         task.check_parts(config.micro_batches * self.ranks.size)

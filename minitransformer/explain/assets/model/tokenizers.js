@@ -169,6 +169,9 @@ const LAYOUTS = {
   },
 };
 
+/** A character that is always a token of its own, and takes the space that is put before a text. */
+const CONTINUED = { "spaced word": "\n", "byte bpe": "\n", bpe: "." };
+
 // ---------------------------------------------------------------- the tokenizer
 
 /** A tokenizer of a layout, a list of tokens by id, and merges. `special` are the ids that `decode` skips. */
@@ -188,9 +191,13 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
     layout,
     idOf: token => t.ids.get(token),
 
-    /** Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. */
-    encode: given => {
-      const pieces = words(given).flatMap(word => split(word, t));
+    /**
+     * Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. One that
+     * is continued follows a token without a space between.
+     */
+    encode: (given, isContinued = false) => {
+      const lead = isContinued ? CONTINUED[layout] ?? "" : "";
+      const pieces = words(lead + given).flatMap(word => split(word, t)).slice(2 * lead.length);
       const ids = pieces.map(piece => t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens));
       const unknown = [...ids.keys()].filter(i => ids[i] === unk_id);
       return { ids, tokens: ids.map(id => tokens[id]), pieces, unknown };
@@ -211,6 +218,9 @@ function markedIds(tokenizer, text, marks) {
   const escaped = marks.map(mark => mark.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return text.split(new RegExp(`(${escaped.join("|")})`)).flatMap((part, i) => {
     if (i % 2) return [tokenizer.idOf(part)];
-    return tokenizer.encode(tokenizer.layout === "char" ? part : strip(part)).ids; // the space beside a mark
+    const words = tokenizer.layout === "char" ? part : strip(part); // the space beside a mark is no token
+    if (!words) return [];
+    if (tokenizer.layout === "word") return tokenizer.encode(part).ids; // where that of a French mark says something
+    return tokenizer.encode(words, i > 0 && strip([...part][0]) !== "").ids;
   });
 }
