@@ -1,13 +1,12 @@
 """Special functions under the names of torch.special."""
 
 from .ops.activations import log_softmax, sigmoid, softmax
-from .ops.elementary import erf
+from .ops.elementary import erf, erfc
 from .ops.extra.more_arithmetic import round
 from .ops.extra.more_elementary import exp2, expm1, log1p, sinc
 from .ops.extra.specials import (
     digamma,
     entr,
-    erfc,
     erfcx,
     erfinv,
     lgamma,

@@ -211,11 +211,17 @@ class Tensor:
     def erf(self) -> Tensor:
         """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
 
+    def erfc(self) -> Tensor:
+        """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
+
     def exp(self) -> Tensor:
         """e ** x, its own derivative."""
 
     def log(self) -> Tensor:
         """The natural logarithm; d/dx = 1 / x."""
+
+    def logaddexp(self, y: Any) -> Tensor:
+        """log(e**x + e**y), without overflow; d/dx = sigmoid(x - y), d/dy = sigmoid(y - x)."""
 
     def sin(self) -> Tensor:
         """sin(x); d/dx = cos(x)."""
@@ -511,9 +517,6 @@ class Tensor:
     def log10(self) -> Tensor:
         """The logarithm to base 10; d/dx = 1 / (x log(10))."""
 
-    def logaddexp(self, y: Any) -> Tensor:
-        """log(e**x + e**y), without overflow; d/dx = sigmoid(x - y), d/dy = sigmoid(y - x)."""
-
     def logaddexp2(self, y: Any) -> Tensor:
         """log2(2**x + 2**y), without overflow; d/dx = 1 / (1 + 2**(y - x)), d/dy = 1 / (1 + 2**(x - y))."""
 
@@ -528,9 +531,6 @@ class Tensor:
 
     def digamma(self) -> Tensor:
         """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
-
-    def erfc(self) -> Tensor:
-        """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
 
     def erfinv(self) -> Tensor:
         """The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2)."""

@@ -14,6 +14,7 @@ from ..tensor import constant
 from .arguments import accept_aliases
 from .arithmetic import astype, multiply
 from .costs import per_element
+from .elementary import erfc
 from .namespace import namespace
 from .op import composite, derived, differentiable
 from .samplers import along_axis, distinct, each, real, unary
@@ -69,7 +70,7 @@ def gelu(x, /, approximate="none"):
     """
     if approximate == "tanh":
         return x * sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-    return 0.5 * x * (x * (-1 / math.sqrt(2))).erfc()
+    return 0.5 * x * erfc(x * (-1 / math.sqrt(2)))
 
 
 # ---------------------------------------------------------------- along an axis

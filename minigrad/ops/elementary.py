@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from .costs import per_element
 from .namespace import namespace
 from .op import differentiable
-from .samplers import positive, real, unary
+from .samplers import binary, positive, real, unary
 
 __family__ = "elementwise"
-__all__ = ["cos", "erf", "exp", "log", "sin", "tanh"]
+__all__ = ["cos", "erf", "erfc", "exp", "log", "logaddexp", "sin", "tanh"]
 
 
 # ---------------------------------------------------------------- exponentials
@@ -43,6 +44,19 @@ def exp(x, /):
 def log(x, /):
     """The natural logarithm; d/dx = 1 / x."""
     return namespace(x).log(x), (lambda g: g / x,)
+
+
+@differentiable(
+    autocast="float32",
+    floating=True,
+    samples=binary(real),
+    latex=(r"g\,\sigma(x - y)", r"g\,\sigma(y - x)"),
+    flops=per_element(5),
+)
+def logaddexp(x, y, /):
+    """log(e**x + e**y), without overflow; d/dx = sigmoid(x - y), d/dy = sigmoid(y - x)."""
+    xp = namespace(x, y)
+    return xp.logaddexp(x, y), (lambda g: g * xp.sigmoid(x - y), lambda g: g * xp.sigmoid(y - x))
 
 
 # ---------------------------------------------------------------- circles
@@ -83,3 +97,10 @@ def erf(x, /):
     """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
     xp = namespace(x)
     return xp.erf(x), (lambda g: g * (2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
+
+
+@differentiable(floating=True, samples=unary(real), latex=r"-\frac{2g}{\sqrt\pi}\,e^{-x^2}")
+def erfc(x, /):
+    """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
+    xp = namespace(x)
+    return xp.erfc(x), (lambda g: g * (-2 / math.sqrt(math.pi) * xp.exp(-x * x)),)

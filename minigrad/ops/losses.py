@@ -11,8 +11,10 @@ from ..errors import DtypeError, OptionError, ShapeError
 from ..tensor import as_tensor_like
 from .activations import log_softmax
 from .costs import per_input
+from .elementary import logaddexp
 from .indexing import checked_ids, gather
 from .op import composite, derived
+from .reductions import logsumexp
 from .samplers import each, integers, positive, probability, real
 
 __family__ = "loss"
@@ -45,16 +47,22 @@ def reduced(losses, reduction):
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
+    -log softmax(logits)[t] is log(1 + e**u), u = log(sum of e**logits over the other classes) - logits[t]: so
+    neither a loss near 0 nor its gradient is rounded away, as 1 - softmax(logits)[t] is.
     logits (N, V), target (N,) of integers; rows whose target is `ignore_index` count nothing. "mean"
     divides by the number of rows that count. d/dlogits = softmax(logits) - q (for "mean" divided by n).
     """
     valid = target != ignore_index
-    log_p = log_softmax(logits, -1)
     known = target.masked_fill(~valid, 0)
-    checked_ids("the classes of a target", known, log_p.shape[1])
-    losses = -gather(log_p, 1, known.unsqueeze(1)).squeeze(1)
+    checked_ids("the classes of a target", known, logits.shape[1])
+    place = known.unsqueeze(1)
+    own = gather(logits, 1, place).squeeze(1)
+    rest = logits.scatter(1, place, -math.inf)
+    alone = (rest == -math.inf).all(1)  # no other class is possible
+    others = logsumexp(rest.masked_fill(alone.unsqueeze(1), 0.0), 1).masked_fill(alone, -math.inf)
+    losses = logaddexp(others - own, 0.0)
     if label_smoothing:
-        losses = losses * (1 - label_smoothing) - log_p.mean(1) * label_smoothing
+        losses = losses * (1 - label_smoothing) - log_softmax(logits, -1).mean(1) * label_smoothing
     losses = losses.masked_fill(~valid, 0.0)
     if reduction == "none":
         return losses
@@ -94,9 +102,16 @@ def _target_advice(input, target, expected):
 def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
     axis = _class_axis(input)
-    log_p = log_softmax(input, axis)
-    losses, scale, valid = likelihoods(log_p, target, weight, ignore_index)
+    valid = target != ignore_index
+    known = target.masked_fill(~valid, 0).to("int64")
+    checked_ids("the classes of a target", known, input.shape[axis])
+    rows = input if input.ndim < 3 else input.permute(0, *range(2, input.ndim), 1)
+    losses = cross_entropy(rows.reshape(-1, input.shape[axis]), known.reshape(-1), -100, "none", 0.0)
+    weight = class_weights(weight, input)
+    scale = valid.to(input.dtype) * weight[known]
+    losses = (losses.reshape(target.shape) * weight[known]).masked_fill(~valid, 0.0)
     if label_smoothing:
+        log_p = log_softmax(input, axis)
         others = -(log_p * _per_class(weight, log_p)).mean(axis).masked_fill(~valid, 0.0)
         losses = losses * (1 - label_smoothing) + others * label_smoothing
     return losses.sum() / scale.sum() if reduction == "mean" else reduced(losses, reduction)

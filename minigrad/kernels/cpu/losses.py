@@ -21,12 +21,15 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
             )
     row = np.arange(n)
     p = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
-    losses = -p[row, known]
-    if label_smoothing:
-        losses = (1 - label_smoothing) * losses - p @ np.full(classes, label_smoothing / classes, p.dtype)
+    below = p[row, known]  # how far the target's score is below the largest
+    smooth = p @ np.full(classes, label_smoothing / classes, p.dtype) if label_smoothing else 0
     np.exp(p, out=p)
-    total = p @ ones(classes, p.dtype)
-    losses += np.log(total)
+    p[row, known] = 0
+    others = p @ ones(classes, p.dtype)
+    total = others + np.exp(below)
+    losses = np.log1p(others + np.expm1(below)) - below  # where others is tiny, so is the loss
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses + label_smoothing * np.log(total) - smooth
     losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
     inverse = 1 / total
     number = valid.sum()
@@ -36,7 +39,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         r = p * (inverse * scale)[:, None]
         if label_smoothing:
             r -= (scale * (label_smoothing / classes))[:, None]
-        r[row, known] -= scale * (1 - label_smoothing)
+        r[row, known] += scale * (label_smoothing - others * inverse)  # softmax - 1 + e
         return r, None
 
     if reduction == "none":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .. import cpu
@@ -73,40 +75,54 @@ def _sum(losses, counts, is_mean, total):
 
 @loop
 def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
-    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V."""
+    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
+
+    The other classes are added up apart from the target's: where their sum is tiny, so is the loss.
+    """
     classes = x.shape[1]
     for i in range(x.shape[0]):
         if target[i] == ignored:
             losses[i] = logarithms[i] = F(0)
             continue
-        m = largest(x[i])
-        total = shifted = F(0)
-        for j in range(classes):
-            total += exp_below(x[i, j] - m)
+        m, t = largest(x[i]), target[i]
+        others = shifted = F(0)
+        for j in range(t):
+            others += exp_below(x[i, j] - m)
+        for j in range(t + 1, classes):
+            others += exp_below(x[i, j] - m)
+        below = x[i, t] - m
+        own = exp_below(below)
         if smoothing:
             for j in range(classes):
                 shifted += x[i, j] - m
-        shift = np.log(total)
+        shift = np.log(others + own)
         logarithms[i] = m + shift
-        losses[i] = shift - (F(1) - smoothing) * (x[i, target[i]] - m) - smoothing * shifted / F(classes)
+        loss = F(math.log1p(others)) if below == F(0) else shift - below
+        losses[i] = (F(1) - smoothing) * loss + smoothing * (shift - shifted / F(classes))
 
 
 @inline
 def _cross_entropy_slopes(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
-    """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean."""
+    """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean.
+
+    Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
+    """
     classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
     for i in range(x.shape[0]):
-        s = F(0) if target[i] == ignored else scale[i] / divisor
+        s, t = F(0) if target[i] == ignored else scale[i] / divisor, target[i]
         even, scale_to_1 = smoothing / F(classes), F(1)
         if abs(logarithms[i]) > EXACT:
             total = F(0)
             for j in range(classes):
                 total += exp_below(x[i, j] - logarithms[i])
             scale_to_1 = F(1) / total
+        others = F(0)
         for j in range(classes):
-            r[i, j] = s * (scale_to_1 * exp_below(x[i, j] - logarithms[i]) - even)
-        if target[i] != ignored:
-            r[i, target[i]] -= s * (F(1) - smoothing)
+            p = scale_to_1 * exp_below(x[i, j] - logarithms[i])
+            others += F(0) if j == t else p
+            r[i, j] = s * (p - even)
+        if t != ignored:
+            r[i, t] = s * (smoothing - even - others)
 
 
 @loop

@@ -13,12 +13,12 @@ from ...tensor import Tensor, as_tensor, constant
 from ..activations import relu
 from ..axes import all_floating, as_floating
 from ..comparisons import minimum, where
+from ..elementary import logaddexp
 from ..indexing import checked_ids, gather
 from ..losses import class_weights, reduced
 from ..op import derived
 from ..samplers import each, integers, positive, probability, real
 from .distances import pairwise_distance
-from .more_elementary import logaddexp
 from .more_losses import binary_cross_entropy_with_logits, of_one_shape
 
 __family__ = "loss"

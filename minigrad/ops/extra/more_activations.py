@@ -10,13 +10,12 @@ from ..arithmetic import absolute, multiply, negative, subtract
 from ..axes import all_floating, as_floating
 from ..comparisons import ge, gt, le, where
 from ..costs import per_element
-from ..elementary import tanh
+from ..elementary import logaddexp, tanh
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import along_axis, distinct, each, real, unary
 from ..shaping import reshape, split
 from .more_comparisons import clamp
-from .more_elementary import logaddexp
 
 __family__ = "activation"
 __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]

@@ -16,7 +16,7 @@ from ..samplers import above_one, away_from_zero, binary, positive, real, unary,
 __family__ = "elementwise"
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
-    "asinh", "atan", "atan2", "atanh", "cosh", "exp2", "expm1", "log1p", "log2", "log10", "logaddexp",
+    "asinh", "atan", "atan2", "atanh", "cosh", "exp2", "expm1", "log1p", "log2", "log10",
     "logaddexp2", "sinc", "sinh", "tan",
 ]  # fmt: skip
 
@@ -59,19 +59,6 @@ def log10(x, /):
 def log1p(x, /):
     """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
     return namespace(x).log1p(x), (lambda g: g / (1 + x),)
-
-
-@differentiable(
-    autocast="float32",
-    floating=True,
-    samples=binary(real),
-    latex=(r"g\,\sigma(x - y)", r"g\,\sigma(y - x)"),
-    flops=per_element(5),
-)
-def logaddexp(x, y, /):
-    """log(e**x + e**y), without overflow; d/dx = sigmoid(x - y), d/dy = sigmoid(y - x)."""
-    xp = namespace(x, y)
-    return xp.logaddexp(x, y), (lambda g: g * xp.sigmoid(x - y), lambda g: g * xp.sigmoid(y - x))
 
 
 @differentiable(

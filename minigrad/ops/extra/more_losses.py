@@ -15,12 +15,12 @@ from ...tensor import as_tensor
 from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element
+from ..elementary import logaddexp
 from ..losses import check_reduction, class_numbers, likelihoods, reduced
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import distinct, each, integers, positive, probability, real
 from .distances import no_less
-from .more_elementary import logaddexp
 
 __family__ = "loss"
 __all__ = [
@@ -105,14 +105,18 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
     """binary_cross_entropy(sigmoid(input), target), computed without overflow; each times `weight`.
 
-    It is (1 - target) input + log(1 + exp(-input)). `pos_weight` is how much target, not 1 - target, counts.
+    It is target log(1 + exp(-input)) + (1 - target) log(1 + exp(input)), of which each term has its digits in
+    the tail. `pos_weight` is how much target, not 1 - target, counts.
     """
     input, target = all_floating(*of_one_shape("binary_cross_entropy_with_logits", input, target))
-    surprise = logaddexp(-input, 0.0)
-    if pos_weight is not None:
-        surprise = surprise * (1 + (as_floating(pos_weight) - 1) * target)
-    losses = (1 - target) * input + surprise
+    positive = target if pos_weight is None else target * as_floating(pos_weight)
+    losses = product(positive, logaddexp(-input, 0.0)) + product(1 - target, logaddexp(input, 0.0))
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+def product(weight, losses):
+    """weight * losses, 0 where the weight is 0, also of an infinite loss."""
+    return weight * losses.masked_fill((weight == 0) & losses.isinf(), 0.0)
 
 
 def of_one_shape(name, input, target):
@@ -138,10 +142,9 @@ def kl_div(input, target, reduction="mean", log_target=False):
     """
     input, target = all_floating(input, target)
     if log_target:
-        losses = target.exp() * (target - input)
+        losses = product(target.exp(), target - input)
     else:
-        none = target == 0
-        losses = where(none, 0.0, target * where(none, 1.0, target).log()) - target * input
+        losses = product(target, where(target == 0, 1.0, target).log() - input)
     if reduction == "batchmean":
         return losses.sum() / input.shape[0] if input.ndim else losses.sum()
     return reduced(losses, reduction)

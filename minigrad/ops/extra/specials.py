@@ -8,12 +8,13 @@ from ...devices import finfo
 from ...errors import OptionError, RangeError
 from ...tensor import as_tensor
 from ..costs import per_element
+from ..elementary import erfc
 from ..namespace import namespace
 from ..op import derived, differentiable
 from ..samplers import above_one, binary, each, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"
-__all__ = ["digamma", "erfc", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]
+__all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]
 
 
 # ---------------------------------------------------------------- the logistic function
@@ -37,13 +38,6 @@ def logit(x, /, eps=None):
 
 
 # ---------------------------------------------------------------- errors and the normal distribution
-
-
-@differentiable(floating=True, samples=unary(real), latex=r"-\frac{2g}{\sqrt\pi}\,e^{-x^2}")
-def erfc(x, /):
-    """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
-    xp = namespace(x)
-    return xp.erfc(x), (lambda g: g * (-2 / math.sqrt(math.pi) * xp.exp(-x * x)),)
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"g\,\Big(2x\,y - \frac{2}{\sqrt\pi}\Big)")
