@@ -212,3 +212,18 @@ def test_a_target_that_broadcasts_is_warned_of(loss):
     with pytest.warns(UserWarning, match=r"\(4, 1\) with target \(4,\)") as warned:
         loss(mg.ones(4, 1), mg.ones(4))
     assert warned[0].filename == __file__
+
+
+def test_probabilities_as_a_target_have_no_class_to_ignore():
+    logits, target = mg.zeros(2, 3), mg.full((2, 3), 1 / 3)
+    with pytest.raises(OptionError, match="ignore_index=1 with a target of probabilities"):
+        F.cross_entropy(logits, target, ignore_index=1)
+    assert F.cross_entropy(logits, target).item() == pytest.approx(np.log(3))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 1), (1, 3), (4,), ()])
+def test_a_variance_may_have_1_for_one_axis(shape):
+    x, target, var = mg.ones(4, 3), mg.zeros(4, 3), mg.full(shape, 2.0)
+    assert F.gaussian_nll_loss(x, target, var).item() == pytest.approx(0.5 * (np.log(2) + 0.5))
+    with pytest.raises(ShapeError, match="with 1 for one of its axes"):
+        F.gaussian_nll_loss(x, target, mg.ones(1, 1))

@@ -34,7 +34,8 @@ import torch
 
 import minigrad as mg
 from minigrad import nn
-from tests.parity.test_op_db import COVERED, ENTRIES, Converter, ours_of
+from tests.parity.comparing import Converter
+from tests.parity.test_op_db import COVERED, ENTRIES, ours_of
 
 MEMORY = 3 << 30  # bytes that a child may use
 SECONDS = 5  # for one call

@@ -38,8 +38,9 @@ import minigrad as mg
 from minigrad.devices import is_floating
 from minigrad.errors import MinigradError
 
+from .comparing import OF_TORCH_ALONE, flat
 from .test_op_db import ENTRIES as FLOATING_ENTRIES
-from .test_op_db import OF_TORCH_ALONE, SPELLINGS, draws_nothing, flat, left_out, op_db, ours_of
+from .test_op_db import SPELLINGS, draws_nothing, left_out, op_db, ours_of
 
 KNOWN = tomllib.loads((Path(__file__).parent / "random_calls.toml").read_text(encoding="utf-8"))
 

@@ -88,6 +88,9 @@ class GaussianNLLLoss(Loss, function=F.gaussian_nll_loss, inputs=3):
 class PoissonNLLLoss(Loss, function=F.poisson_nll_loss):
     """-log of the Poisson probability of target, with rate exp(input), or input unless `log_input`."""
 
+    def forward(self, log_input: Any, target: Any) -> Any:  # PyTorch's names
+        return super().forward(log_input, target)
+
 
 # ---------------------------------------------------------------- of differences
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...errors import ShapeError
 from ...tensor import Tensor
 from .. import functional as F
 from .bases import Family
@@ -27,6 +28,11 @@ class Pad(Family):
         self.padding = (padding,) * (2 * self.axes) if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input: Tensor) -> Tensor:
+        if self.mode != "constant" and input.ndim not in (self.axes + 1, self.axes + 2):
+            raise ShapeError(
+                f"{type(self).__name__} takes an input of {self.axes + 1} or {self.axes + 2} axes, got "
+                f"{tuple(input.shape)}.\nUse functional.pad for others."
+            )
         return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:

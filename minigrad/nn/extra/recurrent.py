@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...creation import zeros
-from ...errors import DtypeError, OptionError, ShapeError
+from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...modes import modes
 from ...ops.extra import recurrent
 from ...ops.extra.stacking import unbind
@@ -75,6 +75,9 @@ class RNNBase(Module):
             raise OptionError(f"there is no mode {mode!r}.\nPass one of {', '.join(GATES)}.")
         _check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         F.check_probability(dropout)
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):  # a size that came one argument too early
+                raise ArgumentError(f"{name} must be True or False, got {flag!r}.\nPass sizes by name.")
         if proj_size:
             raise OptionError(
                 f"proj_size={proj_size}: projections of the state are not here.\n"

@@ -201,7 +201,8 @@ def cross_entropy(
 
     Targets equal to `ignore_index` are left out. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
     `weight` (V,) weights the classes, in the mean too. A target of floats, of the input's shape,
-    gives a probability for each class. A class outside 0 to V - 1 is an error; on a GPU it gives NaN.
+    gives a probability for each class; then an `ignore_index` of a class is an error. A class outside 0 to
+    V - 1 is an error; on a GPU it gives NaN.
     """
     if reduction not in ("mean", "sum", "none"):
         losses.check_reduction(reduction)
@@ -214,6 +215,11 @@ def cross_entropy(
     weight = None if weight is None else losses.class_weights(weight, input)
     shape, expected = target.array.shape, input.array.shape
     if shape == expected and target.is_floating_point():
+        if ignore_index >= 0:
+            raise OptionError(
+                f"ignore_index={ignore_index} with a target of probabilities, none of which is ignored.\n"
+                f"Leave ignore_index out, or pass class numbers as the target."
+            )
         return losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if len(expected) != 2 or shape != expected[:1] or target.dtype.kind not in "iu":
         target = losses.class_numbers("cross_entropy", input, target)

@@ -236,15 +236,16 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     """(log(var) + (input - target)**2 / var) / 2, `full`: + log(2 pi) / 2 (Nix and Weigend 1994).
 
     `var` is at least `eps`, by which its gradient is not cut off; it is a number, or has the input's shape,
-    or has 1 or nothing for the last axis.
+    with 1 for one of the axes, or nothing for the last.
     """
     input, target, var = all_floating(input, target, var)
+    one_for_an_axis = [(*input.shape[:i], 1, *input.shape[i + 1 :]) for i in range(input.ndim)]
     if var.shape == input.shape[:-1] and input.ndim:
         var = var.unsqueeze(-1)
-    elif var.ndim and var.shape not in (input.shape, (*input.shape[:-1], 1)):
+    elif var.ndim and var.shape not in (input.shape, *one_for_an_axis):
         raise ShapeError(
             f"gaussian_nll_loss of input {input.shape} with var {var.shape}.\n"
-            f"Give a var of the input's shape, or one without the last axis."
+            f"Give a var of the input's shape, with 1 for one of its axes, or without the last axis."
         )
     if (var.array < 0).any():
         raise RangeError("gaussian_nll_loss with a negative variance.\nApply exp or softplus to get one.")
