@@ -81,7 +81,13 @@ class Optimizer:
         if "params" not in group:
             raise OptionError(f"a group has no 'params', only {sorted(group)}.\nPass {{'params': [...]}}.")
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-        params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]  # named_parameters()
+        named = [isinstance(p, tuple) and len(p) == 2 for p in params]  # named_parameters()
+        if any(named) and not all(named):
+            raise OptionError(
+                "some parameters of a group have names and some have none.\n"
+                "Pass model.parameters() or model.named_parameters()."
+            )
+        params = [p[1] for p in params] if any(named) else params
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
             raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
         for p in params:
