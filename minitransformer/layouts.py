@@ -23,9 +23,7 @@ BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
 _ADDED_TOKEN = re.compile(r"\[[A-Z]+\]|<[A-Z]+>|<extra_id_\d+>")
 LOSSLESS = ("spaced word", "byte bpe")
-# A character that is always a token of its own. Put before a text, it takes the space that is put there; what
-# follows the two is encoded as within a text.
-CONTINUED = {"spaced word": "\n", "byte bpe": "\n", "bpe": "."}
+SPACES = (" ", "▁", "Ġ")  # the space before a word, as tokens of the layouts have it
 
 # A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
 # after a no-break space; or any other mark.

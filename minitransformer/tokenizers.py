@@ -23,8 +23,8 @@ from .errors import UserError, check_integer
 from .files import JSON_LIMIT, printable, read_json
 from .layouts import (
     BYTES,
-    CONTINUED,
     LOSSLESS,
+    SPACES,
     SPECIAL_TOKENS,
     has_standard_spacing,
     join_words,
@@ -169,15 +169,11 @@ class Tokenizer:
         """The number of special tokens: they come first."""
         return len(self._special)
 
-    def encode(self, text: str, continued: bool = False) -> list[int]:
-        """The token ids of a text; unknown tokens are `<UNK>`.
-
-        A `continued` text follows a token without a space between, and its first token holds none.
-        """
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text; unknown tokens are `<UNK>`."""
         if self.kind == "char":
             return self._encode_characters(text)
-        lead = CONTINUED.get(self.layout, "") if continued else ""
-        return self._encoding(lead + text).ids[2 * len(lead) :]
+        return self._encoding(text).ids
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """The token ids of a text, each with where the token begins and ends there."""
@@ -185,6 +181,51 @@ class Tokenizer:
             return [(token, (i, i + 1)) for i, token in enumerate(self._encode_characters(text))]
         encoding = self._encoding(text)
         return list(zip(encoding.ids, encoding.offsets, strict=True))
+
+    def encode_marked(self, parts: Sequence[str]) -> list[int]:
+        """The ids of a text in parts, of which each second one is a special token such as [MASK].
+
+        What is between is split as if a word were in the place of each special token: a mark after it has no
+        space before it, as in the texts of the training data.
+        """
+        if len(parts) == 1:
+            return self.encode(parts[0])
+        if self.kind == "char":
+            return [
+                i
+                for k, part in enumerate(parts)
+                for i in ([self.special_id(part)] if k % 2 else self._encode_characters(part))
+            ]
+        marks = iter([self.special_id(part) for part in parts[1::2]])
+        letter = stand_in("".join(parts[::2]))
+        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as words have it: in byte pairs, its bytes
+        ids: list[int] = []
+        for word in self._split(letter.join(parts[::2])):
+            first, *others = word.split(inside)
+            ids += self._tokens_beside(first) if others else self._tokens_of(first)
+            for other in others:
+                ids += [next(marks), *self._tokens_beside(other)]
+        return ids
+
+    def _split(self, text: str) -> list[str]:
+        """The words of a text, of which each is tokenized by itself."""
+        if not text:
+            return []
+        normal = self._backend.normalizer.normalize_str(text)
+        return [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
+
+    def _tokens_beside(self, part: str) -> list[int]:
+        """The ids of the part of a word that is beside a special token: the space before it and, where words
+        have one at their end, the apostrophe after it belong to the word in its place."""
+        if part in ("", *SPACES) or (self.kind == "word" and part in ("'", "’")):
+            return []
+        if self.kind == "word":
+            words = self._backend.pre_tokenizer.pre_tokenize_str(part)
+            return [i for word, _ in words for i in self._tokens_of(word)]
+        return self._tokens_of(part)
+
+    def _tokens_of(self, word: str) -> list[int]:
+        return [token.id for token in self._backend.model.tokenize(word)]
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
         """`encode` as an array."""
@@ -230,16 +271,14 @@ class Tokenizer:
         """The texts that do not come back from `encode` and `decode`."""
         return [text for text in texts if self.decode(self.encode(text)) != text]
 
-    def unknown_words(self, text: str, continued: bool = False) -> list[str]:
-        """The distinct words of a text that are not in the vocabulary, in order; see `encode`."""
+    def unknown_words(self, text: str) -> list[str]:
+        """The distinct words of a text that are not in the vocabulary, in order."""
         if self.kind == "char":
             return [c for c in dict.fromkeys(text) if c not in self.token_to_id]
         if self.layout not in LOSSLESS:
             text = unicodedata.normalize("NFC", text)
-        lead = CONTINUED.get(self.layout, "") if continued else ""
-        text = lead + text
         encoding = self._encoding(text)
-        spans = [*zip(encoding.ids, encoding.offsets, strict=True)][2 * len(lead) :]
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
         unknown = (text[a:b] for i, (a, b) in spans if i == self.unk_id)
         return list(dict.fromkeys(word.strip() or word for word in unknown))
 
@@ -272,6 +311,11 @@ class Tokenizer:
         except ValueError as error:
             problem = f"{printable(path)} is not a minitransformer tokenizer: {error}"
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None
+
+
+def stand_in(text: str) -> str:
+    """A letter that the text does not have, of a script (Vai) that is rare."""
+    return next((letter for letter in map(chr, range(0xA500, 0xA60C)) if letter not in text), "\ua500")
 
 
 def _strings(texts: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from minitransformer.generation.scoring import log_softmax, processors
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.protocol import model_class
 from minitransformer.tasks.inputs import marked_ids
+from minitransformer.tasks.tagging import word_ids
 from minitransformer.tasks.translation import PairData, translations
 from minitransformer.tokenizers import Tokenizer
 
@@ -340,13 +341,6 @@ TOKENIZERS = {
     "wordpiece": lambda: Tokenizer.train_wordpiece(SENTENCES, 300, added=BERT_TOKENS),
     "char": lambda: Tokenizer.train_char(SENTENCES, special_tokens=True),
 }
-MARKED = {  # with special tokens of an objective
-    "word": lambda: Tokenizer.train_word(SENTENCES, added=BERT_TOKENS),
-    "spaced word": lambda: Tokenizer.train_word(SPACED, added=BERT_TOKENS),
-    "bpe": lambda: Tokenizer.train_bpe(SENTENCES, 300, added=BERT_TOKENS),
-    "byte bpe": lambda: Tokenizer.train_bpe(SPACED, 400, added=BERT_TOKENS),
-    "char": lambda: Tokenizer.train_char(SENTENCES, added=BERT_TOKENS),
-}
 TEXTS = [
     "",
     " ",
@@ -463,14 +457,40 @@ def test_marks_in_a_text_are_special_tokens(page):
     assert found == [cls, *tokenizer.encode("I"), mask, *tokenizer.encode("you."), sep]
 
 
-@pytest.mark.parametrize("layout", TOKENIZERS)
-def test_words_beside_a_mark_are_the_tokens_that_python_makes_of_them(page, layout):
-    tokenizer = (MARKED if layout != "wordpiece" else TOKENIZERS)[layout]()
-    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input={"marks": ["[MASK]"]})
-    for text in ("I love [MASK].", "[MASK] you, [MASK]!", "Où [MASK] ? [MASK]-bas", "[MASK]", "l'[MASK]ami"):
-        if tokenizer.kind != "char" or set(text.replace("[MASK]", "")) <= tokenizer.token_to_id.keys():
-            found = page.evaluate("text => model.sourceIds(text)", text)
-            assert found == marked_ids(tokenizer, text, ["[MASK]"])
+MARKED = {  # tokenizers with marks
+    "word": lambda: Tokenizer.train_word(SENTENCES, added=BERT_TOKENS),
+    "spaced word": lambda: Tokenizer.train_word(SPACED, added=BERT_TOKENS),
+    "bpe": lambda: Tokenizer.train_bpe(SENTENCES, 300, added=BERT_TOKENS),
+    "byte bpe": lambda: Tokenizer.train_bpe(SPACED, 400, added=BERT_TOKENS),
+    "wordpiece": TOKENIZERS["wordpiece"],
+    "char": lambda: Tokenizer.train_char(SENTENCES, added=BERT_TOKENS),
+}
+
+
+@pytest.mark.parametrize("layout", MARKED)
+def test_what_is_beside_a_mark_is_read_as_beside_a_word(page, layout):
+    tokenizer = MARKED[layout]()
+    assert tokenizer.layout == layout
+    settings = {"marks": ["[MASK]"]}
+    load(page, make("gpt2", **GPT), tokenizer=tokenizer_data(tokenizer), input=settings)
+    generator = np.random.default_rng(0)
+    parts = ["[MASK]", "[MASK]", " ", " ", ".", "’", "'", "-", "love", "The", "e\u0301", " ?", "(", "😀"]
+    texts = ["a" + "".join(generator.choice(parts, 8)) + "z" for _ in range(80)]
+    found = page.evaluate("texts => texts.map(model.sourceIds, model)", texts)
+    for text, ours in zip(texts, found, strict=True):
+        assert ours == marked_ids(tokenizer, text, ["[MASK]"]), text
+
+
+@pytest.mark.parametrize("layout", MARKED)
+def test_words_and_brackets_are_read_one_by_one(page, layout):
+    tokenizer = MARKED[layout]()
+    words = ["The", "well-known", "U.S.", "café,", "(", "'s"]
+    data = tokenizer_data(tokenizer)
+    load(page, make("gpt2", **GPT), tokenizer=data, input={"reading": "words"})
+    expected = [i for word in words for i in word_ids(tokenizer, word)]
+    assert page.evaluate("text => model.sourceIds(text)", " ".join(words)) == expected
+    load(page, make("gpt2", **GPT), tokenizer=data, input={"reading": "characters"})
+    assert page.evaluate("() => model.sourceIds('([ ])')") == tokenizer.encode("( [ ] )")
 
 
 def test_what_does_not_run_in_the_page_is_one_message(page):

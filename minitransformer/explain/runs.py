@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..tasks.inputs import check_length, marked_ids, warn_of_unknown
+from ..tasks.tagging import word_ids
 from ..training.run import Run
 from .page import Explanation, to_html
 from .picture import static_picture
@@ -32,7 +33,7 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         image, label = run.task.read_example(run, [text or "test:0"])
         source, text = image.reshape(-1), f"an image of class {run.labels[label]}"
     else:
-        text = default_text(run) if text is None else text
+        text = run.task.as_read(run, default_text(run) if text is None else text)
         source = source_ids(run, text, inputs, limit)
         warn_of_unknown(run, [text] if target is None else [text, target])
     title = f"{run.folder.name}: {text}" if text else run.folder.name
@@ -47,7 +48,10 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
 def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:
     """The ids that the page begins with; a UserError if there are none, or too many for the model."""
     text = text.strip() if inputs["strip"] else text
-    words = marked_ids(run.tokenizer, text, inputs["marks"])
+    if inputs.get("reading") == "words":
+        words = [i for word in text.split() for i in word_ids(run.tokenizer, word)]
+    else:
+        words = marked_ids(run.tokenizer, text, inputs["marks"])
     if not words:
         raise UserError(f"{run.folder} reads a text, got an empty one.\nPass at least one word.")
     ids = [*inputs["before"], *words, *inputs["after"]]
@@ -86,7 +90,8 @@ def default_text(run: Any) -> str:
 
 
 def inputs_of(run: Any) -> dict[str, Any]:
-    """What the task puts before and after a text's tokens, and the marks that a text may have."""
+    """What the task puts before and after a text's tokens, the marks that a text may have, and whether what
+    is tokenized is the text, each of its words, or its characters with spaces between them."""
     model, tokenizer, task = run.model, run.tokenizer, run.task
     if tokenizer is None:
         return {}
@@ -95,4 +100,8 @@ def inputs_of(run: Any) -> dict[str, Any]:
     else:
         before, after = [], [tokenizer.end_id] if model.is_encoder_decoder else []
     strip = model.model_type == "bert" or model.is_encoder_decoder
-    return {"before": before, "after": after, "marks": list(task.marks), "strip": strip}
+    is_brackets = getattr(run.recipe.data, "dataset", "") == "brackets"
+    reading = "words" if task.reads_words else "characters" if is_brackets else "text"
+    return {
+        "before": before, "after": after, "marks": list(task.marks), "strip": strip, "reading": reading,
+    }  # fmt: skip

@@ -227,6 +227,11 @@ class Task:
         return run.tokenizer.encode(text)
 
     @classmethod
+    def as_read(cls, run: Trained, text: str) -> str:
+        """A user's text, written as the texts of the training data are."""
+        return text
+
+    @classmethod
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
         """What the model says of each input, which is a text or several; of classes, the `top` likeliest."""
         raise cls._cannot(run, "predict labels or answers")

@@ -76,9 +76,12 @@ class Classification(EncoderTask):
         return {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
 
     @classmethod
+    def as_read(cls, run: Trained, text: str) -> str:
+        return spaced(text) if run.recipe.data.dataset == "brackets" else text
+
+    @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:
-        text = spaced(texts[0]) if run.recipe.data.dataset == "brackets" else texts[0]
-        return Labelled(text, run.labels[0])
+        return Labelled(cls.as_read(run, texts[0]), run.labels[0])
 
     @classmethod
     def with_label(cls, example: Labelled, prediction: str) -> Labelled:

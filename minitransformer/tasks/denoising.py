@@ -204,7 +204,7 @@ class Denoising(ExampleTask):
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
         check_texts(run, texts, cls.inputs)
-        return texts[0]
+        return texts[0].strip()  # as the lines of training data
 
 
 def sentinel_ids(tokenizer: Tokenizer) -> list[int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import UserError, counted, short
 from ..files import printable
+from ..tokenizers import stand_in
 
 
 def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
@@ -42,25 +43,7 @@ def split_at_marks(text: str, marks: Sequence[str]) -> list[str]:
 
 def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
     """The ids of a text in which these special tokens are special, not read as words."""
-    ids: list[int] = []
-    for mark, words, continued in parts_of(tokenizer, text, marks):
-        ids += [tokenizer.special_id(mark)] if mark else []
-        ids += tokenizer.encode(words, continued) if words else []
-    return ids
-
-
-def parts_of(tokenizer: Any, text: str, marks: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """Each mark, the words after it, and whether they follow it without a space; the first has no mark.
-
-    The space beside a mark is no token: others hold the one before them, or none.
-    """
-    first, *others = split_at_marks(text, marks)
-    keeps_spaces = tokenizer.kind == "char"
-    for mark, words in [("", first), *zip(others[::2], others[1::2], strict=True)]:
-        if tokenizer.layout == "word":  # where the space before a French mark says something
-            yield mark, words if words.strip() else "", False
-        else:
-            yield mark, words if keeps_spaces else words.strip(), bool(mark) and words[:1].strip() != ""
+    return tokenizer.encode_marked(split_at_marks(text, marks))
 
 
 def visible(word: str) -> str:
@@ -71,9 +54,11 @@ def visible(word: str) -> str:
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     """Warn of words that are not in the vocabulary, and name the first of them."""
-    tokenizer = run.tokenizer
-    parts = [part for text in texts for part in parts_of(tokenizer, text, run.task.marks)]
-    found = (word for _, words, continued in parts for word in tokenizer.unknown_words(words, continued))
+    found: list[str] = []
+    for text in texts:
+        parts = split_at_marks(text, run.task.marks)[::2]
+        letter = stand_in("".join(parts))
+        found += [word for word in run.tokenizer.unknown_words(letter.join(parts)) if letter not in word]
     unknown = list(dict.fromkeys(found))
     if unknown:
         others = f", and {counted(len(unknown) - most, 'other')}" if len(unknown) > most else ""

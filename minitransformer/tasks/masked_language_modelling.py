@@ -237,6 +237,7 @@ class MaskedLanguageModelling(EncoderTask):
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
         check_texts(run, texts, FOLLOWING if run.recipe.data.next_sentence else cls.inputs)
+        texts = [text.strip() for text in texts]  # as the lines of training data
         return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
 
     @classmethod
@@ -264,7 +265,8 @@ class MaskedLanguageModelling(EncoderTask):
             raise UserError(
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
             )
-        row = Row(*self.join_texts(*(marked_ids(self.tokenizer, text, self.marks) for text in texts)), None)
+        parts = (marked_ids(self.tokenizer, text.strip(), self.marks) for text in texts)
+        row = Row(*self.join_texts(*parts), None)
         check_length(len(row.ids), self.data.max_length, texts[-1])
         return row
 

@@ -115,6 +115,7 @@ class Similarity(EncoderTask):
     def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
         """The unit vector of each text; the cosine of two texts is the dot product of theirs."""
         task = cls.of_run(run, [])
+        texts = [text.strip() for text in texts]  # as the sides of training pairs
         parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
         return np.concatenate([run.model(task.text_rows(part)).numpy() for part in parts])
 

@@ -52,7 +52,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:
-        return sum(len(_pieces(tokenizer, word)) for word in example.words) + 2
+        return sum(len(word_ids(tokenizer, word)) for word in example.words) + 2
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
@@ -69,7 +69,7 @@ class Tagging(EncoderTask):
     def encode(self, example: Tagged) -> Row:
         ids, target = [self.cls_id], [IGNORE]
         for word, tag in zip(example.words, example.tags, strict=True):
-            pieces = _pieces(self.tokenizer, word)
+            pieces = word_ids(self.tokenizer, word)
             ids += pieces
             target += [self.label_id(tag)] + [IGNORE] * (len(pieces) - 1)
         return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
@@ -79,7 +79,7 @@ class Tagging(EncoderTask):
 
     def of_words(self, logits: np.ndarray, example: Tagged) -> np.ndarray:
         """The logits at the first piece of each word."""
-        lengths = [len(_pieces(self.tokenizer, word)) for word in example.words]
+        lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
 
     def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
@@ -115,11 +115,16 @@ class Tagging(EncoderTask):
         return super().read_input(run, texts)
 
     @classmethod
+    def as_read(cls, run: Trained, text: str) -> str:
+        """The words with a space between them."""
+        return " ".join(WordSplitter(run.marked_words).split(text))
+
+    @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
         """A sentence, split into words as the training data is; or a list of words as it is."""
         (text,) = texts
         if isinstance(text, str):
-            text = WordSplitter(run.marked_words).split(text) if text.strip() else ()
+            text = cls.as_read(run, text).split() if text.strip() else ()
         if not text:
             raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
         return Tagged(tuple(text), (run.labels[0],) * len(text))
@@ -140,6 +145,6 @@ def words_of(words: Sequence[Any]) -> list[str]:
     return list(words)
 
 
-def _pieces(tokenizer: Tokenizer, word: str) -> list[int]:
+def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:
     """The tokens of a word, which is split by itself; one without tokens is unknown."""
     return tokenizer.encode(word) or [tokenizer.unk_id or 0]

@@ -23,7 +23,7 @@ class Model {
     this.config = config;
     this.start = start; // the first token of every target
     this.limit = max_length; // of tokens on a side
-    this.input = { before: [], after: [], marks: [], strip: true, ...input };
+    this.input = { before: [], after: [], marks: [], strip: true, reading: "text", ...input };
     this.tokenizer = tokenizer ? createTokenizer(tokenizer) : null;
     const tensors = Object.entries(weights).map(([name, w]) => [name, new Tensor(w.shape, w.data)]);
     this.weights = new Map(tensors);
@@ -42,8 +42,8 @@ class Model {
 
   /** The ids of a text as the model is given them; an Error if there are none, or too many. */
   sourceIds(text) {
-    const { before, after, marks } = this.input;
-    const words = markedIds(this.tokenizer, this.input.strip ? strip(text) : text, marks);
+    const { before, after } = this.input;
+    const words = this.wordIds(this.input.strip ? strip(text) : text);
     const ids = [...before, ...words, ...after];
     if (!words.length) throw new Error("The text has no words.\nType at least one.");
     if (this.limit !== null && ids.length > this.limit) {
@@ -51,6 +51,14 @@ class Model {
       throw new Error(`A text of ${words.length} tokens, but this model takes at most ${most}.\nShorten it.`);
     }
     return ids;
+  }
+
+  /** The ids of a text, or of each of its words, or of its characters with spaces between them. */
+  wordIds(text) {
+    const parts = text.split(/\s+/).filter(Boolean);
+    if (this.input.reading === "words") return parts.flatMap(word => this.tokenizer.wordIds(word));
+    const read = this.input.reading === "characters" ? [...parts.join("")].join(" ") : text;
+    return markedIds(this.tokenizer, read, this.input.marks);
   }
 
   /** The decoder's input of a text. */

@@ -169,9 +169,6 @@ const LAYOUTS = {
   },
 };
 
-/** A character that is always a token of its own, and takes the space that is put before a text. */
-const CONTINUED = { "spaced word": "\n", "byte bpe": "\n", bpe: "." };
-
 // ---------------------------------------------------------------- the tokenizer
 
 /** A tokenizer of a layout, a list of tokens by id, and merges. `special` are the ids that `decode` skips. */
@@ -191,16 +188,38 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
     layout,
     idOf: token => t.ids.get(token),
 
-    /**
-     * Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. One that
-     * is continued follows a token without a space between.
-     */
-    encode: (given, isContinued = false) => {
-      const lead = isContinued ? CONTINUED[layout] ?? "" : "";
-      const pieces = words(lead + given).flatMap(word => split(word, t)).slice(2 * lead.length);
+    /** Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. */
+    encode: given => {
+      const pieces = words(given).flatMap(word => split(word, t));
       const ids = pieces.map(piece => t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens));
       const unknown = [...ids.keys()].filter(i => ids[i] === unk_id);
       return { ids, tokens: ids.map(id => tokens[id]), pieces, unknown };
+    },
+
+    /** The ids of a word by itself; one without tokens is unknown. */
+    wordIds: word => {
+      const pieces = words(word).flatMap(part => split(part, t));
+      return pieces.length ? pieces.map(piece => t.ids.get(piece) ?? unk_id) : [unk_id];
+    },
+
+    /** The ids of a text in parts, of which each second one is a special token: as if it were a word there. */
+    encodeMarked: parts => {
+      const idsOf = word => split(word, t).map(piece => t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens));
+      const marks = parts.filter((_, i) => i % 2).map(mark => t.ids.get(mark));
+      const texts = parts.filter((_, i) => i % 2 === 0);
+      if (!marks.length) return words(texts[0]).flatMap(idsOf);
+      if (layout === "char") return parts.flatMap((part, i) => (i % 2 ? [t.ids.get(part)] : words(part).flatMap(idsOf)));
+      const isWord = layout.endsWith("word");
+      const beside = part => { // a space before it, and an apostrophe after it, belong to the word in its place
+        if (["", " ", "▁"].includes(part) || (isWord && ["'", "’"].includes(part))) return [];
+        return isWord ? (part.match(layout === "word" ? WORD : SPACED_WORD) ?? []).flatMap(idsOf) : idsOf(part);
+      };
+      const letter = standIn(texts.join(""));
+      return words(texts.join(letter)).flatMap(word => {
+        const [first, ...others] = word.split(letter);
+        if (!others.length) return idsOf(first);
+        return [...beside(first), ...others.flatMap(other => [marks.shift(), ...beside(other)])];
+      });
     },
 
     decode: ids => text([...ids].filter(id => !skipped.has(id)).map(id => tokens[id])),
@@ -214,13 +233,14 @@ function refuse(character, tokens) {
 
 /** The ids of a text in which the `marks`, such as [MASK], are special tokens. */
 function markedIds(tokenizer, text, marks) {
-  if (!marks.length) return tokenizer.encode(text).ids;
   const escaped = marks.map(mark => mark.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return text.split(new RegExp(`(${escaped.join("|")})`)).flatMap((part, i) => {
-    if (i % 2) return [tokenizer.idOf(part)];
-    const words = tokenizer.layout === "char" ? part : strip(part); // the space beside a mark is no token
-    if (!words) return [];
-    if (tokenizer.layout === "word") return tokenizer.encode(part).ids; // where that of a French mark says something
-    return tokenizer.encode(words, i > 0 && strip([...part][0]) !== "").ids;
-  });
+  return tokenizer.encodeMarked(marks.length ? text.split(new RegExp(`(${escaped.join("|")})`)) : [text]);
+}
+
+/** A letter that the text does not have, of a script (Vai) that is rare. */
+function standIn(text) {
+  for (let code = 0xa500; code < 0xa60c; code++) {
+    if (!text.includes(String.fromCodePoint(code))) return String.fromCodePoint(code);
+  }
+  return "\ua500";
 }

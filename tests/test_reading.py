@@ -1,0 +1,187 @@
+"""Training and use read a text as the same tokens, in each task and with each tokenizer."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minitransformer.data.conversations import history
+from minitransformer.data.generated import spaced
+from minitransformer.data.labels import Answered, Labelled, Tagged
+from minitransformer.explain import runs as explain
+from minitransformer.layouts import BERT_TOKENS
+from minitransformer.tasks import (
+    Classification,
+    Denoising,
+    LanguageModelling,
+    MaskedLanguageModelling,
+    QuestionAnswering,
+    Similarity,
+    Tagging,
+    TextToText,
+    Translation,
+)
+from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
+from minitransformer.tasks.language_modelling import prompt_ids
+from minitransformer.tokenizers import Tokenizer
+
+TEXTS = [
+    "Tom's well-known friend, 3.14 (U.S.) cats.",
+    "Où est l'ami ? Non !",
+    'He can\'t see 1984-1990... "ok"?',
+    "The café is cafe\u0301.",
+]
+SPACED = [*TEXTS, "two  spaces", "日本語"]
+ADDED = (*BERT_TOKENS, *Denoising.marks)
+TOKENIZERS = {
+    "word": Tokenizer.train_word(["The cat sat.", "A dog's hat?", "3 friends"], added=ADDED),
+    "spaced word": Tokenizer.train_word(SPACED, added=ADDED),
+    "wordpiece": Tokenizer.train_wordpiece(TEXTS, 130, added=ADDED),
+    "bpe": Tokenizer.train_bpe([text.replace("e\u0301", "") for text in TEXTS], 130, added=ADDED),
+    "byte bpe": Tokenizer.train_bpe(SPACED, 500, added=ADDED),
+    "char": Tokenizer.train_char(SPACED, added=ADDED),
+}
+tokenizers = pytest.mark.parametrize("kind", TOKENIZERS)
+
+
+def a_run(kind, tokenizer, model_type="bert", **data):
+    model = SimpleNamespace(model_type=model_type, is_encoder_decoder=model_type == "t5")
+    return SimpleNamespace(
+        task=kind,
+        folder="run",
+        tokenizer=tokenizer,
+        labels=["a", "b"],
+        model=model,
+        recipe=SimpleNamespace(data=kind.Data(max_length=300, **data)),
+    )
+
+
+def explained(run, text):
+    """The ids that the walk-through of a run begins with."""
+    inputs = explain.inputs_of(run)
+    return explain.source_ids(run, run.task.as_read(run, text), inputs, None)
+
+
+def test_the_tokenizers_are_of_all_layouts():
+    assert {name: tokenizer.layout for name, tokenizer in TOKENIZERS.items()} == {
+        name: name for name in TOKENIZERS
+    }
+
+
+# a task, examples, and the texts of each as a user writes them
+SENTENCES = [Tagged(tuple(text.split()), ("a",) * len(text.split())) for text in TEXTS]
+QUESTIONS = [Answered(question, context, "cats") for question in TEXTS for context in TEXTS]
+EXAMPLES = [
+    (Classification, [Labelled(text, "a") for text in TEXTS], lambda e: [e.text]),
+    (Tagging, SENTENCES, lambda e: [" ".join(e.words)]),
+    (Tagging, SENTENCES, lambda e: [list(e.words)]),
+    (QuestionAnswering, QUESTIONS, lambda e: [e.question, e.context]),
+]
+
+
+@tokenizers
+@pytest.mark.parametrize(("task", "examples", "texts_of"), EXAMPLES)
+def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts_of):
+    run = a_run(task, TOKENIZERS[kind])
+    run.marked_words = task.marked_words({"train": examples})
+    training = task.of_run(run, examples)
+    for example in examples:
+        texts = texts_of(example)
+        row = training.encode(example)
+        padded = [f" {text}\n" if isinstance(text, str) else text for text in texts]
+        assert training.encode(task.read_input(run, padded))[:2] == row[:2]
+        if len(texts) == 1 and isinstance(texts[0], str):
+            assert explained(run, texts[0]) == row.ids
+
+
+@tokenizers
+def test_brackets_are_read_with_spaces_between_them(kind):
+    texts = ["([]())", "([)]"]
+    examples = [Labelled(spaced(text), "a") for text in texts]
+    layout = {"word": Tokenizer.train_word, "char": Tokenizer.train_char}.get(kind)
+    tokenizer = layout([e.text for e in examples], added=ADDED) if layout else TOKENIZERS[kind]
+    run = a_run(Classification, tokenizer, dataset="brackets")
+    training = Classification.of_run(run, examples)
+    for text, example in zip(texts, examples, strict=True):
+        row = training.encode(example)
+        assert training.encode(Classification.read_input(run, [text])).ids == row.ids
+        assert explained(run, text) == row.ids
+
+
+@tokenizers
+def test_vectors_are_of_the_rows_of_training(kind):
+    run, read = a_run(Similarity, TOKENIZERS[kind]), []
+
+    def model(ids):
+        read.append(ids)
+        return SimpleNamespace(numpy=lambda: np.zeros((len(ids), 2)))
+
+    run.model = model
+    batch = Similarity.of_run(run, []).collate([(TEXTS[0], TEXTS[1]), (TEXTS[2], TEXTS[3])], 0)
+    Similarity.vectors(run, [f" {TEXTS[i]}\n" for i in (0, 2, 1, 3)])
+    np.testing.assert_array_equal(read[0], batch.input)
+
+
+@tokenizers
+@pytest.mark.parametrize("task", [Translation, TextToText])
+def test_sources_are_read_as_those_of_training_pairs(kind, task):
+    tokenizer = TOKENIZERS[kind]
+    dialogue = history([("Hello.", "Hi, I'm Tom."), ("Who's there?", "")])
+    for text in (*TEXTS, "translate English to French: He's here.", dialogue):
+        run = a_run(task, tokenizer, "t5")
+        trained = task.__new__(task)
+        trained.tokenizer = tokenizer
+        ((source, _),) = trained.ids([(text, text)])
+        assert task.source_ids(run, f" {text}\n") == source
+        assert explained(run, f" {text}\n") == [*source, tokenizer.end_id]
+
+
+@tokenizers
+def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
+    tokenizer = TOKENIZERS[kind]
+    for text in TEXTS:
+        tokens = tokenizer.encode_with_offsets(text)
+        run = SimpleNamespace(tokenizer=tokenizer)
+        for n, (_, (_, end)) in enumerate(tokens, 1):
+            if n == len(tokens) or (tokens[n][1][0] >= end and text[end].isspace()):
+                assert prompt_ids(run, text[:end]) == [i for i, _ in tokens[:n]]
+    assert LanguageModelling.marks == ()
+
+
+@tokenizers
+@pytest.mark.parametrize("mark", ["[MASK]", "<MASK>", "<extra_id_3>"])
+def test_a_text_with_a_gap_is_that_of_training_with_a_token_taken_out(kind, mark):
+    tokenizer, count = TOKENIZERS[kind], 0
+    for text in (*TEXTS, *SPACED):
+        tokens = tokenizer.encode_with_offsets(text)
+        ids = [i for i, _ in tokens]
+        for k, (token, (start, end)) in enumerate(tokens):
+            others = [tokenizer.id_to_token[i] for i in ids[k - 1 : k] + ids[k : k + 2]]
+            if tokenizer.id_to_token[token] in "▁Ġ " or any(o in "▁Ġ " or o.startswith("##") for o in others):
+                continue  # a space of its own, which the gap takes too, or the middle of a word
+            if text[start:end].isspace() or "\u0301" in text[start : end + 1]:
+                continue
+            given = text[:start] + mark + text[end:]
+            expected = [*ids[:k], tokenizer.special_id(mark), *ids[k + 1 :]]
+            assert marked_ids(tokenizer, given, ADDED) == expected, given
+            count += 1
+    assert count > 40
+
+
+@tokenizers
+def test_a_gap_is_read_the_same_by_predict_translate_and_explain(kind):
+    tokenizer = TOKENIZERS[kind]
+    text = " The [MASK]'s [MASK]-old cat?\n"
+    run = a_run(MaskedLanguageModelling, tokenizer)
+    row = MaskedLanguageModelling.of_run(run, []).marked_row(run, [text])
+    assert row.ids == explained(run, text)
+    assert row.ids[1:-1] == marked_ids(tokenizer, text.strip(), ["[MASK]"])
+    run = a_run(Denoising, tokenizer, "t5")
+    text = " The <extra_id_0>'s <extra_id_1>.\n"
+    assert [*Denoising.source_ids(run, text), tokenizer.end_id] == explained(run, text)
+
+
+def test_a_mark_after_a_gap_is_not_named_as_unknown(capsys):
+    run = a_run(MaskedLanguageModelling, TOKENIZERS["spaced word"])
+    warn_of_unknown(run, ["The [MASK]'s zebra, [MASK]."])
+    assert capsys.readouterr().err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
