@@ -320,7 +320,7 @@ class Tensor:
         """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
     def sum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum; each element's derivative is 1. Integers and booleans add up in int64, float16 in float32."""
+        """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
 
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""

@@ -223,7 +223,9 @@ def _ops_in(function: Callable, seen: set[Callable]) -> Iterator[str]:
         if info is not None:
             if info.source not in seen:
                 yield info.name
-        elif inspect.isfunction(thing) and thing.__module__.startswith("minigrad.ops") and thing not in seen:
+            continue
+        thing = inspect.unwrap(thing) if inspect.isfunction(thing) else thing
+        if inspect.isfunction(thing) and thing.__module__.startswith("minigrad.ops") and thing not in seen:
             seen.add(thing)
             yield from _ops_in(thing, seen)
 

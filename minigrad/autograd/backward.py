@@ -22,7 +22,7 @@ from ..errors import (
     RangeError,
     ShapeError,
 )  # fmt: skip
-from ..kernels.cpu.linear import total
+from ..kernels.cpu.linear import unbroadcast
 from ..modes import backward_scope, modes, set_grad_enabled
 from ..nodes import Node, Output, producer, refuse_freed
 from ..tensor import Tensor, as_tensor_like
@@ -252,21 +252,6 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
                 seen.add(edge)
                 stack.append(edge)
     return sorted(seen - beyond, key=attrgetter("number"))
-
-
-def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
-    """Sum `g` over the axes along which an operand of `shape` was broadcast."""
-    extra = g.ndim - len(shape)
-    if extra < 0:
-        raise GradientShapeError(tuple(g.shape), shape)
-    axes = tuple(range(extra)) + tuple(
-        i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
-    )
-    if any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
-        raise GradientShapeError(tuple(g.shape), shape)
-    if not axes:
-        return g.reshape(shape)
-    return total(g, axes, keepdims=True).reshape(shape)
 
 
 def observed(pull: Pull) -> Pull:

@@ -140,7 +140,6 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 
 
 @composite(
-    exact_in_half=True,
     samples=each((real, 4, 4), p=0.5, key=_KEY) | each((real, 2, 3), p=1.0, key=_KEY),
     latex=r"\frac{g\,[\text{kept}]}{1 - p}",
 )

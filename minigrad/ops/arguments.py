@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from ..checks import Checks
 from ..devices import (
     HALF,
+    as_dtype,
     bfloat16,
     default_float,
     float16,
@@ -28,10 +29,10 @@ from ..devices import (
 )
 from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
 from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown, warn
-from ..modes import modes
+from ..modes import Switch, modes
 from ..precision import dtype_of
 from ..tensor import Tensor, as_tensor
-from ..trees import map_leaves
+from ..trees import leaves, map_leaves
 
 if TYPE_CHECKING:
     from .op import Op
@@ -113,8 +114,13 @@ def _alias(name: str, own: Sequence[str]) -> str:
     return own[0] if name == "input" and own else ALIASES.get(name, name)
 
 
-def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
-    """Let a function that calls ops take their aliases of names, and explain errors as they do."""
+def accept_aliases(
+    function: Callable, autocast: str | None = None, in_float32: bool = False, products: bool = False
+) -> Callable:
+    """Let a function that calls ops take their aliases of names, and explain errors as they do.
+
+    `in_float32`: 16-bit tensors are float32 within it, see `round_once`.
+    """
     parameters = inspect.signature(function).parameters.values()
     own, name = tuple(p.name for p in parameters), function.__name__
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
@@ -122,6 +128,7 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
     checks = Checks(function)
     first = sys.maxsize if checks.first is None else checks.first
     types_of, types_in_order = checks.plain, checks.plain_by_position
+    compute_in_float32 = round_once(function, autocast, products) if in_float32 else None
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
@@ -139,6 +146,8 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
                 for key, x in settings.items():
                     if type(x) not in types_of.get(key, ()):
                         checks.check_settings(settings)
+            if compute_in_float32 is not None and (_any_half(args) or _any_half(settings.values())):
+                return compute_in_float32(*args, **settings)
             return function(*args, **settings)
         except MinigradError as error:
             checks.check_rest(name, args, error)
@@ -154,6 +163,54 @@ def accept_aliases(function: Callable, autocast: str | None = None) -> Callable:
 
 
 # ---------------------------------------------------------------- dtypes
+
+
+def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
+    """A function of ops, of 16-bit tensors computed in float32; only its results are rounded.
+
+    Where the tensors are of several dtypes it is called with them as they are. So it is on a GPU if it is
+    made of matrix `products`, which a GPU computes many times faster in 16 bits, and under autocast, which
+    chooses their dtype. `precision` is what autocast does with the function.
+    """
+    products = products or precision == "lower"
+    names = list(inspect.signature(function).parameters)
+    place = names.index("dtype") if "dtype" in names else sys.maxsize
+
+    @wraps(function)
+    def compute(*args: Any, **settings: Any) -> Any:
+        if not (_any_half(args) or _any_half(settings.values())):
+            return function(*args, **settings)
+        tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
+        half = result_type(*tensors)
+        is_cast, on_gpu = modes.autocast_dtype is not None, tensors[0].device != "cpu"
+        if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
+            return function(*args, **settings)
+        cast = ops["astype"].call
+        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
+        narrow = lambda x: cast(x, half) if isinstance(x, Tensor) and x.dtype == float32 else x
+        wide_args, wide_settings = map_leaves(widen, (args, settings))
+        if (dtype := settings.get("dtype")) is not None and as_dtype(dtype) == half:
+            wide_settings["dtype"] = None
+        with Switch(modes, "autocast_dtype", None):
+            result = function(*wide_args, **wide_settings)
+        if wide_settings.get("dtype") is not None or (len(args) > place and args[place] is not None):
+            return result  # in the dtype that the user chose
+        if is_cast and precision == "float32":
+            return result
+        return map_leaves(narrow, result)
+
+    return compute
+
+
+def _any_half(xs: Iterable[Any]) -> bool:
+    """Whether one is a tensor of 16 bits, or a list with one in it."""
+    for x in xs:
+        if isinstance(x, Tensor):
+            if x.array.dtype is float16 or x.array.dtype is bfloat16:
+                return True
+        elif type(x) in (list, tuple) and _any_half(x):
+            return True
+    return False
 
 
 def autocast(op: Op, inputs: Any) -> Any:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..checks import Checks
-from ..devices import as_array, bfloat16, float32, gpu
+from ..devices import as_array, float32, gpu
 from ..errors import MinigradError, OptionError, counted
 from ..explain import FOREIGN, explain, place
 from ..kernels import active
-from ..kernels.half import compute_in_float32
 from ..modes import modes, named_scope
 from ..nodes import Node, Output, node_numbers
 from ..tensor import Tensor
@@ -35,7 +34,8 @@ pairs = {(p, q): (p, q) for p in (True, False) for q in (True, False)}  # shared
 def make_callable(op: Op, documented: Callable) -> Callable:
     """The function that users call; `documented` gives it its name, signature and docstring."""
     rule, names, arity, max_positional = op.rule, op.settings, op.arity, op.arity + op.by_position
-    definition = accept_aliases(op.definition) if op.definition else None
+    exact = op.kernel_takes_half
+    definition = accept_aliases(op.definition, in_float32=not exact) if op.definition else None
     own_kernel, view, ndarray, checks = op.kernel, op.view, np.ndarray, Checks(documented)
     get_frame, new_tensor, new_ref, plain = sys._getframe, Tensor.__new__, weakref.ref, checks.plain
     new_node, neither, both = Node.__new__, (None, None), pairs[True, True]
@@ -76,8 +76,8 @@ def make_callable(op: Op, documented: Callable) -> Callable:
 
         # 2. the value, and the functions that give its gradient
         try:
-            if half is bfloat16 and not op.exact_in_half:
-                result = compute_in_float32(rule, half, arrays, settings)
+            if half is not None and not op.exact_in_half:
+                result = op.run_in_float32(half, arrays, settings)
             elif definition is None or half is not None or type(arrays[0]) is not ndarray:
                 result = rule(*arrays, **settings) if settings else rule(*arrays)
             else:  # what `Op.run_kernel` does, without its calls

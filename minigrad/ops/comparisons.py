@@ -76,37 +76,37 @@ _bits: Domain = integers(0, 16)
 # ---------------------------------------------------------------- comparisons
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def eq(x, y, /):
     """x == y."""
     return x == y, None
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def ne(x, y, /):
     """x != y."""
     return x != y, None
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def lt(x, y, /):
     """x < y."""
     return x < y, None
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def le(x, y, /):
     """x <= y."""
     return x <= y, None
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def gt(x, y, /):
     """x > y."""
     return x > y, None
 
 
-@differentiable(samples=binary(_small))
+@differentiable(compares=True, samples=binary(_small))
 def ge(x, y, /):
     """x >= y."""
     return x >= y, None

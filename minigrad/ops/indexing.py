@@ -20,6 +20,7 @@ from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = ["gather", "masked_fill"]
 
 

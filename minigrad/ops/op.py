@@ -31,10 +31,11 @@ import numpy as np
 
 from ..autograd.grad import grad, propagate_to
 from ..autograd.observers import unobserved
-from ..devices import HALF, bfloat16, is_array, is_floating
+from ..devices import HALF, float32, gpu, is_array, is_floating
 from ..errors import OptionError
 from ..kernels import cpu, kernels
-from ..kernels.half import compute_in_float32
+from ..kernels.cpu.linear import unbroadcast
+from ..kernels.half import compute_in_float32, half_of
 from ..modes import Switch, modes
 from ..nodes import Output, set_output
 from ..tensor import Tensor
@@ -57,7 +58,9 @@ class About(TypedDict, total=False):
     samples: Sampler | None  # draws valid inputs (see `samplers`)
     latex: Latex  # the gradient of each array; in it y is the result where no array has that name
     autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or as it comes
-    exact_in_half: bool  # the rule rounds nothing, or handles 16 bits itself; else it is run in float32
+    # it rounds nothing, or handles 16 bits itself ("gpu": there); else 16 bits are computed in float32
+    exact_in_half: bool | Literal["gpu"]
+    compares: bool  # in 16 bits a number is rounded before it is compared, as PyTorch's is
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
     sign: str  # shown after its name in drawings: "×"
     public_name: str  # what users call it, where that is not the function's name
@@ -85,7 +88,8 @@ class OpInfo:
         samples: Sampler | None = None,
         latex: Latex = (),
         autocast: Literal["lower", "float32"] | None = None,
-        exact_in_half: bool = False,
+        exact_in_half: bool | Literal["gpu"] = False,
+        compares: bool = False,
         family: str | None = None,
         sign: str = "",
         public_name: str = "",
@@ -98,7 +102,8 @@ class OpInfo:
             )
         self.name, self.source, self.samples = name, source, samples
         self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
-        self.autocast, self.exact_in_half = autocast, exact_in_half
+        self.autocast, self.compares = autocast, compares
+        self.exact_in_half, self.exact_on_gpu = exact_in_half is True, exact_in_half == "gpu"
         self.family = family or getattr(source, "__globals__", {}).get("__family__", "other")
         self.sign, self.public_name = sign, public_name or name
         self.advice, self.gradient_advice = advice, gradient_advice
@@ -151,6 +156,11 @@ class Op(OpInfo):
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
         """The inputs' gradients as Tensors that can be differentiated again."""
+        rounds = self.definition is not None or not (
+            self.exact_in_half or (self.exact_on_gpu and isinstance(inputs[0].array, gpu.arrays))
+        )
+        if rounds and half_of(inputs) is not None:
+            return self.pull_wide_tensors(inputs, settings, needs, g)
         if self.definition is None:
             _, gradients = self.rule(*inputs, **settings)
             if type(gradients) is tuple:
@@ -165,12 +175,36 @@ class Op(OpInfo):
         found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)  # and no further back
         return [found.get(edge) for edge in edges]
 
+    def pull_wide_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """`pull_tensors` of 16-bit inputs: in float32, each gradient rounded once."""
+        cast = ops["astype"].call
+        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
+        wide_g = list(map(widen, g)) if type(g) is list else widen(g)
+        found = self.pull_tensors(list(map(widen, inputs)), settings, needs, wide_g)
+        narrowed = []
+        for x, part in zip(inputs, found, strict=True):
+            if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
+                part = cast(unbroadcast(part, x.shape), x.dtype)
+            narrowed.append(part)
+        return narrowed
+
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients as a call computes them: bfloat16 in float32, then rounded."""
-        low = any(is_array(a) and a.dtype == bfloat16 for a in arrays)
-        if low and not self.exact_in_half:
-            return compute_in_float32(self.rule, bfloat16, arrays, settings)
+        """Value and gradients as a call computes them: 16 bits in float32, then rounded."""
+        half = None if self.exact_in_half else half_of(arrays)
+        if half is not None:
+            return self.run_in_float32(half, arrays, settings)
         return self.rule(*arrays, **settings)
+
+    def run_in_float32(self, half: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
+        """`run` of 16-bit arrays: the rule in float32, its results rounded once."""
+        if self.exact_on_gpu and isinstance(arrays[0], gpu.arrays):
+            return self.rule(*arrays, **settings)
+        if self.compares:
+            with np.errstate(over="ignore"):
+                arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
+        return compute_in_float32(self.rule, half, arrays, settings)
 
     def run_kernel(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
         """The rule of a composite op: its own kernel or one of the library's, or else the definition."""
@@ -279,11 +313,21 @@ def composite(
 
 
 def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
-    """Register a function that calls ops and has no rule; it takes `axis` and explains errors as ops do."""
+    """Register a function that calls ops and has no rule; it takes `axis` and explains errors as ops do.
+
+    With exact_in_half=False its 16-bit tensors are float32 within it, and only its results are rounded: the
+    default for the library's own. True: it only moves elements, or calls one op (`__exact_in_half__ = True`
+    says so of all of a module), or it is a user's. "gpu": it is made of matrix products, which a GPU and
+    autocast compute in 16 bits.
+    """
 
     def make(function: Callable) -> Callable:
+        own = function.__module__.startswith("minigrad.")
+        about.setdefault("exact_in_half", function.__globals__.get("__exact_in_half__", not own))
         info = Derived(function.__name__, function, **about)
-        info.call = accept_aliases(function, info.autocast)
+        info.call = accept_aliases(
+            function, info.autocast, in_float32=not info.exact_in_half, products=info.exact_on_gpu
+        )
         info.call.op = info  # type: ignore[attr-defined]
         return info.call
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import float16, float32, is_floating
+from ..devices import HALF, float32, is_floating
 from ..errors import DtypeError
 from ..kernels.cpu.linear import total
 from ..tensor import Tensor, as_tensor
@@ -38,7 +38,7 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max",
     flops=per_input(1),
 )
 def sum(x, /, dim=None, keepdim=False, dtype=None):
-    """The sum; each element's derivative is 1. Integers and booleans add up in int64, float16 in float32."""
+    """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
     value = _total(x, axes, keepdim)
@@ -63,16 +63,16 @@ def mean(x, /, dim=None, keepdim=False, dtype=None):
 
 
 def _total(x, axes, keepdim, divisor=1):
-    """The sum over `divisor`, found in float32 where x is float16 (whose numbers end at 65504)."""
-    if x.dtype == float16:
-        return _total(x.astype(float32), axes, keepdim, divisor).astype(float16)
+    """The sum over `divisor`, found in float32 where x is of 16 bits (where `dtype` says so)."""
+    if x.dtype in HALF:
+        return _total(x.astype(float32), axes, keepdim, divisor).astype(x.dtype)
     value = total(x, axes, keepdim)
     return value if divisor == 1 else value / divisor
 
 
 def _over(g, n):
-    """g / n, of which float16 may not hold n."""
-    return (g.astype(float32) / n).astype(float16) if g.dtype == float16 else g / n
+    """g / n, of which 16 bits may not hold n."""
+    return (g.astype(float32) / n).astype(g.dtype) if g.dtype in HALF else g / n
 
 
 # ---------------------------------------------------------------- extremes
@@ -130,7 +130,7 @@ def _place(search, x, dim, keepdim):
     return search(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
-@derived(samples=_searches)
+@derived(exact_in_half=True, samples=_searches)
 def max(x, dim: int | Tensor | None = None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
@@ -141,7 +141,7 @@ def max(x, dim: int | Tensor | None = None, keepdim=False):
     return amax(x) if dim is None else _best(argmax, x, dim, keepdim)
 
 
-@derived(samples=_searches)
+@derived(exact_in_half=True, samples=_searches)
 def min(x, dim: int | Tensor | None = None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 

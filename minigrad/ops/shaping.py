@@ -22,6 +22,7 @@ from .op import derived, differentiable
 from .samplers import each, real
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "broadcast_to", "cat", "concat", "concatenate", "expand", "flatten", "permute", "reshape", "split",
     "squeeze", "stack", "swapaxes", "swapdims", "transpose", "unsqueeze",

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy import ndindex
 
-from ...devices import array_module
+from ...devices import HALF, array_module, float32
 from ..matmul import matmul
 
 
@@ -42,11 +42,12 @@ def overlap_add(g, size, stride, padding, dilation):
     padded = tuple(
         before + length + max(after, 0) for length, (before, after) in zip(size, padding, strict=True)
     )
-    out = array_module(g).zeros((*lead, *padded), g.dtype)
+    out = array_module(g).zeros((*lead, *padded), float32 if g.dtype in HALF else g.dtype)
     steps = list(zip(positions, stride, dilation, strict=True))
     for place in ndindex(kernel):
         to = [slice(k * d, k * d + s * (p - 1) + 1, s) for k, (p, s, d) in zip(place, steps, strict=True)]
         out[_last(to)] += g[_last(place)]
+    out = out.astype(g.dtype, copy=False)
     if padded == tuple(size):
         return out
     inner = (slice(before, before + length) for length, (before, _) in zip(size, padding, strict=True))

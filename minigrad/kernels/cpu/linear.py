@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import HALF, float32, float64, is_array, is_floating
-from ...errors import ShapeError
+from ...errors import GradientShapeError, ShapeError
 
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
@@ -109,6 +109,21 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
         end = start
     result = lying.reshape(sizes).transpose(np.argsort(order))
     return result if keepdims else result.reshape([n for i, n in enumerate(x.shape) if i not in axes])[()]
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes along which an operand of `shape` was broadcast."""
+    extra = g.ndim - len(shape)
+    if extra < 0:
+        raise GradientShapeError(tuple(g.shape), shape)
+    axes = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
+    )
+    if any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
+        raise GradientShapeError(tuple(g.shape), shape)
+    if not axes:
+        return g.reshape(shape)
+    return total(g, axes, keepdims=True).reshape(shape)
 
 
 def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ...devices import array_module
+from ...devices import HALF, array_module, float32
 from ...random import Key, drop_threshold, keep_probability
 
 
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
-    kept = keep_probability(p)
-    scaled = keep_mask(array_module(x), key, x.shape, p).astype(x.dtype)
+    kept, wide = keep_probability(p), float32 if x.dtype in HALF else x.dtype
+    scaled = keep_mask(array_module(x), key, x.shape, p).astype(wide)
     scaled *= 1 / kept if kept else 0
-    return x * scaled, (lambda g: g * scaled,)
+    times = lambda x: (x.astype(wide, copy=False) * scaled).astype(x.dtype, copy=False)
+    return times(x), (times,)
 
 
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import random
-from ...devices import default_float, finfo
+from ...devices import HALF, default_float, finfo, float32
 from ...errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ...modes import no_grad
 from ...ops import activations, attention, indexing, linalg, losses, normalization
@@ -59,8 +59,10 @@ def embedding(
             )
         with no_grad():
             ids = as_tensor(input)
-            norms = weight[ids].norm(norm_type, -1, keepdim=True)  # type: ignore[arg-type]
-            weight[ids] = weight[ids] * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+            wide = weight[ids].to(float32 if weight.dtype in HALF else weight.dtype)
+            norms = wide.norm(norm_type, -1, keepdim=True)  # type: ignore[arg-type]
+            scaled = wide * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+            weight[ids] = scaled.to(weight.dtype)
     rows = indexing.embedding(weight, input)
     if padding_idx is None:
         return rows

@@ -6,7 +6,9 @@ from typing import Any
 
 from ... import random
 from ...creation import empty_like, ones, zeros_like
+from ...devices import HALF, float32
 from ...errors import OptionError, ShapeError
+from ...ops.arguments import round_once
 from ...ops.comparisons import where
 from ...ops.extra import more_activations
 from ...tensor import Tensor
@@ -23,8 +25,9 @@ def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: i
     if not training or not p:
         return input
     shape = (*input.shape[: input.ndim - axes], *[1] * axes)
-    channels = ones(shape, dtype=input.dtype, device=input.device)
-    return input * dropout(channels, p)
+    dtype = float32 if input.dtype in HALF else input.dtype
+    channels = dropout(ones(shape, dtype=dtype, device=input.device), p)
+    return (input.to(dtype) * channels).to(input.dtype)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -56,7 +59,12 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     a = -1.7580993408473766
     keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
-    return where(keep, input, a) * scale - a * p * scale
+    return _rescaled(input, keep, a, scale, -a * p * scale)
+
+
+@round_once
+def _rescaled(x: Tensor, keep: Tensor, other: float, scale: float, shift: float) -> Tensor:
+    return where(keep, x, other) * scale + shift
 
 
 def gumbel_softmax(
@@ -68,12 +76,17 @@ def gumbel_softmax(
     """
     if not tau > 0:
         raise OptionError(f"tau must be a positive number, got {tau}.\nPass one.")
-    draws = empty_like(logits).exponential_()
-    soft = softmax((logits - draws.log()) / tau, dim)
+    soft = _relaxed(logits, empty_like(logits).exponential_(), tau, dim)
     if not hard:
         return soft
     largest = soft.argmax(dim, keepdim=True)
     return zeros_like(soft).scatter(dim, largest, 1.0) - soft.detach() + soft
+
+
+@round_once
+def _relaxed(logits: Tensor, draws: Tensor, tau: float, dim: int) -> Tensor:
+    """A sample of Gumbel's softmax by exponential draws."""
+    return softmax((logits - draws.log()) / tau, dim)
 
 
 def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:

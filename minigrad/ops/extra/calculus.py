@@ -71,14 +71,14 @@ _curves = (
 )
 
 
-@derived(samples=_curves)
+@derived(autocast="float32", samples=_curves)
 def trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral of y along an axis, by straight lines between its points, which are `dx` apart or at x."""
     y = as_tensor(y)
     return _strips(y, x, dx, dim).sum(dim) if y.shape[axis_of(dim, y.ndim)] else y.sum(dim)
 
 
-@derived(samples=_curves)
+@derived(autocast="float32", samples=_curves)
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral of y from the first point to each of the others, by straight lines between the points."""
     return _strips(as_tensor(y), x, dx, dim).cumsum(dim)

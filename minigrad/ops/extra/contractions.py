@@ -11,6 +11,7 @@ from functools import lru_cache
 from ...errors import ArgumentError, OptionError, ShapeError
 from ...explain import describe
 from ...tensor import as_tensor
+from ..arguments import round_once
 from ..axes import axis_of
 from ..linalg import matmul
 from ..op import derived
@@ -26,6 +27,7 @@ __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
 
 
 @derived(
+    exact_in_half=True,
     samples=each("ij,jk->ik", (real, 2, 3), (real, 3, 4))
     | each("bhqd,bhkd->bhqk", (real, 2, 2, 2, 3), (real, 2, 2, 4, 3))
     | each("ii->i", (real, 3, 3))
@@ -33,7 +35,7 @@ __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
     | each("...ij,...j->...i", (real, 2, 1, 2, 3), (real, 4, 3))
     | each("i,j,k->kji", (real, 2), (real, 3), (real, 2))
     | each("ij->", (real, 2, 3))
-    | each("bi,bi->b", (real, 2, 3), (real, 2, 3))
+    | each("bi,bi->b", (real, 2, 3), (real, 2, 3)),
 )
 def einsum(equation, *operands):
     """Einstein's sums: products of elements, summed over every letter that is not in the output.
@@ -49,13 +51,20 @@ def einsum(equation, *operands):
     tensors = [as_tensor(x) for x in operands]
     terms, output = _parsed(equation, tuple(x.ndim for x in tensors))
     _check_sizes(equation, terms, [x.shape for x in tensors])
+    return (_contract if len(tensors) == 1 else _contract_several)(tensors, terms, output)
 
+
+def _contract(tensors, terms, output):
+    """Two operands at a time, from the left."""
     value, axes = _single(tensors[0], terms[0], _after(terms, 1, output))
     for i in range(1, len(tensors)):
         other, others = _single(tensors[i], terms[i], {*axes, *_after(terms, i + 1, output)})
         value, axes = _contracted(value, axes, other, others, _after(terms, i + 1, output))
     order = [axes.index(a) for a in output]
     return value if order == sorted(order) else value.permute(*order)
+
+
+_contract_several = round_once(_contract, products=True)
 
 
 def _after(terms, i, output):
@@ -184,9 +193,10 @@ def _shaped(x, shape):
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((real, 2, 3, 2), (real, 3, 2, 4))
     | each((real, 2, 3), (real, 4, 2, 3), dims=([0, 1], [1, 2]))
-    | each((real, 2), (real, 3), dims=0)
+    | each((real, 2), (real, 3), dims=0),
 )
 def tensordot(a, b, dims=2):
     """Sums of products over pairs of axes: the last `dims` of a with the first of b, or two lists of axes."""
@@ -217,14 +227,17 @@ def tensordot(a, b, dims=2):
     return _contracted(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
 
 
-@derived(samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2)))
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2)),
+)
 def inner(x, y):
     """The sums of x * y over the last axis of each, for every pair of their other axes."""
     x, y = as_tensor(x), as_tensor(y)
     return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
-@derived(samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
+@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
     """The Kronecker product: y in place of each element of x, times that element."""
     x, y = as_tensor(x), as_tensor(y)
@@ -238,7 +251,8 @@ def kron(x, y):
 
 
 @derived(
-    samples=each([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | each([(real, 3), (real, 3, 2), (real, 2)])
+    exact_in_half="gpu",
+    samples=each([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | each([(real, 3), (real, 3, 2), (real, 2)]),
 )
 def multi_dot(tensors):
     """The product of several matrices, in the order that multiplies the fewest numbers.
@@ -256,7 +270,7 @@ def multi_dot(tensors):
     return value.squeeze(-1) if column else value
 
 
-@derived(samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
+@derived(exact_in_half="gpu", samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
 def chain_matmul(*matrices):
     """The product of several matrices, in the order that multiplies the fewest numbers."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)

@@ -109,7 +109,8 @@ def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
 
 
 @derived(
-    samples=each((real, 2, 2, 5), (real, 3, 2, 3), (real, 3)) | each((real, 2, 5), (real, 4, 1, 2), groups=2)
+    exact_in_half="gpu",
+    samples=each((real, 2, 2, 5), (real, 3, 2, 3), (real, 3)) | each((real, 2, 5), (real, 4, 1, 2), groups=2),
 )
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Each window times the kernel, summed: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
@@ -121,23 +122,28 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((real, 1, 2, 4, 3), (real, 2, 2, 2, 2), (real, 2), stride=(2, 1), padding=1)
-    | each((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2)
+    | each((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2),
 )
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """(N, C, H, W) with a weight (O, C / groups, KH, KW): (N, O, H', W'); see `conv1d`."""
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@derived(samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)))
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)),
+)
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """(N, C, D, H, W) with a weight (O, C / groups, KD, KH, KW): (N, O, D', H', W'); see `conv1d`."""
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((real, 2, 2, 3), (real, 2, 3, 2), (real, 3), stride=2, output_padding=1)
-    | each((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2)
+    | each((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2),
 )
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """Each element times the kernel, added up: input (N, C, L), weight (C, O / groups, K) -> (N, O, L').
@@ -148,13 +154,19 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@derived(samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)))
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)),
+)
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, H, W), weight (C, O / groups, KH, KW): (N, O, H', W'); see `conv_transpose1d`."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@derived(samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)))
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)),
+)
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, D, H, W), weight (C, O / groups, KD, KH, KW): (N, O, D', H', W'); see `conv_transpose1d`."""
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

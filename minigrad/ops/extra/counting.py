@@ -16,6 +16,7 @@ from ..op import derived
 from ..samplers import each, integers, real
 
 __family__ = "reduction"
+__exact_in_half__ = True
 __all__ = [
     "bincount", "bucketize", "histc", "histogram", "isin", "searchsorted", "unique", "unique_consecutive",
 ]  # fmt: skip

@@ -72,7 +72,7 @@ def cholesky(x, upper=False):
     return lower.mT if upper else lower
 
 
-@derived(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
+@derived(exact_in_half="gpu", samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
 def cholesky_inverse(factor, upper=False):
     """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
     back = inv(triangle(factor, upper))

@@ -19,6 +19,7 @@ from .more_shaping import atleast_2d, movedim, ravel
 from .scattering import replaced, scattered
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "block_diag", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "trace", "tril",
     "tril_indices", "triu", "triu_indices",

@@ -46,9 +46,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 @derived(
+    autocast="float32",
     samples=each((real, 2, 3), (real, 2, 3))
     | each((real, 2, 3), (real, 3), p=1.0, keepdim=True)
-    | each((real, 3), (real, 3), p=3.0)
+    | each((real, 3), (real, 3), p=3.0),
 )
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of order p of x1 - x2 + eps along the last axis."""
@@ -57,8 +58,9 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((real, 2, 3), (real, 2, 2), (real, 4, 3, 2), (real, 4))
-    | each((real, 3), (real, 2), (real, 1, 3, 2))
+    | each((real, 3), (real, 2), (real, 1, 3, 2)),
 )
 def bilinear(input1, input2, weight, bias=None):
     """input1ᵀ Weight input2 + bias: (..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out).

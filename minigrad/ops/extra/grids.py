@@ -15,6 +15,7 @@ from ..shaping import broadcast_to, stack, view_as_shape
 from .more_shaping import ravel
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = ["cartesian_prod", "combinations", "meshgrid"]
 
 

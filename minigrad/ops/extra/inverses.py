@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...creation import eye
-from ...devices import finfo, float16, float32, through_cpu, to_device_of
+from ...devices import finfo, through_cpu, to_device_of
 from ...errors import MinigradError, OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import axes_of
@@ -46,9 +46,6 @@ REMEDIES = {
 def by_lapack(compute, x, *others, square=True):
     """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
     refuse_unless_matrix(x, square)
-    if x.dtype == float16:  # LAPACK's least is float32
-        wide = by_lapack(compute, x.astype(float32), *(o.astype(float32) for o in others), square=square)
-        return tuple(w.astype(float16) for w in wide) if isinstance(wide, tuple) else wide.astype(float16)
     return through_cpu(partial(_explained, compute), x, *others)
 
 
@@ -220,6 +217,7 @@ def pseudoinverse(x, /, atol, rtol):
 
 
 @derived(
+    exact_in_half=True,
     samples=each((real, 2, 3)) | each((real, 2, 3, 2), rtol=1e-3),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
@@ -233,6 +231,7 @@ def pinv(x, rtol=None, hermitian=False, *, atol=None):
 
 
 @derived(
+    exact_in_half=True,
     samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
@@ -326,10 +325,11 @@ def logdet(x):
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((invertible, 3, 3), 3)
     | each((invertible, 2, 2, 2), -2)
     | each((invertible, 2, 2), 1)
-    | each((invertible, 2, 2), 6)
+    | each((invertible, 2, 2), 6),
 )
 def matrix_power(x, n):
     """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
@@ -355,7 +355,7 @@ PADE = [n / 64764752532480000 for n in (
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)]  # fmt: skip
 
 
-@derived(samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
+@derived(exact_in_half="gpu", samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
 def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)

@@ -45,13 +45,15 @@ _vectors, _matrices, _batches = _with_axes(1, 1), _with_axes(2, 2), _with_axes(3
 _matrix_and_vector = _with_axes(2, 1)
 
 
-@derived(samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def mm(x, y):
     """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
     return matmul(*_matrices(x, y))
 
 
-@derived(samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(
+    exact_in_half=True, samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g")
+)
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
     x, y = _batches(x, y)
@@ -62,13 +64,13 @@ def bmm(x, y):
     return matmul(x, y)
 
 
-@derived(samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
 def mv(x, y):
     """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
     return matmul(*_matrix_and_vector(x, y))
 
 
-@derived(samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
+@derived(exact_in_half=True, samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
 def dot(x, y):
     """The sum of x * y, of two vectors."""
     return matmul(*_vectors(x, y))
@@ -77,14 +79,16 @@ def dot(x, y):
 vdot = dot  # which of complex numbers would conjugate the first
 
 
-@derived(samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
+@derived(exact_in_half=True, samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
 def outer(x, y):
     """Every product x[i] * y[j] of two vectors."""
     x, y = _vectors(x, y)
     return multiply(x.unsqueeze(1), y)
 
 
-@derived(samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1))
+@derived(
+    autocast="lower", samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1)
+)
 def vecdot(x, y, *, dim=-1):
     """The sum of x * y along an axis, the others broadcast."""
     return multiply(*all_floating(x, y)).sum(dim)
@@ -192,7 +196,7 @@ def cross(x, y, dim=None):
     return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis_of(dim, x.ndim))
 
 
-@derived(samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
+@derived(autocast="float32", samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
 def vander(x, N=None):
     """The powers x**0, x**1, ... of each element along a new last axis; N of them, by default as many as x
     has elements there. A number counts as a vector of one element.

@@ -72,7 +72,7 @@ def hardtanh(x, /, min_val=-1.0, max_val=1.0):
     return xp.minimum(xp.maximum(x, min_val), max_val), (lambda g: xp.where(flat, 0.0, g),)
 
 
-@derived(samples=unary(distinct), latex=r"g\,[0 < x < 6]")
+@derived(exact_in_half=True, samples=unary(distinct), latex=r"g\,[0 < x < 6]")
 def relu6(x):
     """min(max(x, 0), 6)."""
     return hardtanh(x, 0.0, 6.0)
@@ -140,7 +140,9 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
 
 
 @derived(
-    samples=unary(distinct) | unary(distinct, alpha=0.7), latex=r"g\,[x > 0] + g\,e^{x / \alpha}\,[x \le 0]"
+    exact_in_half=True,
+    samples=unary(distinct) | unary(distinct, alpha=0.7),
+    latex=r"g\,[x > 0] + g\,e^{x / \alpha}\,[x \le 0]",
 )
 def celu(x, alpha=1.0):
     """x where it is positive, alpha (e**(x / alpha) - 1) elsewhere: a smooth elu (Barron 2017)."""
@@ -148,6 +150,7 @@ def celu(x, alpha=1.0):
 
 
 @derived(
+    exact_in_half=True,
     samples=unary(distinct),
     latex=(
         r"\lambda\,g\,[x > 0] + \lambda\,\alpha\,g\,e^x\,[x \le 0],\;"
@@ -176,13 +179,13 @@ def softplus(x, /, beta=1.0, threshold=20.0):
     )
 
 
-@derived(samples=unary(real), latex=r"g\,\sigma(-x)")
+@derived(autocast="float32", samples=unary(real), latex=r"g\,\sigma(-x)")
 def logsigmoid(x):
     """log(sigmoid(x)) = -log(1 + e**-x), without overflow."""
     return negative(logaddexp(negative(as_floating(x)), 0.0))
 
 
-@derived(samples=unary(real))
+@derived(autocast="float32", samples=unary(real))
 def mish(x):
     """x tanh(softplus(x)) (Misra 2019)."""
     return multiply(x, tanh(softplus(x)))

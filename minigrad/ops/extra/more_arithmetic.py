@@ -31,13 +31,14 @@ __all__ = [
 # ---------------------------------------------------------------- sums and products
 
 
-@derived(samples=binary(reals) | binary(reals, alpha=0.5), latex=(r"-\alpha\,g", "g"))
+@derived(exact_in_half=True, samples=binary(reals) | binary(reals, alpha=0.5), latex=(r"-\alpha\,g", "g"))
 def rsub(x, y, *, alpha=1):
     """y - alpha x."""
     return subtract(y, x, alpha=alpha)
 
 
 @derived(
+    exact_in_half=True,
     samples=binary(reals, away_from_zero) | binary(reals, away_from_zero, rounding_mode="trunc"),
     latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
 )
@@ -109,7 +110,7 @@ def _refuse_zero(x, y):
         raise DivisionError("integers divided by 0.\nReplace the zeros, or divide floating-point numbers.")
 
 
-@derived(samples=unary(reals), latex="g")
+@derived(exact_in_half=True, samples=unary(reals), latex="g")
 def positive(x):
     """x itself."""
     return as_tensor(x)
@@ -173,7 +174,7 @@ def rad2deg(x):
 # ---------------------------------------------------------------- powers and roots
 
 
-@derived(samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))
+@derived(exact_in_half=True, samples=binary(positives, reals), latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"))
 def float_power(x, y):
     """x ** y in float64, whatever the dtypes."""
     x, y = (
@@ -195,7 +196,7 @@ def hypot(x, y, /):
     return r, (lambda g: g * (x / r), lambda g: g * (y / r))
 
 
-@derived(samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
+@derived(autocast="float32", samples=binary(reals), latex=(r"g\,2^y", r"g\,x\,2^y \ln 2"))
 def ldexp(x, y):
     """x * 2 ** y."""
     x, y = as_tensor(x), as_tensor(y)

@@ -53,13 +53,13 @@ def heaviside(x, values, /):
 # ---------------------------------------------------------------- within limits
 
 
-@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
 def clamp_min(x, min):
     """x, no less than `min`."""
     return limit(x, min, None)
 
 
-@derived(samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
 def clamp_max(x, max):
     """x, no more than `max`."""
     return limit(x, None, max)
@@ -86,7 +86,7 @@ def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
 # ---------------------------------------------------------------- comparisons
 
 
-@derived(samples=binary(_small))
+@derived(exact_in_half=True, samples=binary(_small))
 def equal(x, y):
     """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
     x, y = as_tensor(x), as_tensor(y)
@@ -101,7 +101,7 @@ def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
 
 
-@derived(samples=binary(real) | binary(_small))
+@derived(exact_in_half=True, samples=binary(real) | binary(_small))
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether every element of x `isclose` to that of y: a Python bool."""
     return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
@@ -213,6 +213,7 @@ def limit(x, low, high, /):
 
 
 @derived(
+    exact_in_half=True,
     samples=each((distinct, 2, 3), min=-0.6, max=0.6)
     | each((distinct, 4), max=0.0)
     | each((distinct,), (real, 2), (real, 2)),

@@ -19,6 +19,7 @@ from ..shaping import broadcast_to, view_as_shape
 from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "argwhere", "index_select", "masked_select", "narrow", "nonzero", "one_hot", "select", "take",
     "take_along_dim", "where",

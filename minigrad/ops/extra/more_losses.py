@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import OptionError, RangeError, ShapeError
 from ...tensor import as_tensor
+from ...versions import warning_level
 from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element
@@ -160,7 +161,7 @@ def _pair(name, input, target):
         warnings.warn(
             f"{name} of input {input.shape} with target {target.shape}, which broadcast to all pairs.\n"
             f"Give a target of the input's shape.",
-            stacklevel=4,
+            stacklevel=warning_level(),
         )
     return input, target
 

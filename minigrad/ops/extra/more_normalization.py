@@ -6,10 +6,13 @@ Their names are in `nn.functional`.
 from __future__ import annotations
 
 import math
+from functools import partial
 
+from ...devices import HALF
 from ...errors import OptionError, ShapeError
 from ...modes import no_grad
 from ...tensor import Tensor, as_tensor
+from ..arguments import round_once
 from ..arithmetic import clone
 from ..axes import all_floating, as_floating
 from ..normalization import layer_norm
@@ -23,9 +26,10 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "
 
 
 @derived(
+    exact_in_half=True,  # the running statistics are changed in place
     samples=each((real, 3, 2), None, None, (real, 2), (real, 2), True)
     | each((real, 2, 2, 3), None, None, None, None, True)
-    | each((real, 2, 3), (real, 3), (positive, 3), (real, 3), None)
+    | each((real, 2, 3), (real, 3), (positive, 3), (real, 3), None),
 )
 def batch_norm(
     input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
@@ -57,10 +61,11 @@ def batch_norm(
             f"batch_norm of shape {shape}: a channel has one element, whose variance is 0.\n"
             f"Give more than one in training, or normalize otherwise: layer_norm."
         )
-    rows = x.transpose(0, 1).reshape(shape[1], n)
-    _follow(running_mean, running_var, lambda: (rows.mean(1), rows.var(1)), momentum)
-    y = layer_norm(rows, None, None, (n,), eps)
-    return _per_channel(y.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1), weight, bias)
+    as_rows = lambda x: x.transpose(0, 1).reshape(shape[1], n)
+    _follow(running_mean, running_var, lambda: _statistics(as_rows(x)), momentum)
+    return _by_rows(
+        x, weight, bias, eps, as_rows, lambda y: y.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1)
+    )
 
 
 @derived(
@@ -83,9 +88,10 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 
 @derived(
+    exact_in_half=True,  # the running statistics are changed in place
     samples=each((real, 2, 2, 3), None, None, (real, 2), (real, 2))
     | each((real, 1, 2, 2, 2))
-    | each((real, 2, 3, 2), (real, 3), (positive, 3), (real, 3), None, False)
+    | each((real, 2, 3, 2), (real, 3), (positive, 3), (real, 3), None, False),
 )
 def instance_norm(
     input,
@@ -114,13 +120,16 @@ def instance_norm(
             f"instance_norm of shape {shape}: a channel has one element, whose variance is 0.\n"
             f"Give images of more than one place."
         )
-    rows = x.reshape(shape[0] * shape[1], n)
+    as_rows = lambda x: x.reshape(shape[0] * shape[1], n)
     of_channels = lambda values: values.reshape(shape[:2]).mean(0)
-    _follow(running_mean, running_var, lambda: map(of_channels, (rows.mean(1), rows.var(1))), momentum)
-    return _per_channel(layer_norm(rows, None, None, (n,), eps).reshape(shape), weight, bias)
+    _follow(running_mean, running_var, lambda: map(of_channels, _statistics(as_rows(x))), momentum)
+    return _by_rows(x, weight, bias, eps, as_rows, lambda y: y.reshape(shape))
 
 
-@derived(samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0))
+@derived(
+    autocast="float32",
+    samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0),
+)
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha mean(x**2))**beta, the mean over `size` channels about each (Krizhevsky et al. 2012)."""
     x = as_floating(input)
@@ -164,6 +173,20 @@ def _per_channel(y, weight, bias):
     return y if bias is None else y + bias.reshape(-1, *places)
 
 
+@partial(round_once, precision="float32")
+def _by_rows(x, weight, bias, eps, as_rows, back):
+    """Each row of x normalized, and in its old place scaled by channels."""
+    rows = as_rows(x)
+    return _per_channel(back(layer_norm(rows, None, None, rows.shape[1:], eps)), weight, bias)
+
+
+def _statistics(rows):
+    """The rows' means and variances, of 16 bits in float32."""
+    wide = rows.float() if rows.dtype in HALF else rows
+    return wide.mean(1), wide.var(1)
+
+
+@partial(round_once, precision="float32")
 def _as_before(name, x, mean, variance, weight, bias, eps):
     """x normalized by a mean and a variance that are known."""
     if mean is None or variance is None:
@@ -187,4 +210,5 @@ def _follow(running_mean, running_var, statistics, momentum):
                         f"running statistics of shape {running.shape} for {len(new)} channels.\n"
                         f"Give one number for each channel."
                     )
-                running.copy_(running * (1 - momentum) + new * momentum)
+                old = running.to(new.dtype)
+                running.copy_(old * (1 - momentum) + new * momentum)

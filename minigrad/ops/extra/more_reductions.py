@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...devices import float16, float32, is_floating
+from ...devices import HALF, float32, is_floating
 from ...errors import OptionError, ShapeError
 from ...tensor import Tensor, as_tensor
 from ..axes import as_floating, axes_of, cast, count, expand_reduced
@@ -52,7 +52,8 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
     """
     shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
     x = cast(x, dtype, "int64")
-    value = x.prod(axis=axes, keepdims=keepdim, dtype=x.dtype)
+    wide = float32 if x.dtype in HALF else x.dtype
+    value = cast(x.prod(axis=axes, keepdims=keepdim, dtype=wide), x.dtype)
     gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
     return value, (gradient,) if is_floating(x.dtype) else None
 
@@ -70,21 +71,24 @@ def _product_of_others(x, axes):
     return xp.permute_dims((before * after).reshape(moved.shape), back)
 
 
-@derived(samples=reducing(real))
+@derived(autocast="float32", samples=reducing(real))
 def nansum(x, dim=None, keepdim=False, dtype=None):
     """The sum of what is not NaN."""
     x = as_tensor(x)
     return sum(x.masked_fill(x.isnan(), 0.0) if x.is_floating_point() else x, dim, keepdim, dtype)
 
 
-@derived(samples=reducing(real))
+@derived(autocast="float32", samples=reducing(real))
 def nanmean(x, dim=None, keepdim=False, dtype=None):
     """The mean of what is not NaN."""
     x = as_tensor(x)
     return nansum(x, dim, keepdim, dtype) / (~x.isnan()).sum(dim, keepdim)
 
 
-@derived(samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)))
+@derived(
+    exact_in_half=True,
+    samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)),
+)
 def sum_to_size(x, *size):
     """x summed over the axes along which `size` is broadcast to x's shape."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
@@ -137,34 +141,30 @@ _spreads = (
 )
 
 
-@derived(samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
+@derived(autocast="float32", samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
 def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
         dim, unbiased = None, dim
     x, correction = as_tensor(x), int(unbiased) if correction is None else correction
-    if x.dtype == float16:  # squares beyond 65504
-        return variance(x.to(float32), dim, correction, keepdim).to(float16)
     return variance(x, dim, correction, keepdim)
 
 
-@derived(samples=_spreads)
+@derived(autocast="float32", samples=_spreads)
 def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     x = as_tensor(x)
-    if x.dtype == float16:  # squares beyond 65504
-        return std(x.to(float32), dim, unbiased, keepdim, correction=correction).to(float16)
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
-@derived(samples=_spreads)
+@derived(autocast="float32", samples=_spreads)
 def var_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """(variance, mean)."""
     axes = None if isinstance(dim, bool) else dim
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
 
 
-@derived(samples=_spreads)
+@derived(autocast="float32", samples=_spreads)
 def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """(standard deviation, mean)."""
     axes = None if isinstance(dim, bool) else dim
@@ -172,10 +172,11 @@ def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=
 
 
 @derived(
+    exact_in_half="gpu",
     samples=each((real, 3, 5))
     | each((real, 4))
     | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
-    | each((real, 2, 4), aweights=(positive, 4))
+    | each((real, 2, 4), aweights=(positive, 4)),
 )
 def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     """The covariances of the rows of x, each row one variable and each column one observation.
@@ -200,7 +201,7 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
 
 
-@derived(samples=each((real, 3, 5)) | each((real, 2, 4)))
+@derived(exact_in_half="gpu", samples=each((real, 3, 5)) | each((real, 2, 4)))
 def corrcoef(x):
     """The correlations of the rows of x: their covariances over the product of their deviations."""
     c = cov(x)
@@ -221,7 +222,7 @@ class Range(NamedTuple):
     max: Tensor
 
 
-@derived(samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
+@derived(exact_in_half=True, samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
 def aminmax(x, dim=None, keepdim=False):
     """(the smallest, the largest); elements that tie share the gradient evenly."""
     return Range(amin(x, dim, keepdim), amax(x, dim, keepdim))
@@ -230,7 +231,7 @@ def aminmax(x, dim=None, keepdim=False):
 # ---------------------------------------------------------------- logic and counting
 
 
-@derived(samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
+@derived(exact_in_half=True, samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
 def count_nonzero(x, dim=None):
     """How many elements are not 0."""
     return sum(as_tensor(x) != 0, dim)

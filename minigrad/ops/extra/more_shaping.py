@@ -21,6 +21,7 @@ from ..shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze
 from .windows import sliding_windows
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "contiguous", "expand_as", "moveaxis",
     "movedim", "ravel", "reshape_as", "t", "unflatten", "view", "view_as",

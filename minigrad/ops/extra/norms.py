@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...devices import as_dtype, float16, float32, is_floating
+from ...devices import as_dtype, is_floating
 from ...errors import DtypeError, OptionError, ShapeError
 from ...kernels.cpu.linear import total
 from ...tensor import as_tensor
@@ -83,6 +83,8 @@ def _slope(x, n, p, axes):
 
 
 @derived(
+    autocast="float32",
+    exact_in_half=True,
     samples=reducing(distinct) | along_axis(away_from_zero, ord=3),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{\text{ord} - 1}",
 )
@@ -99,8 +101,6 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
             f"a norm of {x.dtype} numbers in {dtype}, which is narrower.\nUse norm(x).to(dtype)."
         )
     x = x if dtype is None else x.to(dtype)
-    if x.dtype == float16:  # squares beyond 65504
-        return p_norm(x.to(float32), ord, dim, keepdim).to(float16)
     return p_norm(x, ord, dim, keepdim)
 
 
@@ -124,12 +124,13 @@ def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
 
 
 @derived(
+    autocast="float32",
     samples=each((real, 3, 2))
     | each((real, 2, 3, 2), ord="nuc")
     | each((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
     | each((real, 3, 3), ord=-2)
     | each((distinct, 3, 3), ord=1)
-    | each((distinct, 3, 3), ord=-math.inf)
+    | each((distinct, 3, 3), ord=-math.inf),
 )
 def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """The size of the matrices in two axes, by its order.
@@ -160,7 +161,10 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     return value if keepdim else value.squeeze(tuple(axes))
 
 
-@derived(samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1))
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1),
+)
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
 
@@ -180,7 +184,8 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 
 @derived(
-    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1)
+    autocast="float32",
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1),
 )
 def cond(x, p=None):
     """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""

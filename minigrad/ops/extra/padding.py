@@ -13,6 +13,7 @@ from ..samplers import each, real
 from .scattering import replaced, scattered
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = ["constant_pad_nd"]
 
 

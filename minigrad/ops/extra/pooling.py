@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from ...creation import zeros
-from ...devices import float16, float32
 from ...errors import OptionError, ShapeError
 from ...kernels import kernels
 from ...memory import check_allocation
@@ -64,20 +63,18 @@ def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, 1, ceil_mode)
     _refuse_wide_padding(padding, kernel)
     columns = as_columns(sliding_windows(x, kernel, stride, pairs, dilation), n)
-    if x.dtype == float16:  # whose sums may overflow where their means do not
-        columns = columns.to(float32)
     total = columns.sum(-2).reshape(*x.shape[:-n], *positions)
     if divisor is not None:
         if divisor == 0:
             raise OptionError("divisor_override is 0.\nGive another number, or None for the mean.")
-        return (total / divisor).to(x.dtype)
+        return total / divisor
     ends = padding if count_include_pad else (0,) * n
     counts = [
         _overlap(np.arange(m) * s - p, k, -e, length + e)
         for m, s, p, k, e, length in zip(positions, stride, padding, kernel, ends, size, strict=True)
     ]
     divisors = functools.reduce(np.multiply, np.ix_(*counts))
-    return (total / constant(divisors.astype(total.dtype), x)).to(x.dtype)
+    return total / constant(divisors.astype(total.dtype), x)
 
 
 def _overlap(starts, length, low, high):
@@ -92,7 +89,7 @@ def _refuse_wide_padding(padding, spans):
         )
 
 
-@derived(samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
+@derived(exact_in_half="gpu", samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
 def adaptive_avg_pool1d(input, output_size):
     """The means of n = `output_size` windows that cover (N, C, L); None keeps L.
 
@@ -101,13 +98,13 @@ def adaptive_avg_pool1d(input, output_size):
     return _adaptive_averages(1, input, output_size)
 
 
-@derived(samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
+@derived(exact_in_half="gpu", samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
 def adaptive_avg_pool2d(input, output_size):
     """The means of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(2, input, output_size)
 
 
-@derived(samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(exact_in_half="gpu", samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_avg_pool3d(input, output_size):
     """The means of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(3, input, output_size)
@@ -154,7 +151,9 @@ def _cover(length, count):
 # ---------------------------------------------------------------- the largest
 
 
-@derived(samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True))
+@derived(
+    exact_in_half=True, samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True)
+)
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
@@ -164,13 +163,13 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@derived(samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
+@derived(exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, H, W); see `max_pool1d`."""
     return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@derived(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
+@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, D, H, W); see `max_pool1d`."""
     return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -228,19 +227,21 @@ def largest_place(x, /, places):
     return kernels(x).largest_place(x, places), None
 
 
-@derived(samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
+@derived(exact_in_half=True, samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """The largest of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(1, input, output_size, return_indices)
 
 
-@derived(samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1)))
+@derived(
+    exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1))
+)
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(2, input, output_size, return_indices)
 
 
-@derived(samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(3, input, output_size, return_indices)
@@ -256,7 +257,7 @@ def _adaptive_largest(n, x, output_size, return_indices):
     return _largest_of(x, windows, return_indices)
 
 
-@derived(samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
+@derived(exact_in_half=True, samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
 
@@ -266,13 +267,13 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@derived(samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
+@derived(exact_in_half=True, samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
     return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@derived(samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
+@derived(exact_in_half=True, samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
     return _put_back(3, input, indices, kernel_size, stride, padding, output_size)

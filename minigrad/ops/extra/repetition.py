@@ -19,6 +19,7 @@ from .more_indexing import index_select
 from .more_shaping import ravel
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
 

@@ -127,13 +127,13 @@ def _running(accumulate, x, dim):
     return Extremes(x.gather(dim, places), places)
 
 
-@derived(samples=along_axis(distinct) | each((distinct,), 0))
+@derived(exact_in_half=True, samples=along_axis(distinct) | each((distinct,), 0))
 def cummax(x, dim):
     """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
-@derived(samples=along_axis(distinct) | each((distinct,), 0))
+@derived(exact_in_half=True, samples=along_axis(distinct) | each((distinct,), 0))
 def cummin(x, dim):
     """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)

@@ -14,6 +14,7 @@ from ...devices import array_module, is_array, is_floating, on_cpu, through_cpu,
 from ...errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ...indices import array_index
 from ...tensor import Tensor, as_tensor
+from ..arguments import round_once
 from ..axes import axis_of
 from ..costs import zero_flops
 from ..indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
@@ -25,6 +26,7 @@ from .more_reductions import prod
 from .more_shaping import broadcast_tensors, ravel
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "fill", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
     "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
@@ -139,7 +141,13 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
 def scatter_add(x, dim, index, src):
     """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
     line, at, src = _scatter("scatter_add", x, dim, index, src)
-    return view_as_shape(line + scattered(src, line.shape, at), x.shape)
+    return view_as_shape(_added(line, src, at), x.shape)
+
+
+@round_once
+def _added(x, values, at):
+    """x with `values` added at `at`."""
+    return x + scattered(values, x.shape, at)
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -164,6 +172,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     return view_as_shape(_reduced(line, src, at, reduce, include_self), x.shape)
 
 
+@round_once
 def _reduced(x, src, at, reduce, include_self):
     if x.dtype == bool:  # as numbers: True is 1
         if reduce == "mean":
@@ -261,8 +270,12 @@ _ROWS = (integers(0, 3), 2)
 def index_add(x, dim, index, source, *, alpha=1):
     """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
-    added = scattered(source if alpha == 1 else (source * alpha).to(line.dtype), line.shape, at)
-    return view_as_shape(line + added, x.shape)
+    return view_as_shape(_added_times(line, source, at, alpha), x.shape)
+
+
+@round_once
+def _added_times(x, source, at, alpha):
+    return _added(x, source if alpha == 1 else (source * alpha).to(x.dtype), at)
 
 
 @derived(samples=each((real, 3, 2), 0, _ROWS, (real, 2, 2)))
@@ -327,7 +340,7 @@ def index_put(x, indices, values, accumulate=False):
         values = broadcast_to(values, shape)
     if not accumulate:
         return replaced(x, values, at)
-    return x + scattered(broadcast_to(as_tensor(values, dtype=x.dtype), shape), x.shape, at)
+    return _added(x, broadcast_to(as_tensor(values, dtype=x.dtype), shape), at)
 
 
 @derived(samples=each((real, 2, 3), _ROWS, (real, 2)) | each((real, 2, 3), _ROWS, (real, 2), True))

@@ -51,7 +51,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
     return x.shape[axis] - 1 - xp.flip(backwards, axis), None
 
 
-@derived(samples=_lines)
+@derived(exact_in_half=True, samples=_lines)
 def sort(x, dim=-1, descending=False, stable=False):
     """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
     x = as_tensor(x)
@@ -59,7 +59,7 @@ def sort(x, dim=-1, descending=False, stable=False):
     return Ordered(x.gather(dim, places), places)
 
 
-@derived(samples=each((distinct, 3, 2)) | each((distinct, 4)))
+@derived(exact_in_half=True, samples=each((distinct, 3, 2)) | each((distinct, 4)))
 def msort(x):
     """x in increasing order along its first axis."""
     return sort(x, 0).values
@@ -69,9 +69,10 @@ def msort(x):
 
 
 @derived(
+    exact_in_half=True,
     samples=each((distinct, 2, 4), 2)
     | each((distinct, 4, 2), 3, dim=0, largest=False)
-    | each((distinct, 2, 3), 3)
+    | each((distinct, 2, 3), 3),
 )
 def topk(x, k, dim=-1, largest=True, sorted=True):
     """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
@@ -105,7 +106,9 @@ def extreme_places(x, /, k, dim, largest):
     return xp.moveaxis(xp.take_along_axis(places, order, axis=-1), -1, axis), None
 
 
-@derived(samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True))
+@derived(
+    exact_in_half=True, samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True)
+)
 def kthvalue(x, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
     x = as_tensor(x)
@@ -164,7 +167,7 @@ def middle(x, /, skip_nan=False):
 _medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
 
 
-@derived(samples=_medians)
+@derived(exact_in_half=True, samples=_medians)
 def median(x, dim=None, keepdim=False):
     """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN.
 
@@ -173,7 +176,7 @@ def median(x, dim=None, keepdim=False):
     return _median(x, dim, keepdim, skip_nan=False)
 
 
-@derived(samples=_medians)
+@derived(exact_in_half=True, samples=_medians)
 def nanmedian(x, dim=None, keepdim=False):
     """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
     return _median(x, dim, keepdim, skip_nan=True)
@@ -191,7 +194,7 @@ def _median(x, dim, keepdim, skip_nan):
     return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
 
-@derived(samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
+@derived(exact_in_half=True, samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
 def mode(x, dim=-1, keepdim=False):
     """(values, indices) of the most frequent element along an axis: the smallest of several."""
     x = as_tensor(x)

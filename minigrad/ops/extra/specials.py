@@ -166,13 +166,17 @@ def gamma_derivative(x, /, n):
     return xp.gamma_derivative(x, n), (lambda g: g * xp.gamma_derivative(x, n + 1),)
 
 
-@derived(samples=unary(above_one), latex=r"g\,\psi'(x)")
+@derived(exact_in_half=True, samples=unary(above_one), latex=r"g\,\psi'(x)")
 def digamma(x):
     """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
     return gamma_derivative(x, 0)
 
 
-@derived(samples=each(0, (above_one, 3)) | each(2, (above_one, 2)), latex=(None, r"g\,\psi^{(n + 1)}(x)"))
+@derived(
+    exact_in_half=True,
+    samples=each(0, (above_one, 3)) | each(2, (above_one, 2)),
+    latex=(None, r"g\,\psi^{(n + 1)}(x)"),
+)
 def polygamma(n, x):
     """The derivative of order n of digamma(x)."""
     if not isinstance(n, int) or not 0 <= n <= 100:
@@ -180,7 +184,11 @@ def polygamma(n, x):
     return gamma_derivative(x, n)
 
 
-@derived(samples=unary(above_one, p=2), latex=r"g \sum_{i=1}^p \psi\Big(x + \frac{1 - i}{2}\Big)")
+@derived(
+    autocast="float32",
+    samples=unary(above_one, p=2),
+    latex=r"g \sum_{i=1}^p \psi\Big(x + \frac{1 - i}{2}\Big)",
+)
 def mvlgamma(x, p: int):
     """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
     x = as_tensor(x)

@@ -17,6 +17,7 @@ from ..shaping import _SOME, cat, split, view_as_shape
 from .more_shaping import atleast_1d, atleast_2d, atleast_3d
 
 __family__ = "shape"
+__exact_in_half__ = True
 __all__ = [
     "chunk", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split_with_sizes", "tensor_split",
     "unbind", "vsplit", "vstack",
