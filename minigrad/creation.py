@@ -21,8 +21,10 @@ from .devices import (
     as_dtype,
     check_device,
     default_float,
+    finfo,
     float64,
     int64,
+    is_floating,
     library_of,
     load_cupy,
     on_device,
@@ -291,7 +293,8 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform on [0, 1)."""
-    return _drawn("random", size, generator, dtype, device, requires_grad)
+    last = random.bounds(0, 1, as_dtype(dtype or default_float))[1]  # what would be rounded up to 1
+    return _drawn("random", size, generator, dtype, device, requires_grad, last)
 
 
 def randn(
@@ -313,22 +316,45 @@ def randint(
     device: Device = None,
     generator: Generator = None,
 ) -> Tensor:
-    """Integers from `low` (0 if only one is given) to before `high`."""
+    """Integers from `low` (0 if only one is given) to before `high`, which a dtype of floats may round."""
     if high is None or isinstance(high, tuple | list):
         low, high, size = 0, low, size if high is None else high
     if low >= high:
         raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
+    kind = as_dtype(dtype or int64)
+    random.refuse_beyond("randint", low, high - 1, kind)
+    last = _last_integer(low, high, kind)
     integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
-    draw = lambda xp, shape, dtype: xp.asarray(_rows(integers, shape).astype(dtype))
-    return _made(draw, (size,), dtype or np.int64, device, False)
+    draw = lambda xp, shape, dtype: xp.asarray(np.minimum(_rows(integers, shape), last).astype(dtype))
+    return _made(draw, (size,), kind, device, False)
+
+
+def _last_integer(low: int, high: int, dtype: np.dtype) -> int:
+    """The largest integer before `high` that the dtype holds."""
+    if is_floating(dtype) and int(dtype.type(high - 1)) != high - 1:
+        return int(random.bounds(low, high, dtype)[1])
+    return high - 1
 
 
 def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Device = None) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     (n,) = _shape((n,))
     check_allocation((n,), int64)
-    numbers = _generator("randperm", generator).permutation(n).astype(as_dtype(dtype or int64))
+    kind = as_dtype(dtype or int64)
+    if n > largest_integer(kind) + 1:
+        raise OptionError(
+            f"randperm of {n} in {kind}, which holds every integer only up to {largest_integer(kind)}.\n"
+            f"Draw in int64."
+        )
+    numbers = _generator("randperm", generator).permutation(n).astype(kind)
     return Tensor(on_device(numbers, check_device(device)))
+
+
+def largest_integer(dtype: np.dtype) -> int:
+    """The largest integer up to which a dtype holds all."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max)
+    return 1 if dtype.kind == "b" else 2 ** (finfo(dtype).nmant + 1)
 
 
 def normal(
@@ -389,10 +415,17 @@ def randint_like(
 
 
 def _drawn(
-    distribution: str, size: Any, generator: Generator, dtype: Any, device: Device, requires_grad: bool
+    distribution: str,
+    size: Any,
+    generator: Generator,
+    dtype: Any,
+    device: Device,
+    requires_grad: bool,
+    last: float = math.inf,
 ) -> Tensor:
     draw = getattr(_generator(distribution, generator), distribution)
-    make = lambda xp, shape, dtype: xp.asarray(_rows(draw, shape).astype(dtype))
+    limited = lambda shape: np.minimum(_rows(draw, shape), last) if last < math.inf else _rows(draw, shape)
+    make = lambda xp, shape, dtype: xp.asarray(limited(shape).astype(dtype))
     return _made(make, size, dtype, device, requires_grad)
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .checks import checked
+from .devices import finfo, is_floating, plain_number
 from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor
@@ -300,3 +301,26 @@ def drop_threshold(p: float) -> int:
 def keep_probability(p: float) -> float:
     """The share of elements that dropout with `p` really keeps: p rounded to a multiple of 2**-16."""
     return 1 - drop_threshold(p) / 65536
+
+
+def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:
+    """The first and the last number of a floating dtype in [low, high), both rounded to it.
+
+    A number drawn in a wider dtype may be rounded up to `high`: draws are clipped to these first. Where the
+    range holds no other number both are `low`.
+    """
+    first, end = dtype.type(low), dtype.type(high)
+    return float(first), max(float(np.nextafter(end, dtype.type(-np.inf))), float(first))
+
+
+def refuse_beyond(name: str, low: float, last: float, dtype: np.dtype) -> None:
+    """An OptionError if a dtype does not reach from `low` to `last`."""
+    least, largest = 0.0, 1.0
+    if dtype.kind != "b":
+        limits = finfo(dtype) if is_floating(dtype) else np.iinfo(dtype)
+        least, largest = plain_number(limits.min), plain_number(limits.max)
+    if not least <= low <= last <= largest:
+        raise OptionError(
+            f"{name} from {low} to {last}, of which {dtype} holds those from {least} to {largest}.\n"
+            f"Give bounds within them, or draw in a wider dtype and convert."
+        )

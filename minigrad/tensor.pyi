@@ -1394,7 +1394,7 @@ class Tensor:
         """The tensor itself, from now on outside the graph that made it."""
 
     def exponential_(self, lambd: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+        """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
 
     def fill_(self, value: Any) -> Tensor:
         """`value`, in every place."""
@@ -1415,7 +1415,7 @@ class Tensor:
         """Integers from `low` to before `high` (up to the largest that the dtype holds exactly) in every place."""
 
     def uniform_(self, low: Any=0.0, high: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Numbers uniform on [low, high) in every place."""
+        """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
 
     def zero_(self) -> Tensor:
         """0 in every place."""

@@ -38,8 +38,9 @@ def _draws(generator: Any) -> np.random.Generator:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform on [a, b)."""
-    return _fill(tensor, _draws(generator).uniform(a, b, tensor.shape))
+    """Uniform on [a, b), both rounded to the dtype."""
+    first, last = random.bounds(a, b, tensor.dtype)
+    return _fill(tensor, _draws(generator).uniform(a, b, tensor.shape).clip(first, last))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:

@@ -100,7 +100,8 @@ CALLS = {  # what autocast casts: the shapes of its tensors, and the rest of its
     "cosine_embedding_loss": (N, N, [1, -1, 1]),
     **dict.fromkeys(("triplet_margin_loss", "triplet_margin_with_distance_loss"), (N, N, N)),
     **dict.fromkeys(("nansum", "nanmean", "std", "var_mean", "std_mean", "logsigmoid", "mish"), (N,)),
-    "trapezoid": (N,), "cumulative_trapezoid": (N,), "vander": ((3,),), "mvlgamma": (N, 1), "local_response_norm": (C, 2),
+    "trapezoid": (N,), "cumulative_trapezoid": (N,), "vander": ((3,),), "mvlgamma": (N, 1),
+    "local_response_norm": (C, 2),
     "vector_norm": (N,), "matrix_norm": (N,), "linalg_norm": (N,), "cond": (M,),
     **dict.fromkeys(("vecdot", "pairwise_distance", "ldexp"), (N, N)),
     "gaussian_nll_loss": (N, N, N), "var": (N,),
@@ -125,7 +126,7 @@ def kind_under_autocast(lib, name, dtype):
             return lib.tensor(x)
         return x
 
-    places = functions(lib), lib, lib.special, lib.linalg
+    places = functions(lib), *([lib.linalg] if name == "cond" else []), lib, lib.special, lib.linalg
     public = {"linalg_norm": "norm"}.get(name, name)
     function = next(getattr(place, public) for place in places if hasattr(place, public))
     with lib.autocast("cpu", dtype=lib.bfloat16):

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...creation import normal, rand, randint
-from ...devices import array_module, float32, float64, is_floating
+from ...creation import largest_integer, normal, rand, randint
+from ...devices import HALF, array_module, finfo, float32, float64, is_floating
 from ...errors import DtypeError, GraphError, OptionError, ShapeError
-from ...random import Generator
+from ...random import Generator, bounds, refuse_beyond
 from ...tensor import Tensor, on_device_of
 from ...versions import View
 from ..arguments import accept_aliases
@@ -51,7 +51,8 @@ def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
     def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
         alpha = settings.get("alpha", 1)
         plain = not settings or (settings.keys() == {"alpha"} and name in ("add_", "sub_"))
-        if not plain or is_recorded(x, other):
+        half = x.array.dtype in HALF  # which a number, or a multiple, must not be rounded to first
+        if half or not plain or is_recorded(x, other):
             return by_function(x, other, **settings)
         y = on_device_of(other, x.array)
         fits = type(y) in (int, float) or getattr(y, "dtype", None) == x.array.dtype
@@ -131,16 +132,22 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Genera
 
 @accept_aliases
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Numbers uniform on [low, high) in every place."""
+    """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
     _refuse_unless("uniform_", "low", low, "finite", math.isfinite)
     _refuse_unless("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
-    return _draw(x, "uniform_", rand(x.shape, generator=generator, dtype=_wide(x)) * (high - low) + low)
+    _refuse_unless_floating(x, "uniform_")
+    refuse_beyond("uniform_", low, high, x.dtype)
+    widest = float(finfo(_wide(x)).max)
+    _refuse_unless("uniform_", "high - low", high - low, f"at most {widest:.4g}", lambda n: n <= widest)
+    first, last = bounds(low, high, x.dtype)
+    numbers = rand(x.shape, generator=generator, dtype=_wide(x)) * (high - low) + low
+    return write(x, "uniform_", ..., numbers.clamp(first, last))
 
 
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+    """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
     _refuse_unless("exponential_", "lambd", lambd, "positive", lambda n: n > 0)
-    return _draw(x, "exponential_", -(1 - _uniform(x, generator)).log() / lambd)
+    return _draw(x, "exponential_", -(1 - _uniform(x, generator)).log() / lambd, positive=True)
 
 
 def log_normal_(
@@ -149,7 +156,7 @@ def log_normal_(
     """Numbers whose logarithm is normal in every place."""
     _refuse_unless("log_normal_", "mean", mean, "finite", math.isfinite)
     _refuse_unless("log_normal_", "std", std, "positive", lambda n: n > 0)
-    return _draw(x, "log_normal_", normal(mean, std, x.shape, generator, float64).exp())
+    return _draw(x, "log_normal_", normal(mean, std, x.shape, generator, float64).exp(), positive=True)
 
 
 def cauchy_(
@@ -164,7 +171,8 @@ def cauchy_(
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """In every place how many trials, each of which succeeds with probability p, the first success takes."""
     _refuse_unless("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
-    return write(x, "geometric_", ..., ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil().clamp(1))
+    trials = ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil()
+    return write(x, "geometric_", ..., trials.clamp(1, _greatest(x.dtype)))
 
 
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -184,15 +192,15 @@ def random_(
     for setting, n in (("low", low), ("high", 0 if high is None else high)):
         _refuse_unless("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
     if high is None:
-        low, high = (0, low) if low else (0, _largest(x.dtype) + 1)
-    return write(x, "random_", ..., randint(low, high, x.shape, generator=generator))
+        low, high = (0, low) if low else (0, min(largest_integer(x.dtype), 2**63 - 2) + 1)
+    return write(x, "random_", ..., randint(low, high, x.shape, dtype=x.dtype, generator=generator))
 
 
-def _largest(dtype: np.dtype) -> int:
-    """The largest integer up to which a dtype holds all."""
-    if dtype.kind in "iu":
-        return min(int(np.iinfo(dtype).max), 2**63 - 2)
-    return 1 if dtype.kind == "b" else 2 ** {2: 11, 4: 24, 8: 53}[dtype.itemsize]
+def _greatest(dtype: np.dtype) -> float:
+    """The largest number that a dtype holds, as a float that is no larger."""
+    if is_floating(dtype):
+        return float(finfo(dtype).max)
+    return 1.0 if dtype.kind == "b" else math.nextafter(float(np.iinfo(dtype).max), 0) // 1
 
 
 def _wide(x: Tensor) -> np.dtype:
@@ -204,12 +212,19 @@ def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
     return rand(x.shape, generator=generator, dtype=float64)
 
 
-def _draw(x: Tensor, name: str, numbers: Tensor) -> Tensor:
+def _draw(x: Tensor, name: str, numbers: Tensor, positive: bool = False) -> Tensor:
+    """Write numbers, which rounding makes neither infinite nor, if they are `positive`, 0."""
+    _refuse_unless_floating(x, name)
+    limits = finfo(x.dtype)
+    least = float(limits.smallest_subnormal if positive else limits.min)
+    return write(x, name, ..., numbers.clamp(least, float(limits.max)))
+
+
+def _refuse_unless_floating(x: Tensor, name: str) -> None:
     if not is_floating(x.dtype):
         raise DtypeError(
             f"{name} draws floating numbers, this tensor is {x.dtype}.\nUse random_, or x.float()."
         )
-    return write(x, name, ..., numbers)
 
 
 def _refuse_unless(name: str, setting: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:

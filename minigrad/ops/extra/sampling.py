@@ -49,11 +49,19 @@ def multinomial(
             f"multinomial cannot draw {num_samples} of {classes} classes{how}.\n"
             f"Draw at least one; more than there are with replacement=True."
         )
-    if not (np.isfinite(weights) & (weights >= 0)).all() or not (weights.sum(-1) > 0).all():
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not (weights > 0).any(-1).all():
         raise OptionError(
             "multinomial needs finite weights >= 0 with a positive sum in each row.\n"
             "Check them for NaN; apply softmax()."
         )
+    positive = int((weights > 0).sum(-1).min(initial=classes))
+    if not replacement and positive < num_samples:
+        raise OptionError(
+            f"multinomial of {num_samples} classes without replacement, of {positive} with a weight > 0.\n"
+            f"Draw no more than these."
+        )
+    if (weights > np.finfo(float64).max / classes).any():  # their sum may overflow
+        weights = weights / weights.max(-1, keepdims=True)
     if replacement:
         sums = np.cumsum(np.atleast_2d(weights), axis=-1)
         sums /= sums[:, -1:]
@@ -63,7 +71,8 @@ def multinomial(
     else:
         noise = -np.log1p(-rand(weights.shape, generator=generator, dtype=float64).array)
         with np.errstate(divide="ignore", invalid="ignore"):
-            arrivals = np.where(weights > 0, noise / weights, np.inf)
+            arrivals = np.minimum(noise / weights, np.finfo(float64).max)  # before those of weight 0
+        arrivals = np.where(weights > 0, arrivals, np.inf)
         drawn = np.argsort(arrivals, axis=-1, kind="stable")[..., :num_samples]
     return constant(drawn, input)
 
