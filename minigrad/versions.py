@@ -45,14 +45,6 @@ def caller() -> tuple[CodeType, int]:
     return frame.f_code, frame.f_lasti
 
 
-def warning_level() -> int:
-    """The `stacklevel` of a warning by the calling function that names the nearest line outside minigrad."""
-    frame, level = sys._getframe(1), 1
-    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
 def where(source: tuple[CodeType, int]) -> str:
     """`file:line` of what `caller` took."""
     code, instruction = source

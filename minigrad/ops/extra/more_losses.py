@@ -6,13 +6,12 @@ Their names are in `nn.functional`.
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
 from ...errors import OptionError, RangeError, ShapeError
+from ...explain import warn
 from ...tensor import as_tensor
-from ...versions import warning_level
 from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element
@@ -158,10 +157,9 @@ def _pair(name, input, target):
     """Both as tensors; a warning where they broadcast: (N, 1) with (N,) gives (N, N), seldom meant."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
-        warnings.warn(
+        warn(
             f"{name} of input {input.shape} with target {target.shape}, which broadcast to all pairs.\n"
-            f"Give a target of the input's shape.",
-            stacklevel=warning_level(),
+            f"Give a target of the input's shape."
         )
     return input, target
 
