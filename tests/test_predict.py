@@ -26,7 +26,14 @@ from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_cla
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.folder import _sum, begin, new_record
-from minitransformer.training.run import Run, build_model, build_task, load_splits, train_tokenizer
+from minitransformer.training.run import (
+    Run,
+    build_model,
+    build_task,
+    filter_splits,
+    load_splits,
+    train_tokenizer,
+)
 from minitransformer.training.trainer import Trainer
 
 THINGS = ("house", "cat", "dog", "car", "hat", "cup")
@@ -129,6 +136,26 @@ def test_predict_says_what_evaluate_writes(cli, runs, run):
     said = [" ".join(f["prediction"]) if run == "tag" else f["prediction"] for f in found]
     assert said == list(expected)
     assert len(said) > 1
+
+
+@pytest.mark.parametrize("run", DATA)
+def test_validation_and_test_score_the_same_examples_alike(runs, run):
+    trained = Run(runs / run)
+    examples = filter_splits(trained.recipe, trained.tokenizer, trained.splits())["train"]
+    splits = {"train": examples, "validation": examples}
+    task = build_task(trained.recipe, trained.tokenizer, splits, trained.labels)
+    validation, test = task.validate(trained.model), trained.task.evaluate(trained, examples)[0]
+    common = validation.keys() & test.keys()
+    assert common >= {"loss"} | ({"accuracy"} & test.keys())
+    assert {name: validation[name] for name in common} == pytest.approx({name: test[name] for name in common})
+
+
+def test_texts_that_denoising_cannot_train_on_are_not_scored_and_counted(runs, capsys):
+    run = Run(runs / "denoise")
+    assert run.task.evaluate(run, ["the cat is red", "the", "the " * 40])[0]["n"] == 1
+    assert capsys.readouterr().err == "warning: left out 2 texts of fewer than 2 or more than 24 tokens\n"
+    with pytest.raises(UserError, match="none of 1 texts has 2 to 24 tokens"):
+        run.task.evaluate(run, ["the"])
 
 
 def test_a_label_comes_with_its_probability_and_those_of_the_next(cli):

@@ -309,6 +309,22 @@ def test_classes_have_an_accuracy_and_validation_data_of_their_own(tmp_path):
     assert scores["accuracy"] > 0.9
 
 
+def test_classes_that_are_ignored_have_no_loss_and_are_neither_right_nor_wrong():
+    targets = np.array([[0, 1, -100], [1, -100, -100], [2, 0, 1]])  # padded to a length of 3
+    inputs = np.eye(4, dtype=np.float32)[np.array([[0, 1, 3], [2, 3, 3], [2, 0, 0]])]
+    model, task = nn.Linear(4, 3), ArrayTask((inputs, targets), validation=(inputs, targets), batch_size=2)
+    logits = model(mg.tensor(inputs))
+    expected = F.cross_entropy(logits.reshape(-1, 3), targets.reshape(-1), ignore_index=-100).item()
+    scores, known = task.validate(model), targets >= 0
+    right = logits.argmax(-1).numpy() == targets
+    assert scores == pytest.approx({"loss": expected, "accuracy": right[known].mean()})
+    (batch,) = ArrayTask((inputs, targets), batch_size=3).batches([0, 1, 2])
+    parts = [part for _, part in task.split(batch, 3)]
+    assert [part.n_tokens for part in parts] == [2, 1, 3]
+    total = sum(task.loss(model, part, 0.0).item() for part in parts)
+    assert total / batch.n_tokens == pytest.approx(expected)
+
+
 def test_micro_batches_of_arrays_are_the_batch_and_a_resumed_training_is_the_training(tmp_path):
     def trained(name, steps=(60,), **settings):
         for i, n in enumerate(steps):

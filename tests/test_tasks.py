@@ -389,7 +389,7 @@ def run_of(task, tokenizer, model, **settings):
     return SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model, folder="run")
 
 
-def test_texts_that_are_too_long_are_not_scored():
+def test_texts_that_are_too_long_are_not_scored_and_counted(capsys):
     def model(ids):
         assert ids.shape[1] <= 6
         return mg.zeros((*ids.shape, WORDS.vocab_size))
@@ -397,6 +397,7 @@ def test_texts_that_are_too_long_are_not_scored():
     run = run_of(MaskedLanguageModelling, WORDS, model, max_length=6)
     long = ("The cats were playing in the garden",)
     assert MaskedLanguageModelling.evaluate(run, [("A dog sat",), long])[0]["n"] == 1
+    assert capsys.readouterr().err == "warning: left out 1 rows of more than 6 tokens\n"
     with pytest.raises(UserError, match="not even the only row has at most 6 tokens"):
         MaskedLanguageModelling.evaluate(run, [long])
 

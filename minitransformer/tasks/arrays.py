@@ -17,7 +17,7 @@ import numpy as np
 from minigrad import Tensor, no_grad
 
 from ..config import Config
-from ..data.batching import PairBatch
+from ..data.batching import IGNORE, PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
 from ..errors import UserError, check_integer, counted, short
 from .base import loss_sum
@@ -43,7 +43,16 @@ class ArrayBatch:
     target: Any
 
     def __getitem__(self, rows: slice) -> ArrayBatch:
-        return ArrayBatch(*(array[rows] for array in vars(self).values()))
+        return type(self)(*(array[rows] for array in vars(self).values()))
+
+
+class ClassBatch(ArrayBatch):
+    """Arrays whose last one has classes, whose cross-entropy is the loss: -100 is ignored, as by the loss."""
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of targets that are not ignored."""
+        return max(int((self.target != IGNORE).sum()), 1)
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,10 @@ class ArrayTask(ExampleTask):
 
     `loss` takes the model's output and the targets, and gives their mean over the examples, as the functions
     of `nn.functional` do. Without one it is the cross-entropy of integer targets (logits on the last axis,
-    with the label smoothing of the TrainConfig), or the mean squared error of others. `validation` are arrays
-    too; without them, a tenth of the examples is held out, or if there are fewer than 10, none is, and the
-    training examples are scored. The batch of a step is a function of seed and step, so that a training
-    that is resumed ends with the weights of one that was not stopped.
+    with the label smoothing of the TrainConfig; targets of -100 are ignored), or the mean squared error of
+    others. `validation` are arrays too; without them, a tenth of the examples is held out, or if there are
+    fewer than 10, none is, and the training examples are scored. The batch of a step is a function of seed
+    and step, so that a training that is resumed ends with the weights of one that was not stopped.
     """
 
     def __init__(
@@ -95,7 +104,8 @@ class ArrayTask(ExampleTask):
 
     def collate(self, examples: Sequence[Any], step: int) -> ArrayBatch:
         """The rows of these numbers."""
-        return ArrayBatch(*(array[np.asarray(examples)] for array in self.arrays))
+        kind = ClassBatch if self.loss_function is None and is_classes(self.arrays[-1]) else ArrayBatch
+        return kind(*(array[np.asarray(examples)] for array in self.arrays))
 
     def logits(self, model: Any, batch: ArrayBatch) -> Any:
         """The model's output, or the `logits` of a model with several."""
@@ -106,11 +116,11 @@ class ArrayTask(ExampleTask):
         return self._loss(self.logits(model, batch), _tensor(batch.target), label_smoothing)
 
     def _loss(self, out: Any, target: Tensor, label_smoothing: float) -> Tensor:
-        """The sum over the examples."""
+        """The sum over the examples, or over the targets that are not ignored."""
         if self.loss_function is not None:
             return self.loss_function(out, target) * len(target)
-        if target.array.dtype.kind in "iu":
-            return loss_sum(out, target.array, label_smoothing) * (len(target) / max(target.numel(), 1))
+        if is_classes(target.array):
+            return loss_sum(out, target.array, label_smoothing)
         if out.shape != target.shape:
             raise UserError(
                 f"the model's output has shape {tuple(out.shape)}, the targets {tuple(target.shape)}.\n"
@@ -125,10 +135,15 @@ class ArrayTask(ExampleTask):
         for batch in self.batches(examples):
             out, target = self.logits(model, batch), _tensor(batch.target)
             total, n = total + self._loss(out, target, 0.0).item(), n + batch.n_tokens
-            if target.array.dtype.kind in "iu" and out.ndim == target.ndim + 1:
+            if is_classes(target.array) and out.ndim == target.ndim + 1:
                 correct += int((out.argmax(-1).numpy() == batch.target).sum())
-                targets += target.numel()
+                targets += int((batch.target != IGNORE).sum())
         return {"loss": total / n, **({"accuracy": correct / targets} if targets else {})}
+
+
+def is_classes(target: Any) -> bool:
+    """Whether an array has integers, which are classes."""
+    return target.dtype.kind in "iu"
 
 
 def _tensor(array: Any) -> Tensor:

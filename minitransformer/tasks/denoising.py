@@ -41,7 +41,7 @@ from .base import (
     text_tokenizer,
 )
 from .examples import VALIDATION, ExampleTask
-from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_of_unknown
+from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_left_out, warn_of_unknown
 from .predictions import Prediction
 from .scores import accuracy, perplexity
 
@@ -116,16 +116,18 @@ class Denoising(ExampleTask):
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without texts of fewer than 2 tokens, or more than `max_length`."""
-        kept = {
-            name: [text for text in split if 2 <= len(tokenizer.encode(text)) <= data.max_length]
-            for name, split in splits.items()
-        }
+        kept = {name: cls.within_limits(data, tokenizer, split) for name, split in splits.items()}
         if empty := [name for name, split in kept.items() if not split]:
             raise DataError(
                 f"no text of the {empty[0]} split has 2 to {data.max_length} tokens.\nRaise --max-length."
             )
         left_out = sum(map(len, splits.values())) - sum(map(len, kept.values()))
         return Splits(kept, {**splits.dropped, f"not of 2 to {data.max_length} tokens": left_out})
+
+    @classmethod
+    def within_limits(cls, data: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+        """The texts of 2 to `max_length` tokens."""
+        return [text for text in texts if 2 <= len(tokenizer.encode(text)) <= data.max_length]
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
@@ -155,6 +157,11 @@ class Denoising(ExampleTask):
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """How many texts come back word for word, and the scores of the targets with teacher forcing."""
+        limit, given = run.recipe.data.max_length, len(examples)
+        examples = cls.within_limits(run.recipe.data, run.tokenizer, examples)
+        if not examples:
+            raise UserError(f"none of {given} texts has 2 to {limit} tokens.\nPass longer or shorter ones.")
+        warn_left_out(given - len(examples), cls.unit, f"fewer than 2 or more than {limit} tokens")
         task, sources = cls.of_run(run, examples), cls.sources(run, examples)
         predictions = fill_gaps(run, sources, **decoding)
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]

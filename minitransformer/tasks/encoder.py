@@ -25,7 +25,7 @@ from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
 from .examples import Batch, ExampleTask
-from .inputs import check_length, check_texts, warn_of_unknown
+from .inputs import check_length, check_texts, warn_left_out, warn_of_unknown
 from .predictions import Prediction
 
 
@@ -236,7 +236,7 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def within_limit(cls, run: Trained, examples: Sequence[Any]) -> list[Any]:
-        """The examples of at most `max_length` tokens; a UserError if there are none."""
+        """The examples of at most `max_length` tokens, with a warning of others; a UserError for none."""
         limit = run.recipe.data.max_length
         short = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
         if not short:
@@ -244,6 +244,7 @@ class EncoderTask(ExampleTask):
                 f"{none_of(len(examples), cls.unit)} has at most {limit} tokens, the limit of this run.\n"
                 f"Pass shorter ones."
             )
+        warn_left_out(len(examples) - len(short), cls.unit, f"more than {limit} tokens")
         return short
 
     @classmethod

@@ -46,6 +46,12 @@ def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
     return tokenizer.encode_marked(split_at_marks(text, marks))
 
 
+def warn_left_out(count: int, unit: str, why: str) -> None:
+    """Warn of examples that are not scored."""
+    if count:
+        print(f"warning: left out {count:,} {unit} of {why}", file=sys.stderr)
+
+
 def visible(word: str) -> str:
     """A word; one of spaces alone, or of characters that are not seen, in quotes, by its codes."""
     seen = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)

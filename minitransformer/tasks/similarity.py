@@ -111,31 +111,49 @@ class Similarity(EncoderTask):
     # ------------------------------------------------------------ a trained model
 
     @classmethod
-    @no_grad()
     def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
         """The unit vector of each text; the cosine of two texts is the dot product of theirs."""
-        task = cls.of_run(run, [])
-        texts = [text.strip() for text in texts]  # as the sides of training pairs
-        parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
-        return np.concatenate([run.model(task.text_rows(part)).numpy() for part in parts])
+        return cls.of_run(run, []).text_vectors(run.model, [text.strip() for text in texts])
 
-    @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """How often a text's partner is the nearest of all second texts. A tie counts as nearer, unless
-        both texts are the same: a model that maps all texts to one vector finds no partner."""
-        examples = cls.within_limit(run, examples)
-        first, second = [a for a, _ in examples], [b for _, b in examples]
-        cosines = cls.vectors(run, first) @ cls.vectors(run, second).T
-        same = np.unique(second, return_inverse=True)[1]
-        ahead = (cosines >= np.diag(cosines)[:, None]) & (same[:, None] != same)
-        ranks = ahead.sum(1) + 1
+    @no_grad()
+    def text_vectors(self, model: Any, texts: Sequence[str]) -> np.ndarray:
+        """The unit vector of each text, which is written as the sides of training pairs are."""
+        parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
+        return np.concatenate([model(self.text_rows(part)).numpy() for part in parts])
+
+    def score(self, model: Any, examples: Any) -> dict[str, Score]:
+        """How often a text's partner is the nearest of all second texts, and the loss of the batches."""
+        return self.ranked(model, examples)[0]
+
+    def ranked(self, model: Any, examples: Sequence[Pair]) -> tuple[dict[str, Score], list[str]]:
+        """The scores of pairs, and for each first text the nearest of all second texts.
+
+        A tie counts as nearer, unless both texts are the same: a model that maps all texts to one vector
+        finds no partner.
+        """
+        firsts, seconds = [a for a, _ in examples], [b for _, b in examples]
+        first, second = self.text_vectors(model, firsts), self.text_vectors(model, seconds)
+        same = np.unique(seconds, return_inverse=True)[1]
+        ranks, nearest = [], []
+        for start in range(0, len(examples), 64):
+            rows = np.arange(start, min(start + 64, len(examples)))
+            cosines = first[rows] @ second.T
+            partner = cosines[np.arange(len(rows)), rows]
+            ahead = (cosines >= partner[:, None]) & (same[rows, None] != same)
+            ranks += (ahead.sum(1) + 1).tolist()
+            nearest += [seconds[i] for i in cosines.argmax(1)]
         scores: dict[str, Any] = {
             "accuracy": Score([(rank == 1, 1) for rank in ranks]),
             "mrr": Score([(1 / rank, 1) for rank in ranks]),
         }
-        scores |= {"loss": cls.of_run(run, examples).score(run.model, examples)["loss"], "n": len(examples)}
-        nearest = [second[i] for i in cosines.argmax(1)]
-        return scores, [("text", "partner", "nearest"), *zip(first, second, nearest, strict=True)]
+        return {**scores, "loss": super().score(model, examples)["loss"]}, nearest
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        examples = cls.within_limit(run, examples)
+        scores, nearest = cls.of_run(run, examples).ranked(run.model, examples)
+        rows = [(first, second, found) for (first, second), found in zip(examples, nearest, strict=True)]
+        return {**scores, "n": len(examples)}, [("text", "partner", "nearest"), *rows]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
