@@ -416,6 +416,22 @@ def test_a_model_with_one_vector_for_all_texts_finds_no_partner():
     assert Similarity.evaluate(run, [("A dog", "The dog"), ("The dog", "The dog")])[0]["accuracy"] == 1
 
 
+def test_the_nearest_text_is_sought_in_the_whole_split_in_validation_and_test():
+    pairs = [("The cats", "A dog"), ("Who sat", "on the mat"), ("cats sat", "A mat"), ("in the", "garden")]
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(len(WORDS.token_to_id), 2)).astype(np.float32)
+
+    def model(ids):
+        sums = vectors[ids].sum(1)
+        return mg.tensor(sums / np.linalg.norm(sums, axis=1, keepdims=True))
+
+    run = run_of(Similarity, WORDS, model, batch_size=1)  # in a batch of one, each partner is the nearest
+    validation = Similarity(run.recipe.data, pairs, pairs, WORDS).validate(model)
+    test = Similarity.evaluate(run, pairs)[0]
+    assert validation == pytest.approx({name: test[name] for name in ("accuracy", "mrr", "loss")})
+    assert test["accuracy"] < 1
+
+
 def test_a_batch_of_similar_texts_is_not_split():
     task = Similarity(Similarity.Data(), [], [], WORDS)
     batch = task.collate([("A dog", "The dog"), ("The cats", "The mat")], 0)
