@@ -96,6 +96,12 @@ def explain(
     """Say a NumPy error in the user's terms."""
     said = " ".join(str(error).split()).rstrip(".")
     if type(error) is TypeError and is_signature_error(said):
+        callee = said.partition("()")[0]
+        if "." in callee and function is not None and callee.rpartition(".")[2] != function.__name__:
+            raise SignatureError(
+                f"{name}: {said}.\nThe library calls {callee}: a method that replaces one of its own takes "
+                f"the same arguments."
+            ) from None
         takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
         said = re.sub(r"^\S*\(\)", "", said).strip()
         raise SignatureError(f"{name}() {said}.\n{takes}") from None

@@ -239,3 +239,13 @@ def test_help_has_the_derivative_and_the_source_is_the_definition(name):
     assert re.search(r"d/d|gradient|derivative|d[A-Z] =", inspect.getdoc(function))
     assert f"def {name}(" in inspect.getsource(function)
     assert "dtype" in inspect.signature(function).parameters or "softmax" not in name
+
+
+def test_a_method_that_replaces_one_of_the_librarys_is_named():
+    class Layer(nn.Linear):
+        def parameters(self):
+            return list(super().parameters())
+
+    said = message(lambda: Layer(2, 3))
+    assert "Layer.parameters() got an unexpected keyword argument 'recurse'" in said
+    assert "same arguments" in said
