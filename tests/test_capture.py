@@ -586,6 +586,33 @@ def test_modules_and_hooks_that_a_step_makes_itself_are_replayed():
     assert plans[3] is plans[7] is not None
 
 
+class Scaled(nn.Module):
+    """A user's own module, with settings of its own, which counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.scale, self.shape, self.mode, self.calls = 2.0, (1, 2), "plain", 0
+
+    def forward(self, x):
+        self.calls += 1
+        y = self.linear(x) * self.scale
+        return y.expand(*self.shape).relu() if self.mode == "relu" else y
+
+
+@pytest.mark.parametrize("change", [{"scale": 3.0}, {"mode": "relu"}, {"mode": "relu", "shape": (4, 2)}])
+def test_a_setting_of_a_users_own_module_is_recorded_anew(change):
+    model, x = Scaled(), np.ones((1, 3), np.float32)
+    captured = mg.capture(lambda x: model(x))
+    for _ in range(6):
+        captured(x)
+    assert model.calls == 4  # what it counts itself changes nothing
+    for name, value in change.items():
+        setattr(model, name, value)
+    for _ in range(6):
+        np.testing.assert_array_equal(captured(x).array, model(mg.tensor(x)).array)
+
+
 def test_settings_that_are_made_anew_are_the_same():
     @dataclasses.dataclass(frozen=True)
     class Setting:
@@ -1473,6 +1500,60 @@ class Raw:
 def unfused_dropout(x):
     with kernels.use("cupy"):
         return nn.functional.dropout(x, 0.5)
+
+
+def line_search(x, model):
+    optimizer = optim.LBFGS(model.parameters())
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    return optimizer.step(closure)
+
+
+# what decides by numbers on a user's behalf, and its name
+DECIDING = {
+    "a module": (
+        lambda x, m: m(x),
+        lambda: nn.BatchNorm1d(3, momentum=None),
+        r"BatchNorm1d\(3, .*momentum=None",
+    ),
+    "a module in others": (
+        lambda x, m: m(x),
+        lambda: nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.BatchNorm1d(3, momentum=None))),
+        r"BatchNorm1d\(3, .*momentum=None",
+    ),
+    "an operation": (lambda x, m: m(x).cummax(0).values, lambda: nn.Linear(3, 3), "cummax"),
+    "an optimizer": (line_search, lambda: nn.Linear(3, 3), "LBFGS"),
+    "a function": (
+        lambda x, m: nn.utils.clip_grads_with_norm_(m.parameters(), 1.0, m(x).norm()),
+        lambda: nn.Linear(3, 3),
+        "clip_grads_with_norm_",
+    ),
+    "the user": (lambda x, m: m(x).sum().item(), lambda: nn.Linear(3, 3), "^item"),
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_what_decides_by_numbers_is_named(name):
+    decide, make, words = DECIDING[name]
+    mg.manual_seed(0)
+    model = make()
+
+    def step(x):
+        model.zero_grad()
+        model(x).square().mean().backward()
+        return decide(x, model)
+
+    captured, x = mg.capture(step), np.random.default_rng(0).normal(size=(4, 3)).astype("f4")
+    captured(x)
+    captured(x)
+    with pytest.raises(CaptureError, match=words) as caught:
+        captured(x)
+    assert f"{__file__}:" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

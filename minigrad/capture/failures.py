@@ -16,9 +16,15 @@ import numpy as np
 
 from ..devices import gpu
 from ..errors import CaptureError
+from ..nn.module import Module
+from ..optim import Optimizer
+from ..optim.lr_scheduler import LRScheduler
 from ..versions import is_library, where
 
 AFTER = "A replay runs no Python. Do it after the step, with what the step returns."
+IN_LIBRARY = (
+    "It decides by numbers, and a replay runs no Python. Use something else, or leave the step as it is."
+)
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {
     "GradScaler": f"{WAITS} Use bfloat16, which needs no scaler.",
@@ -27,6 +33,9 @@ HINTS = {
 }
 
 
+LIBRARY = Path(__file__).parents[1]
+PASSING = ("capture", "checks", "explain", "ops/arguments", "ops/call", "ops/methods", "ops/op", "tensor")
+LONGEST = 100  # of a module's text
 STANDARD = str(Path(copy.__file__).parent)
 RECORDER = Path(__file__).with_name("graph.py"), "record"  # the function that calls the user's step
 
@@ -65,6 +74,8 @@ def raise_changed(what: str) -> NoReturn:
 def refuse(what: str, instead: str | None = None, kind: type[CaptureError] = CaptureError) -> CaptureError:
     """The error, for a recording that goes on for now: it fails with it at its end."""
     place = where(users_place())
+    if instead == AFTER and (asker := librarys_function()):
+        what, instead = f"{what} in {asker}", IN_LIBRARY
     error = kind(f"{what}, at {place}, cannot be captured.\n{instead or _hint(what)}")
     refused.error = refused.error or error
     return error
@@ -85,6 +96,30 @@ def users_place() -> tuple[CodeType, int]:
     while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def librarys_function() -> str:
+    """What of the library looks at a tensor on the user's behalf, or "" where the user does so by its method.
+
+    That is the innermost module or optimizer, or else the function that the user has called.
+    """
+    frame, frames = sys._getframe(1), []
+    while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
+        if Path(frame.f_code.co_filename).is_relative_to(LIBRARY):
+            frames.append(frame)
+        frame = frame.f_back
+    for frame in frames:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Module):
+            text = repr(owner)
+            return text if len(text) <= LONGEST else type(owner).__name__
+        if isinstance(owner, Optimizer | LRScheduler):
+            return type(owner).__name__
+    files = [
+        Path(frame.f_code.co_filename).relative_to(LIBRARY).with_suffix("").as_posix() for frame in frames
+    ]
+    names = [f.f_code.co_name for f, file in zip(frames, files, strict=True) if not file.startswith(PASSING)]
+    return next((name for name in reversed(names) if name.isidentifier() and not name.startswith("_")), "")
 
 
 def is_of_the_capture(error: BaseException) -> bool:

@@ -9,7 +9,6 @@ from operator import attrgetter, is_
 from typing import Any
 
 from ..nn.module import Module
-from ..ops.user_rules import TESTED
 from ..tensor import Tensor
 from .replacing import replaced
 
@@ -69,17 +68,14 @@ def _same_members(modules: list[Module], kinds: tuple[str, ...]) -> Guard:
 
 
 def same_settings(modules: Iterable[Module]) -> Guard:
-    """Those of these that are the library's have the settings that they have now, such as `p` and `eps`."""
-    own = [vars(module) for module in modules if _is_librarys(module)]
-    found = [(of, name) for of in own for name, x in of.items() if _is_plain(x)]
+    """These have the settings that they have now, such as `p` and `eps`: plain attributes, also a user's own.
+
+    What a step itself has set, such as the number of its calls, no replay changes.
+    """
+    found = [(vars(module), name) for module in modules for name, x in vars(module).items() if _is_plain(x)]
     owners, names = [of for of, _ in found], [name for _, name in found]
     settings = list(map(dict.get, owners, names))
     return lambda: list(map(dict.get, owners, names)) == settings
-
-
-def _is_librarys(module: Module) -> bool:
-    """Whether a module is one of the library's, or derives from one."""
-    return any(kind.__module__.startswith(TESTED) for kind in type(module).__mro__ if kind is not Module)
 
 
 def _is_plain(x: Any) -> bool:
