@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_devices
+import test_magnitudes
 from standin import emulator
 from test_devices import OURS, assert_close, moved, results
 from test_kernels import CASES as ALL_CASES
@@ -212,6 +213,30 @@ def test_kernels_agree_with_numpys(name, device):
             other = unbroadcast(other, ours.shape)  # of a mask that was broadcast
             largest = np.abs(other).max(initial=1)
             np.testing.assert_allclose(ours, other, rtol=1e-5, atol=5e-6 * largest, err_msg=str(settings))
+
+
+@pytest.mark.parametrize("name", ["log_softmax", "cross_entropy", "gelu", "layer_norm", "rms_norm"])
+def test_kernels_are_their_definitions_at_all_magnitudes(name, device):
+    def rule(*arrays, **settings):
+        value, gradient = OURS[name].rule(*map(there, arrays), **settings)
+        return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
+
+    names = {
+        "log_softmax": ["dim"],
+        "cross_entropy": ["ignore_index", "reduction", "label_smoothing"],
+        "gelu": ["approximate"],
+        "layer_norm": ["normalized_shape", "eps"],
+        "rms_norm": ["normalized_shape", "eps"],
+    }[name]
+
+    def positional(*given):
+        end = len(given) - len(names)
+        return rule(*given[:end], **dict(zip(names, given[end:], strict=True)))
+
+    package = types.SimpleNamespace(**{name: positional})
+    with np.errstate(all="ignore"):
+        for found, expected, bound in test_magnitudes.CASES[name](package, np.dtype(np.float32)):
+            test_magnitudes.close(found, expected, bound, np.float32)
 
 
 WIDE = [draw(2, 3, 5, 130), draw(2, 3, 7, 130, seed=1), draw(2, 3, 7, 6, seed=2)]

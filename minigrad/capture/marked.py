@@ -10,6 +10,9 @@ F = TypeVar("F", bound=Callable[..., object])
 marked: list[tuple[str, str]] = [  # (module, name); in these Python looks at numbers, or they draw
     ("minigrad.kernels.cpu.activations", "scaled_keep"),
     ("minigrad.kernels.cpu.attention", "keep_mask"),
+    ("minigrad.kernels.cpu.normalization", "_inverse_root"),
+    ("minigrad.kernels.cpu.reductions", "length"),
+    ("minigrad.kernels.cpu.reductions", "mean_square"),
     ("minigrad.kernels.jit.losses", "refuse_wrong_classes"),
     ("minigrad.kernels.jit.indexing", "refuse_wrong_ids"),
 ]

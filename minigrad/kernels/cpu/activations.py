@@ -67,6 +67,7 @@ def _in_blocks(function, *arrays, out):
 
 
 _C, _A = math.sqrt(2 / math.pi), 0.044715
+_FAR = 1e4  # of x**2: beyond, tanh is 1 or -1, and a larger x**2 may be infinite
 
 
 def _gelu_tanh(x, out):
@@ -78,7 +79,7 @@ def _gelu_tanh(x, out):
 
 
 def _gelu_tanh_backward(x, g, out):
-    square = x * x
+    square = np.minimum(x * x, _FAR)
     u = square * (2 * _C * _A)
     u += 2 * _C
     u *= x  # 2u

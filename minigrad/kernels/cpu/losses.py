@@ -40,7 +40,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         if label_smoothing:
             r -= (scale * (label_smoothing / classes))[:, None]
         r[row, known] += scale * (label_smoothing - others * inverse)  # softmax - 1 + e
-        return r, None
+        return np.where(valid[:, None], r, 0), None  # 0 also where an ignored row has a NaN
 
     if reduction == "none":
         return losses, gradient

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from .linear import BLOCK, column_sums, ones
+from .reductions import length
 
 
 def layer_norm(x, weight, bias, normalized_shape, eps):
@@ -21,10 +22,15 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     flat, average = x.reshape(rows, size), _average(size, x.dtype)
     if rows == 1:  # NumPy is faster with numbers than with columns of one element
         flat = flat[0]
-        mean = flat @ average
-    else:
-        mean = (flat @ average)[:, None]
-    y = flat - mean
+
+    def centred(rows):
+        """The rows minus their means, of which rounding left something if they are large: minus that, too."""
+        column = (slice(None), None) if rows.ndim > 1 else ()
+        h = rows - (rows @ average)[column]
+        h -= (h @ average)[column]
+        return h
+
+    y = centred(flat)
     inverse = _inverse_root(y, eps)
     y *= inverse
     if weight is not None:
@@ -38,7 +44,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
         d_bias = add_up(g).reshape(bias.shape) if needs[2] else None
         if not (needs[0] or needs[1]):
             return None, None, d_bias
-        h = x.reshape(rows, size) - mean
+        h = centred(x.reshape(rows, size))
         h *= inverse
         d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
         if not needs[0]:
@@ -86,15 +92,18 @@ def rms_norm(x, weight, normalized_shape, eps):
 def _inverse_root(x, eps):
     """1 / sqrt(mean(x**2) + eps) of each row, as a column; of a vector as a number.
 
-    Computed as sqrt(size) / sqrt(sum(x**2) + size eps).
+    Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless these squares leave the range of the dtype.
     """
     size = max(x.shape[-1], 1)
-    if x.ndim == 1:
-        return (x @ x / size + eps) ** -0.5
-    squares = np.vecdot(x, x)
+    squares = np.asarray(np.vecdot(x, x))
     squares += size * eps
     np.sqrt(squares, out=squares)
-    return np.divide(math.sqrt(size), squares, out=squares)[:, None]
+    info = np.finfo(x.dtype)
+    least = (info.tiny / info.eps) ** 0.5
+    if not (np.min(squares, initial=1) > least and np.max(squares, initial=1) < np.inf):
+        squares = np.hypot(length(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
+    inverse = np.asarray(np.divide(math.sqrt(size), squares, dtype=x.dtype))
+    return inverse[:, None] if x.ndim > 1 else inverse
 
 
 @lru_cache(maxsize=64)

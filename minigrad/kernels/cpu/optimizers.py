@@ -29,8 +29,8 @@ def adam(p, g, m, v, hyperparameters):
         np.subtract(d, first, out=t)
         t *= c1
         first += t
-        np.multiply(d, d, out=t)
-        t *= c2
+        np.multiply(d, c2, out=t)  # d * d alone may be infinite
+        t *= d
         second *= b2
         second += t
         np.sqrt(second, out=t)

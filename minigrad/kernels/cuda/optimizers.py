@@ -21,7 +21,7 @@ def adam(p, g, m, v, hyperparameters):
     d = g + decay * p
     m += c1 * (d - m)
     v *= b2
-    v += c2 * (d * d)
+    v += c2 * d * d  # d * d alone may be infinite
     p -= rate * m / (root * array_module(p).sqrt(v) + eps)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32, rows_of
-from .mathematics import F, exp_below, inline, largest, logistic, loop, normal
+from .mathematics import F, accumulate, exp_below, inline, largest, logistic, loop, normal
 
 
 def softmax(x, dim):
@@ -43,7 +43,7 @@ def _softmax(x, y):
         total = F(0)
         for j in range(x.shape[1]):
             y[i, j] = exp_below(x[i, j] - m)
-            total += y[i, j]
+            total = accumulate(total, y[i, j])
         scale = F(1) / total
         for j in range(x.shape[1]):
             y[i, j] *= scale
@@ -55,7 +55,7 @@ def _softmax_backward(y, g, r):
     for i in range(y.shape[0]):
         total = F(0)
         for j in range(y.shape[1]):
-            total += g[i, j] * y[i, j]
+            total = accumulate(total, g[i, j] * y[i, j])
         for j in range(y.shape[1]):
             r[i, j] = y[i, j] * (g[i, j] - total)
 
@@ -67,7 +67,7 @@ def _log_softmax(x, y):
         m = largest(x[i])
         total = F(0)
         for j in range(x.shape[1]):
-            total += exp_below(x[i, j] - m)
+            total = accumulate(total, exp_below(x[i, j] - m))
         shift = np.log(total)
         for j in range(x.shape[1]):
             y[i, j] = x[i, j] - m - shift
@@ -79,7 +79,7 @@ def _log_softmax_backward(y, g, r):
     for i in range(y.shape[0]):
         total = F(0)
         for j in range(y.shape[1]):
-            total += g[i, j]
+            total = accumulate(total, g[i, j])
         for j in range(y.shape[1]):
             r[i, j] = g[i, j] - exp_below(y[i, j]) * total
 
@@ -103,6 +103,9 @@ def gelu(x, approximate="none"):
 _C, _A = F(2 * math.sqrt(2 / math.pi)), F(2 * math.sqrt(2 / math.pi) * 0.044715)
 
 
+_FAR = F(1e4)  # of x**2: beyond, s is 0 or 1, and a larger x**2 may be infinite
+
+
 @loop
 def _tanh(x, y):
     """x s with s = 1 / (1 + e^-2u) = (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x**3)."""
@@ -114,8 +117,9 @@ def _tanh(x, y):
 @inline
 def _tanh_slope(v):
     """s + x s (1 - s) 2u', with u' = sqrt(2/pi) (1 + 3 * 0.044715 x**2)."""
-    s = logistic(v * (_C + _A * v * v))
-    return s + v * s * (F(1) - s) * (_C + F(3) * _A * v * v)
+    square = min(v * v, _FAR)
+    s = logistic(v * (_C + _A * square))
+    return s + v * s * (F(1) - s) * (_C + F(3) * _A * square)
 
 
 @loop

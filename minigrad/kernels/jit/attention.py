@@ -11,7 +11,7 @@ from .. import cpu
 from ..cpu import attention as tiles
 from ..cpu.attention import EXACT, NUMPY, RowWork, attend, empty_heads
 from .arrays import is_float32, row_of, rows_of
-from .mathematics import F, exp_below, inline, largest, loop
+from .mathematics import F, accumulate, exp_below, inline, largest, loop
 
 
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
@@ -158,7 +158,7 @@ def _one_query(q, k, v, mask, scale, y):
             for s in range(keys):
                 key, total = row_of(k, b, h, s), F(0)
                 for j in range(width):
-                    total += query[j] * key[j]
+                    total = accumulate(total, query[j] * key[j])
                 weights[s] = total * scale
             if mask.size:
                 for s in range(keys):
@@ -169,7 +169,7 @@ def _one_query(q, k, v, mask, scale, y):
                 continue
             for s in range(keys):
                 weights[s] = exp_below(weights[s] - m)
-                total += weights[s]
+                total = accumulate(total, weights[s])
             for s in range(keys):
                 value, weight = row_of(v, b, h, s), weights[s] / total
                 for j in range(width):
@@ -190,7 +190,7 @@ def _softmax_rows(s, queries, causal_offset, logarithms):
         total = F(0)
         for j in range(visible):
             s[i, j] = exp_below(s[i, j] - m)
-            total += s[i, j]
+            total = accumulate(total, s[i, j])
         scale = F(1) / total
         for j in range(visible):
             s[i, j] *= scale
@@ -219,7 +219,7 @@ def _scale_to_1(row):
     """Divide a row, unless it is 0, by its sum."""
     total = F(0)
     for j in range(row.size):
-        total += row[j]
+        total = accumulate(total, row[j])
     if total > 0:
         for j in range(row.size):
             row[j] /= total
@@ -233,7 +233,7 @@ def _gradient_rows(d, w, queries, causal_offset):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
         total = F(0)
         for j in range(visible):
-            total += d[i, j] * w[i, j]
+            total = accumulate(total, d[i, j] * w[i, j])
         for j in range(visible):
             d[i, j] = w[i, j] * (d[i, j] - total)
         for j in range(visible, keys):

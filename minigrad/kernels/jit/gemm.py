@@ -4,6 +4,7 @@ Each number of the result is a sum over k in order, each term added by one fused
 TERMS terms; the sums of several blocks are added. What is left to choose is the order in which the numbers
 are computed. Here it is that of Goto and van de Geijn 2008 ("Anatomy of High-Performance Matrix
 Multiplication"), but only the right factor is packed, which is enough for matrices of a few thousand rows.
+No addition may be reordered.
 """
 
 from __future__ import annotations

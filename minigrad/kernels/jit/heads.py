@@ -3,7 +3,8 @@
 The scores lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the
 softmax of each is computed without a step across vectors. Where attention is causal, what is hidden is not
 multiplied. Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again
-(Dao et al. 2022, "FlashAttention", section 3.1).
+(Dao et al. 2022, "FlashAttention", section 3.1). Each lane adds up in one order: no addition may be
+reordered.
 
 The functions are given a block's `position`: that of its first query among the keys where attention is
 causal, else the number of keys, since then all of its queries see all keys.

@@ -1,4 +1,4 @@
-"""Rows of a table."""
+"""Rows of a table. Where several are added up it is in their order: no addition may be reordered."""
 
 from __future__ import annotations
 

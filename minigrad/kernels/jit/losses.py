@@ -8,11 +8,7 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32
-from .mathematics import F, exp_below, inline, largest, loop
-
-EXACT = (
-    64  # a larger log sum exp has too few digits left for the sum; to scale a row to 1 costs its exponentials
-)
+from .mathematics import F, accumulate, exp_below, inline, largest, loop
 
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
@@ -23,16 +19,14 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     counts = np.empty(2, np.int64)
     _count(target, classes, ignore_index, counts)
     refuse_wrong_classes(counts, target, classes, ignore_index)
-    losses, logarithms, smoothing = np.empty(n, F), np.empty(n, F), F(label_smoothing)
-    _cross_entropy(logits, target, losses, logarithms, ignore_index, smoothing)
+    losses, shifts, smoothing = np.empty(n, F), np.empty((n, 2), F), F(label_smoothing)
+    _cross_entropy(logits, target, losses, shifts, ignore_index, smoothing)
     is_mean = reduction == "mean"
 
     def gradient(g, needs):
         scale, r = np.empty(n, F), np.empty_like(logits)
         scale[...] = g
-        _cross_entropy_backward(
-            logits, target, logarithms, scale, r, ignore_index, smoothing, counts, is_mean
-        )
+        _cross_entropy_backward(logits, target, shifts, scale, r, ignore_index, smoothing, counts, is_mean)
         return r, None
 
     if reduction == "none":
@@ -69,67 +63,67 @@ def _sum(losses, counts, is_mean, total):
     """The sum, or the mean over the rows that count: NaN if none does."""
     added = 0.0
     for i in range(losses.size):
-        added += losses[i]
+        added = accumulate(added, losses[i])
     total[()] = (added / counts[1] if counts[1] else np.nan) if is_mean else added
 
 
 @loop
-def _cross_entropy(x, target, losses, logarithms, ignored, smoothing):
+def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
     """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
 
-    The other classes are added up apart from the target's: where their sum is tiny, so is the loss.
+    The other classes are added up apart from the target's: where their sum is tiny, so is the loss. Of each row
+    m, the largest, and log(sum(exp(x - m))) are kept apart: their sum may not have the digits of both.
     """
     classes = x.shape[1]
+    even = smoothing / F(classes)
     for i in range(x.shape[0]):
         if target[i] == ignored:
-            losses[i] = logarithms[i] = F(0)
+            losses[i] = shifts[i, 0] = shifts[i, 1] = F(0)
             continue
         m, t = largest(x[i]), target[i]
         others = shifted = F(0)
         for j in range(t):
-            others += exp_below(x[i, j] - m)
+            others = accumulate(others, exp_below(x[i, j] - m))
         for j in range(t + 1, classes):
-            others += exp_below(x[i, j] - m)
+            others = accumulate(others, exp_below(x[i, j] - m))
         below = x[i, t] - m
         own = exp_below(below)
         if smoothing:
             for j in range(classes):
-                shifted += x[i, j] - m
+                shifted = accumulate(shifted, even * (x[i, j] - m))
         shift = np.log(others + own)
-        logarithms[i] = m + shift
+        shifts[i, 0], shifts[i, 1] = m, shift
         loss = F(math.log1p(others)) if below == F(0) else shift - below
-        losses[i] = (F(1) - smoothing) * loss + smoothing * (shift - shifted / F(classes))
+        losses[i] = (F(1) - smoothing) * loss + smoothing * shift - shifted
 
 
 @inline
-def _cross_entropy_slopes(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
+def _cross_entropy_slopes(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
     """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean.
 
     Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
     """
     classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
     for i in range(x.shape[0]):
-        s, t = F(0) if target[i] == ignored else scale[i] / divisor, target[i]
-        even, scale_to_1 = smoothing / F(classes), F(1)
-        if abs(logarithms[i]) > EXACT:
-            total = F(0)
+        t = target[i]
+        if t == ignored:
             for j in range(classes):
-                total += exp_below(x[i, j] - logarithms[i])
-            scale_to_1 = F(1) / total
-        others = F(0)
+                r[i, j] = F(0)
+            continue
+        s, m, shift, others = scale[i] / divisor, shifts[i, 0], shifts[i, 1], F(0)
+        even = s * smoothing / F(classes)
         for j in range(classes):
-            p = scale_to_1 * exp_below(x[i, j] - logarithms[i])
-            others += F(0) if j == t else p
-            r[i, j] = s * (p - even)
-        if t != ignored:
-            r[i, t] = s * (smoothing - even - others)
+            p = exp_below(x[i, j] - m - shift)
+            others = accumulate(others, F(0) if j == t else p)
+            r[i, j] = s * p - even
+        r[i, t] = s * (smoothing - others) - even
 
 
 @loop
-def _cross_entropy_backward(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean):
-    _cross_entropy_slopes(x, target, logarithms, scale, r, ignored, smoothing, counts, is_mean)
+def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
+    _cross_entropy_slopes(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean)
 
 
 @loop
-def _cross_entropy_backward_in_place(x, target, logarithms, scale, ignored, smoothing, counts, is_mean):
-    _cross_entropy_slopes(x, target, logarithms, scale, x, ignored, smoothing, counts, is_mean)
+def _cross_entropy_backward_in_place(x, target, shifts, scale, ignored, smoothing, counts, is_mean):
+    _cross_entropy_slopes(x, target, shifts, scale, x, ignored, smoothing, counts, is_mean)

@@ -13,14 +13,36 @@ from typing import Any
 import numpy as np
 from numba import extending, njit
 
-# What the compiler may assume. Not among it: that there is no NaN and no infinity.
-FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz", "afn"})
+# What the compiler may do to any operation of any loop: make one instruction, which rounds once, of a
+# product and a sum. It may not reorder ("reassoc"): of `x - m - shift` it would make `x - (m + shift)`, in
+# which a large m leaves nothing of `shift`. Nor multiply by a reciprocal ("arcp"), or estimate a root
+# ("afn"), which are 0 or infinite at the ends of the range. Only the additions of `accumulate` may be
+# reordered: a loop that needs them has sums over a row, which the compiler would not turn into vector
+# instructions otherwise.
+FLAGS = frozenset({"contract"})
 OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "cache": True, "nogil": True, "error_model": "numpy"}
 loop = njit(**OPTIONS)
 intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
 inline = njit(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
+
+
+@intrinsic
+def accumulate(typing_context, total, term):
+    """total + term of a sum in any order: the compiler gives each lane of a vector a total of its own.
+
+    This addition alone has the flag "reassoc"; what is added is computed as it is written.
+    """
+
+    def generate(context, builder, signature, args):
+        total, term = (
+            context.cast(builder, value, kind, signature.return_type)
+            for value, kind in zip(args, signature.args, strict=True)
+        )
+        return builder.fadd(total, term, flags=("reassoc", "contract"))
+
+    return total(total, term), generate
 
 
 @inline
@@ -65,18 +87,22 @@ def _scaled_erfc(t: float) -> float:
     return 1 / (fraction * math.sqrt(math.pi) * t)
 
 
-EXP = _fitted(_exp_remainder, -0.3467, 0.3467, 5)
+EXP = _fitted(_exp_remainder, -0.3467, 0.3467, 4)
 _T = _fitted(_scaled_erfc, 0.07, 1.0, 9)
-LOG2E, LN2_HIGH, LN2_LOW = F(1 / math.log(2)), F(0.693359375), F(math.log(2) - 0.693359375)
+LOG2E, LN2 = F(1 / math.log(2)), F(math.log(2))
 EXP_LOWEST, _HIGHEST = F(-87.3), F(88.72)
+# Numbers of this size have no fraction: of n + ROUND the last bits are n + 127, the exponent of 2**n.
+ROUND = F(1.5 * 2**23 + 127)
 _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
 
 @inline
 def exp(x):
-    """e^x = 2**n e^r with x = n ln 2 + r, to a unit in the last place (six above 88.4); 0 below -87.3."""
-    n = _powers_of_two(min(x if x > EXP_LOWEST else EXP_LOWEST, _HIGHEST))  # a number, even where x is NaN
-    y = _power(x, min(n, F(127)))  # 2**128 is not a float32
+    """e^x = 2**n e^r with x = n ln 2 + r, to two units in the last place; 0 below -87.3."""
+    n = _powers_of_two(min(x if x > EXP_LOWEST else EXP_LOWEST, _HIGHEST))
+    twice = F(2) if n > ROUND + F(127) else F(1)  # 2**128 is not a float32
+    r = _remainder(x, n)
+    y = (_polynomial(r) * (r * r) + (r + F(1))) * _two_to(min(n, ROUND + F(127))) * twice
     y = F(0) if x < EXP_LOWEST else y
     return F(np.inf) if x > _HIGHEST else y
 
@@ -90,8 +116,10 @@ def exp_below(x):
 
 @inline
 def logistic(x):
-    """1 / (1 + e^-x), where e^-x is infinite above 88.4; of a NaN it is some number."""
-    z = min(max(-x, EXP_LOWEST), _HIGHEST)
+    """1 / (1 + e^-x), where e^-x is infinite above 88.4."""
+    z = -x
+    z = EXP_LOWEST if z < EXP_LOWEST else z
+    z = _HIGHEST if z > _HIGHEST else z
     return F(1) / (F(1) + _power(z, _powers_of_two(z)))
 
 
@@ -100,26 +128,42 @@ def tanh(x):
     """(1 - e^-2x) / (1 + e^-2x), by e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): near 0 it has its digits."""
     z = F(-2) * abs(x)
     n = _powers_of_two(z if z > EXP_LOWEST else EXP_LOWEST)
-    r = z - n * LN2_HIGH - n * LN2_LOW
-    p = ((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5]
-    scale = np.int32((np.int32(n) + 127) << 23).view(np.float32)
-    e = (p * r * r + r) * scale + (scale - F(1))
+    r, scale = _remainder(z, n), _two_to(n)
+    e = (_polynomial(r) * (r * r) + r) * scale + (scale - F(1))
     y = F(1) if z < F(-20) else -e / (F(2) + e)
     return y if x > 0 else -y
 
 
 @inline
 def _powers_of_two(x):
-    """n."""
-    return np.floor(x * LOG2E + F(0.5))
+    """n + ROUND."""
+    return x * LOG2E + ROUND
+
+
+@inline
+def _two_to(n):
+    """2**n of n + ROUND; infinite where n is 128."""
+    return np.int32(F(n).view(np.int32) << np.int32(23)).view(np.float32)
+
+
+@inline
+def _remainder(x, n):
+    """r = x - n ln 2 of n + ROUND."""
+    return x - (n - ROUND) * LN2
+
+
+@inline
+def _polynomial(r):
+    """(e^r - 1 - r) / r**2, by pairs of terms: a short chain of operations that wait for each other."""
+    square = r * r
+    return (EXP[0] * square + (EXP[1] * r + EXP[2])) * square + (EXP[3] * r + EXP[4])
 
 
 @inline
 def _power(x, n):
-    """2**n e^r; infinite where n is 128."""
-    r = x - n * LN2_HIGH - n * LN2_LOW
-    p = ((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5]
-    return (p * r * r + r + F(1)) * np.int32((np.int32(n) + 127) << 23).view(np.float32)
+    """2**n e^r of n + ROUND."""
+    r = _remainder(x, n)
+    return (_polynomial(r) * (r * r) + (r + F(1))) * _two_to(n)
 
 
 @inline

@@ -8,9 +8,12 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32
-from .mathematics import F, loop
+from .mathematics import F, accumulate, loop
 
 ROWS = 64  # added up in float32, before that sum is added to one in float64
+# A mean square between these has lost nothing that counts to the ends of float32; others are computed in
+# float64.
+LEAST, MOST = F(1e-26), F(1e36)
 
 
 def layer_norm(x, weight, bias, normalized_shape, eps):
@@ -20,14 +23,14 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     rows = contiguous(x).reshape(-1, size)
     scale = np.ones(size, F) if weight is None else contiguous(weight).reshape(size)
     shift = np.zeros(size, F) if bias is None else contiguous(bias).reshape(size)
-    y, mean, inverse = np.empty_like(rows), np.empty(len(rows), F), np.empty(len(rows), F)
-    _layer_norm(rows, scale, shift, F(eps), y, mean, inverse)
+    y, moments = np.empty_like(rows), np.empty((len(rows), 3), F)
+    _layer_norm(rows, scale, shift, F(eps), y, moments)
 
     def gradient(g, needs):
         flat = contiguous(g).reshape(rows.shape)
         dx = np.empty_like(rows)
         d_scale, d_shift = np.zeros(size, np.float64), np.zeros(size, np.float64)
-        _layer_norm_backward(rows, scale, mean, inverse, flat, dx, d_scale, d_shift)
+        _layer_norm_backward(rows, scale, moments, flat, dx, d_scale, d_shift)
         return (
             dx.reshape(shape) if needs[0] else None,
             d_scale.astype(F).reshape(weight.shape) if needs[1] else None,
@@ -38,41 +41,71 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 
 
 @loop
-def _layer_norm(x, scale, shift, eps, y, mean, inverse):
-    """h = (x - mean) / sqrt(var + eps), y = h * scale + shift."""
-    size = x.shape[1]
-    for i in range(x.shape[0]):
-        total = F(0)
-        for j in range(size):
-            total += x[i, j]
-        centre = total / F(size)
-        square = F(0)
-        for j in range(size):
-            square += (x[i, j] - centre) * (x[i, j] - centre)
-        mean[i], inverse[i] = centre, F(1) / np.sqrt(square / F(size) + eps)
-        for j in range(size):
-            y[i, j] = (x[i, j] - centre) * inverse[i] * scale[j] + shift[j]
+def _in_float64(row, eps):
+    """The row's centre c, mean(x - c) and 1 / sqrt(var + eps)."""
+    total, rest, square = 0.0, 0.0, 0.0
+    for j in range(row.size):
+        total += row[j]
+    centre = F(total / row.size)
+    for j in range(row.size):
+        rest += np.float64(row[j]) - centre
+    rest /= row.size
+    for j in range(row.size):
+        d = np.float64(row[j]) - centre - rest
+        square += d * d
+    return centre, F(rest), F(1 / np.sqrt(square / row.size + eps))
 
 
 @loop
-def _layer_norm_backward(x, scale, mean, inverse, g, dx, d_scale, d_shift):
+def _layer_norm(x, scale, shift, eps, y, moments):
+    """h = (x - mean) / sqrt(var + eps), y = h * scale + shift.
+
+    A mean rounded to float32 is not exact enough if it is much larger than the deviations from it. So it is
+    centre + rest (the corrected two-pass algorithm of Chan, Golub and LeVeque 1983, "Algorithms for computing
+    the sample variance"), and h = (x - centre) * inverse + offset. `moments` has these three of each row.
+    """
+    size, share = x.shape[1], F(1) / F(x.shape[1])
+    for i in range(x.shape[0]):
+        total = F(0)
+        for j in range(size):
+            total = accumulate(total, x[i, j])
+        centre = total * share
+        rest = square = F(0)
+        for j in range(size):
+            d = x[i, j] - centre
+            rest = accumulate(rest, d)
+            square = accumulate(square, d * d)
+        rest *= share
+        variance = square * share - rest * rest
+        inverse = F(1) / np.sqrt(variance + eps)
+        if not (LEAST < variance + eps < MOST and rest * rest <= variance):
+            centre, rest, inverse = _in_float64(x[i], eps)
+        offset = -rest * inverse
+        moments[i, 0], moments[i, 1], moments[i, 2] = centre, inverse, offset
+        for j in range(size):
+            y[i, j] = ((x[i, j] - centre) * inverse + offset) * scale[j] + shift[j]
+
+
+@loop
+def _layer_norm_backward(x, scale, moments, g, dx, d_scale, d_shift):
     """With u = g * scale: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps)."""
-    size = x.shape[1]
+    size, share = x.shape[1], F(1) / F(x.shape[1])
     scales, shifts = np.zeros(size, F), np.zeros(size, F)
     for i in range(x.shape[0]):
-        m, s = mean[i], inverse[i]
+        centre, s, offset = moments[i, 0], moments[i, 1], moments[i, 2]
         total = dot = F(0)
         for j in range(size):
-            h = (x[i, j] - m) * s
+            h = (x[i, j] - centre) * s + offset
             u = g[i, j] * scale[j]
-            total += u
-            dot += u * h
+            total = accumulate(total, u)
+            dot = accumulate(dot, u * h)
             scales[j] += g[i, j] * h
             shifts[j] += g[i, j]
-        total /= F(size)
-        dot /= F(size)
+        total *= s * share
+        dot *= s * share
         for j in range(size):
-            dx[i, j] = s * (g[i, j] * scale[j] - total - (x[i, j] - m) * s * dot)
+            h = (x[i, j] - centre) * s + offset
+            dx[i, j] = g[i, j] * scale[j] * s - total - h * dot
         if (i + 1) % ROWS == 0 or i + 1 == x.shape[0]:
             d_scale += scales
             d_shift += shifts
@@ -100,32 +133,43 @@ def rms_norm(x, weight, normalized_shape, eps):
 
 
 @loop
+def _root_in_float64(row, eps):
+    """1 / sqrt(mean(x**2) + eps)."""
+    square = 0.0
+    for j in range(row.size):
+        square += np.float64(row[j]) * row[j]
+    return F(1 / np.sqrt(square / row.size + eps))
+
+
+@loop
 def _rms_norm(x, scale, eps, y, inverse):
     """x / sqrt(mean(x**2) + eps) * scale."""
-    size = x.shape[1]
+    size, share = x.shape[1], F(1) / F(x.shape[1])
     for i in range(x.shape[0]):
         square = F(0)
         for j in range(size):
-            square += x[i, j] * x[i, j]
-        inverse[i] = F(1) / np.sqrt(square / F(size) + eps)
+            square = accumulate(square, x[i, j] * x[i, j])
+        square = square * share + eps
+        s = F(1) / np.sqrt(square) if LEAST < square < MOST else _root_in_float64(x[i], eps)
+        inverse[i] = s
         for j in range(size):
-            y[i, j] = x[i, j] * inverse[i] * scale[j]
+            y[i, j] = x[i, j] * s * scale[j]
 
 
 @loop
 def _rms_norm_backward(x, scale, inverse, g, dx, d_scale):
     """With h the normalized x and u = g * scale: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps)."""
-    size = x.shape[1]
+    size, share = x.shape[1], F(1) / F(x.shape[1])
     scales = np.zeros(size, F)
     for i in range(x.shape[0]):
         s, dot = inverse[i], F(0)
         for j in range(size):
             h = x[i, j] * s
-            dot += g[i, j] * scale[j] * h
+            dot = accumulate(dot, g[i, j] * scale[j] * h)
             scales[j] += g[i, j] * h
-        dot /= F(size)
+        dot *= s * share
         for j in range(size):
-            dx[i, j] = s * (g[i, j] * scale[j] - x[i, j] * s * dot)
+            dx[i, j] = g[i, j] * scale[j] * s - x[i, j] * s * dot
         if (i + 1) % ROWS == 0 or i + 1 == x.shape[0]:
             d_scale += scales
             scales[:] = F(0)

@@ -1,6 +1,7 @@
 """Recurrent layers: the loop over time of `cpu.recurrent`, with what is done with a step's gates as loops.
 
-Each loop reads and writes few arrays: of more, the compiler does not prove that none overlaps another.
+Each element is computed by itself, so that no addition may be reordered. Each loop reads and writes few
+arrays: of more, the compiler does not prove that none overlaps another.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .mathematics import EXP, EXP_LOWEST, LN2_HIGH, LN2_LOW, LOG2E, inline, intrinsic
+from .mathematics import EXP, EXP_LOWEST, LN2, LOG2E, ROUND, inline, intrinsic
 
 LANES = 16  # numbers of a vector
 FLOAT = ir.FloatType()
@@ -60,7 +60,7 @@ class Vector:
         return Vector(self.builder, self.builder.fmul(self.value, self.like(other).value, ("contract",)))
 
     def __rtruediv__(self, other: Any) -> Vector:
-        return Vector(self.builder, self.builder.fdiv(self.like(other).value, self.value))
+        return Vector(self.builder, self.builder.fdiv(self.like(other).value, self.value, ("contract",)))
 
     def where(self, comparison: str, other: Any, then: Any, otherwise: Any) -> Vector:
         """`then` in the lanes where the comparison with `other` holds, `otherwise` in the rest."""
@@ -71,17 +71,13 @@ class Vector:
     def exp_below(self) -> Vector:
         """`mathematics.exp_below`: e^x = 2**n e^r for x <= 0."""
         b = self.builder
-        n = self.where(">", EXP_LOWEST, self, EXP_LOWEST) * LOG2E + 0.5
-        kind = ir.FunctionType(FLOATS, [FLOATS])
-        floor = cgutils.get_or_insert_function(b.module, kind, f"llvm.floor.v{LANES}f32")
-        n = Vector(b, b.call(floor, [n.value]))
-        r = self - n * LN2_HIGH - n * LN2_LOW
+        shifted = self.where(">", EXP_LOWEST, self, EXP_LOWEST) * LOG2E + ROUND
+        r = self - (shifted - ROUND) * LN2
         p = self.like(EXP[0])
         for coefficient in EXP[1:]:
             p = p * r + coefficient
-        all_lanes = lambda n: ir.Constant(INTEGERS, [n] * LANES)
-        power = b.shl(b.add(b.fptosi(n.value, INTEGERS), all_lanes(127)), all_lanes(23))
-        result = (p * r * r + r + 1) * Vector(b, b.bitcast(power, FLOATS))
+        power = b.shl(b.bitcast(shifted.value, INTEGERS), ir.Constant(INTEGERS, [23] * LANES))
+        result = (p * (r * r) + (r + 1)) * Vector(b, b.bitcast(power, FLOATS))
         return self.where("<", EXP_LOWEST, 0, result)
 
 

@@ -80,8 +80,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
     Vectors (N, D) with target (N,), or (D,) with (). 1e-12 is added to each squared length.
     """
     input1, input2, target = all_floating(input1, input2, target)
-    lengths = (input1.square().sum(-1) + 1e-12) * (input2.square().sum(-1) + 1e-12)
-    cosine = (input1 * input2).sum(-1) / lengths.sqrt()
+    lengths = (input1.square().sum(-1) + 1e-12).sqrt() * (input2.square().sum(-1) + 1e-12).sqrt()
+    cosine = (input1 * input2).sum(-1) / lengths
     if target.shape != cosine.shape:
         raise ShapeError(
             f"cosine_embedding_loss of inputs {input1.shape} and {input2.shape} with target {target.shape}.\n"

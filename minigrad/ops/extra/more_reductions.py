@@ -10,10 +10,11 @@ import numpy as np
 
 from ...devices import HALF, float32, is_floating
 from ...errors import OptionError, ShapeError
+from ...kernels.cpu import reductions
 from ...tensor import Tensor, as_tensor
 from ..axes import as_floating, axes_of, cast, count, expand_reduced
 from ..costs import per_input
-from ..namespace import namespace
+from ..namespace import namespace, value_in_rule
 from ..op import derived, differentiable
 from ..reductions import _total, amax, amin, mean, sum
 from ..samplers import distinct, each, mask, positive, real, reducing
@@ -23,15 +24,6 @@ __all__ = [
     "aminmax", "corrcoef", "count_nonzero", "cov", "nanmean", "nansum", "prod", "std", "std_mean",
     "sum_to_size", "var", "var_mean",
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------- sizes of matrices
-
-
-def root(x):
-    """sqrt(x), with 0 for its infinite derivative at 0."""
-    zero = x == 0
-    return x.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
 
 
 # ---------------------------------------------------------------- sums and products
@@ -121,16 +113,54 @@ def variance(x, /, dims, correction, keepdim):
     """
     shape, axes = x.shape, axes_of(dims, x.ndim)
     xp, n = namespace(x), count(shape, axes)
-    centred = x - (_total(x, axes, True, n) if n else 0)
+    centred = _centred(x, axes, n)
     freedom = n - correction
     if math.isnan(freedom):
         raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
     if freedom > 0 and n:
-        value, scale = _total(centred * centred, axes, keepdim, freedom), 2 / freedom
+        value, scale = reductions.mean_square(centred, freedom, axes, keepdim), 2 / freedom
     else:
         total = _total(centred * centred, axes, keepdim)
         value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
     return value, (lambda g: expand_reduced(g * scale, shape, axes, keepdim) * centred,)
+
+
+def _centred(x, axes, n):
+    """x minus its mean. What rounding left of the mean is subtracted, too: it is a mean of small numbers."""
+    if not n:
+        return x
+    centred = x - _total(x, axes, True, n)
+    return centred - _total(centred, axes, True, n)
+
+
+@differentiable(
+    autocast="float32",
+    public_name="std",
+    floating=True,
+    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
+    latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,\operatorname{std}(x)}",
+    flops=per_input(4),
+)
+def deviation(x, /, dims, correction, keepdim):
+    """sqrt(sum((x - mean)**2) / (n - correction)), n - correction above 0, without overflow.
+
+    d/dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
+    """
+    shape, axes = x.shape, axes_of(dims, x.ndim)
+    xp, n = namespace(x), count(shape, axes)
+    centred, freedom = _centred(x, axes, n), math.sqrt(n - correction)
+    compute = lambda x, p, axes, keepdim: reductions.length(x, p, axes)
+    length = value_in_rule("p_norm", compute, centred, 2, axes, True)
+
+    def gradient(g):
+        slope = xp.where(length == 0, 0.0, centred / xp.where(length == 0, 1.0, length))
+        return expand_reduced(g / freedom, shape, axes, keepdim) * slope
+
+    value = length / freedom
+    value = value if keepdim else value.reshape(tuple(m for i, m in enumerate(shape) if i not in axes))
+    return value, (gradient,)
 
 
 _spreads = (
@@ -153,8 +183,12 @@ def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None)
 @derived(autocast="float32", samples=_spreads)
 def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
-    x = as_tensor(x)
-    return root(var(x, dim, unbiased, keepdim, correction=correction))
+    if isinstance(dim, bool):  # std(unbiased)
+        dim, unbiased = None, dim
+    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+    if count(x.shape, axes_of(dim, x.ndim)) > correction:
+        return deviation(x, dim, correction, keepdim)
+    return var(x, dim, unbiased, keepdim, correction=correction).sqrt()  # infinite, or NaN
 
 
 @derived(autocast="float32", samples=_spreads)

@@ -6,6 +6,7 @@ import math
 
 from ...devices import as_dtype, is_floating
 from ...errors import DtypeError, OptionError, ShapeError
+from ...kernels.cpu import reductions
 from ...kernels.cpu.linear import total
 from ...tensor import as_tensor
 from ..axes import as_floating, axes_of, axis_of, count, expand_reduced
@@ -59,11 +60,9 @@ def _length(x, p, axes, keepdim):
         return (x != 0).sum(**options, dtype=x.dtype)
     if p == 1:
         return total(size, axes, keepdim)
-    if p == 2:
-        return total(x * x, axes, keepdim) ** 0.5
     if math.isinf(p):
         return size.max(**options) if p > 0 else size.min(**options)
-    return total(size**p, axes, keepdim) ** (1 / p)
+    return reductions.length(x, p, axes)
 
 
 def _slope(x, n, p, axes):

@@ -13,11 +13,9 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     xp, acc, x = array_module(logits), accumulator(logits.dtype), contiguous(logits)
     target = contiguous(target.astype("int64", copy=False))
     rows, classes = x.shape
-    losses, logarithms, number = xp.empty(rows, acc), xp.empty(rows, acc), None
+    losses, shifts, number = xp.empty(rows, acc), xp.empty(2 * rows, acc), None
     settings = rows, classes, ignore_index, acc.type(label_smoothing)
-    kernel(x, "losses", "cross_entropy")(
-        *over_rows(rows, classes), (x, target, losses, logarithms, *settings)
-    )
+    kernel(x, "losses", "cross_entropy")(*over_rows(rows, classes), (x, target, losses, shifts, *settings))
     if reduction == "none":
         value = losses.astype(x.dtype, copy=False)
     else:
@@ -27,7 +25,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
 
     def gradient(g, needs):
         d_x, g = xp.empty_like(x), contiguous(g)
-        arguments = (x, target, logarithms, g, int(g.ndim), number, d_x, *settings)
+        arguments = (x, target, shifts, g, int(g.ndim), number, d_x, *settings)
         kernel(x, "losses", "cross_entropy_backward")(*over_rows(rows, classes), arguments)
         return d_x, None
 

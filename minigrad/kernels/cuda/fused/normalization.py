@@ -15,7 +15,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     x, weight, bias = contiguous(x), contiguous(weight), contiguous(bias)
     size = math.prod(normalized_shape)
     rows = x.size // size
-    y, mean, inverse = xp.empty_like(x), xp.empty(rows, acc), xp.empty(rows, acc)
+    y, mean, inverse = xp.empty_like(x), xp.empty(2 * rows, acc), xp.empty(rows, acc)
     arguments = (x, weight, bias, y, mean, inverse, rows, size, acc.type(eps))
     kernel(x, "normalization", "layer_norm")(*over_rows(rows, size), arguments)
 

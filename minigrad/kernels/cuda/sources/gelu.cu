@@ -6,6 +6,7 @@
 
 constexpr double TWICE = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double CUBIC = 0.044715;
+constexpr double FAR = 1e4;  // of z**2: beyond, s is 0 or 1, and a larger z**2 may be infinite
 constexpr double ROOT_HALF = 0.7071067811865476;    // 1 / sqrt(2)
 constexpr double DENSITY_AT_0 = 0.3989422804014327;  // 1 / sqrt(2 pi)
 
@@ -17,8 +18,9 @@ __device__ inline acc_t gelu_of(acc_t z, bool by_tanh) {
 // s + z s (1 - s) 2u', or Phi(z) + z phi(z)
 __device__ inline acc_t gelu_slope(acc_t z, bool by_tanh) {
     if (by_tanh) {
-        const acc_t s = 1 / (1 + exp(-(acc_t)TWICE * (z + (acc_t)CUBIC * z * z * z)));
-        return s + z * s * (1 - s) * (acc_t)TWICE * (1 + 3 * (acc_t)CUBIC * z * z);
+        const acc_t square = z * z > FAR ? (acc_t)FAR : z * z;
+        const acc_t s = 1 / (1 + exp(-(acc_t)TWICE * z * (1 + (acc_t)CUBIC * square)));
+        return s + z * s * (1 - s) * (acc_t)TWICE * (1 + 3 * (acc_t)CUBIC * square);
     }
     const acc_t density = (acc_t)DENSITY_AT_0 * exp((acc_t)-0.5 * z * z);
     return (acc_t)0.5 * erfc(-z * (acc_t)ROOT_HALF) + z * density;

@@ -1,11 +1,12 @@
 // Cross-entropy of rows of scores: -sum of q log softmax(x), q = (1 - e) onehot(target) + e / V, with V
-// classes and e the label smoothing. Of each row log(sum(exp(x))) is kept, from which backward has softmax.
+// classes and e the label smoothing. Of each row m, the largest, and log(sum(exp(x - m))) are kept, from which
+// backward has softmax; their sum may not have the digits of both.
 
 #include "rows.cuh"
 
 // loss = log(sum(exp(x))) - sum of q x. A class that is not there makes a loss of NaN.
 extern "C" __global__ void cross_entropy(
-    const scalar_t* x, const index_t* target, acc_t* losses, acc_t* logarithms, index_t rows, index_t classes,
+    const scalar_t* x, const index_t* target, acc_t* losses, acc_t* shifts, index_t rows, index_t classes,
     index_t ignored, acc_t smoothing
 ) {
     __shared__ acc_t scratch[32];
@@ -30,7 +31,7 @@ extern "C" __global__ void cross_entropy(
     acc_t loss = there ? shift - (1 - smoothing) * (x[t] - m) : not_a_number();
     if (smoothing) loss -= smoothing * sum_x / classes;
     losses[row] = t == ignored ? 0 : loss;
-    logarithms[row] = there ? m + shift : not_a_number();
+    shifts[2 * row] = m, shifts[2 * row + 1] = there ? shift : not_a_number();
 }
 
 // value = the sum of the losses, or their mean over the rows that count, of which there are `number`; by one block
@@ -53,7 +54,7 @@ extern "C" __global__ void cross_entropy_total(
 
 // dx = (softmax(x) - q) g / number; g is one number for all rows, or `each` 1: one for every row
 extern "C" __global__ void cross_entropy_backward(
-    const scalar_t* x, const index_t* target, const acc_t* logarithms, const scalar_t* g, index_t each,
+    const scalar_t* x, const index_t* target, const acc_t* shifts, const scalar_t* g, index_t each,
     const acc_t* number, scalar_t* dx, index_t rows, index_t classes, index_t ignored, acc_t smoothing
 ) {
     const index_t row = row_of_thread();
@@ -61,10 +62,10 @@ extern "C" __global__ void cross_entropy_backward(
     x += row * classes, dx += row * classes;
     const index_t t = target[row];
     const acc_t scale = g[row * each] / (number ? *number : 1);
-    const acc_t logarithm = logarithms[row], even = smoothing / classes;
+    const acc_t m = shifts[2 * row], shift = shifts[2 * row + 1], even = smoothing / classes;
 
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
         const acc_t q = even + (j == t ? 1 - smoothing : 0);
-        dx[j] = t == ignored ? (acc_t)0 : scale * (exp(x[j] - logarithm) - q);
+        dx[j] = t == ignored ? (acc_t)0 : scale * (exp(x[j] - m - shift) - q);
     }
 }

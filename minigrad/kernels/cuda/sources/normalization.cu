@@ -1,8 +1,35 @@
 // Layer normalization (Ba, Kiros and Hinton 2016, equation 4) and its relative without a mean (Zhang and
-// Sennrich 2019, equation 4), over rows. A row's mean and 1 / sqrt(var + eps) are kept for backward.
+// Sennrich 2019, equation 4), over rows. Of a row 1 / sqrt(var + eps) and the mean are kept for backward: the mean as
+// two numbers, the second what rounding left of it, which is not small to deviations much smaller than the mean.
 
 #include "columns.cuh"
 #include "rows.cuh"
+
+// 1 / sqrt(mean((x - centre - rest)**2) + eps) of a row. Squares that leave the range are taken of x over the
+// largest of the row.
+__device__ inline acc_t inverse_root(
+    const scalar_t* x, acc_t centre, acc_t rest, index_t size, acc_t eps, acc_t* scratch
+) {
+    acc_t squares = 0, largest = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t d = x[j] - centre - rest;
+        squares += d * d;
+    }
+    const acc_t mean = row_sum(squares, scratch) / size + eps;
+    if (mean > (acc_t)1e-26 && mean < (acc_t)1e36) return 1 / sqrt(mean);
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t d = x[j] - centre - rest;
+        largest = Larger()(largest, d < 0 ? -d : d);
+    }
+    largest = row_max(largest, scratch);
+    if (!(largest > 0 && largest < infinity())) return 1 / sqrt(mean);
+    squares = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
+        const acc_t d = (x[j] - centre - rest) / largest;
+        squares += d * d;
+    }
+    return 1 / sqrt(row_sum(squares, scratch) / size + eps / largest / largest) / largest;
+}
 
 // h = (x - mean) / sqrt(var + eps), y = h weight + bias; weight and bias may be null
 extern "C" __global__ void layer_norm(
@@ -17,15 +44,16 @@ extern "C" __global__ void layer_norm(
     acc_t total = 0;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) total += x[j];
     const acc_t centre = row_sum(total, scratch) / size;
-    acc_t squares = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) squares += (x[j] - centre) * (x[j] - centre);
-    const acc_t scale = 1 / sqrt(row_sum(squares, scratch) / size + eps);
+    acc_t left = 0;
+    for (index_t j = threadIdx.x; j < size; j += blockDim.x) left += x[j] - centre;
+    const acc_t rest = row_sum(left, scratch) / size;
+    const acc_t scale = inverse_root(x, centre, rest, size, eps, scratch);
 
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
-        const acc_t h = (x[j] - centre) * scale;
+        const acc_t h = (x[j] - centre - rest) * scale;
         y[j] = h * (weight ? (acc_t)weight[j] : 1) + (bias ? (acc_t)bias[j] : 0);
     }
-    if (threadIdx.x == 0) mean[row] = centre, inverse[row] = scale;
+    if (threadIdx.x == 0) mean[2 * row] = centre, mean[2 * row + 1] = rest, inverse[row] = scale;
 }
 
 // with u = g weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps)
@@ -37,19 +65,19 @@ extern "C" __global__ void layer_norm_backward(
     const index_t row = row_of_thread();
     if (row >= rows) return;
     x += row * size, g += row * size, dx += row * size;
-    const acc_t centre = mean[row], scale = inverse[row];
+    const acc_t centre = mean[2 * row], rest = mean[2 * row + 1], scale = inverse[row];
 
     acc_t total = 0, dot = 0;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
         const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1);
         total += u;
-        dot += u * ((x[j] - centre) * scale);
+        dot += u * ((x[j] - centre - rest) * scale);
     }
     total = row_sum(total, scratch) / size;
     dot = row_sum(dot, scratch) / size;
 
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) {
-        const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1), h = (x[j] - centre) * scale;
+        const acc_t u = g[j] * (weight ? (acc_t)weight[j] : 1), h = (x[j] - centre - rest) * scale;
         dx[j] = scale * (u - total - h * dot);
     }
 }
@@ -63,9 +91,7 @@ extern "C" __global__ void rms_norm(
     if (row >= rows) return;
     x += row * size, y += row * size;
 
-    acc_t squares = 0;
-    for (index_t j = threadIdx.x; j < size; j += blockDim.x) squares += (acc_t)x[j] * (acc_t)x[j];
-    const acc_t scale = 1 / sqrt(row_sum(squares, scratch) / size + eps);
+    const acc_t scale = inverse_root(x, 0, 0, size, eps, scratch);
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = x[j] * scale * (weight ? (acc_t)weight[j] : 1);
     if (threadIdx.x == 0) inverse[row] = scale;
 }
@@ -101,7 +127,8 @@ extern "C" __global__ void norm_parameters(
     acc_t dot = 0, total = 0;
     if (column < size)
         for (index_t row = (index_t)blockIdx.y * SHARES + threadIdx.y; row < rows; row += (index_t)gridDim.y * SHARES) {
-            const acc_t h = (x[row * size + column] - (mean ? mean[row] : 0)) * inverse[row];
+            const acc_t number = x[row * size + column];
+            const acc_t h = (mean ? number - mean[2 * row] - mean[2 * row + 1] : number) * inverse[row];
             dot += g[row * size + column] * h;
             total += g[row * size + column];
         }
