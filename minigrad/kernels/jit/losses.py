@@ -71,8 +71,8 @@ def _sum(losses, counts, is_mean, total):
 def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
     """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
 
-    The other classes are added up apart from the target's: where their sum is tiny, so is the loss. Of each row
-    m, the largest, and log(sum(exp(x - m))) are kept apart: their sum may not have the digits of both.
+    The other classes are added up apart from the target's: where their sum is tiny, so is the loss. Of each
+    row m, the largest, and log(sum(exp(x - m))) are kept apart: their sum may not have the digits of both.
     """
     classes = x.shape[1]
     even = smoothing / F(classes)
