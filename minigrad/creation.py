@@ -30,10 +30,10 @@ from .devices import (
     on_device,
     plain_number,
 )
-from .errors import DtypeError, MinigradError, OptionError, ShapeError, SizesError
+from .errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
 from .explain import describe
 from .memory import check_allocation, out_of_memory
-from .tensor import Tensor, as_tensor, tensor
+from .tensor import Tensor, as_tensor, holds_gradient, tensor
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
@@ -272,7 +272,12 @@ def _for_dtype(name: str, dtype: Any, *numbers: float) -> Sequence[float]:
 
 
 def _numbers(name: str, *values: Any) -> list[Any]:
-    """Numbers, also from tensors of one element."""
+    """Numbers, also from tensors of one element, if no gradient is lost."""
+    if holds_gradient(values):
+        raise GraphError(
+            f"{name} takes numbers, and would lose the gradient of a tensor.\n"
+            f"Compute with it (t * mg.ones(2, 3), t.expand(2, 3)), or give its number, t.item()."
+        )
     numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
     for x in numbers:
         if not isinstance(x, int | float):

@@ -6,8 +6,6 @@ import inspect
 import os
 import re
 import reprlib
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +27,7 @@ from .nodes import producer
 from .tensor import Tensor
 from .trees import leaves
 from .versions import arrays_in, is_library
+from .versions import warn as warn
 
 FOREIGN = (  # what NumPy and Python raise
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, OSError,
@@ -51,15 +50,6 @@ PACKAGES = (  # where the files are of what minigrad calls
     *[f"{_INSTALLED / name}{os.sep}" for name in ("numpy", "numba", "cupy", "safetensors", "ml_dtypes")],
     *[f"{_PYTHON / name}" for name in ("inspect", "contextlib", "functools", "pathlib")],
 )
-
-
-def warn(message: str) -> None:
-    """A UserWarning at the user's line, the nearest outside the library."""
-    frame, level = sys._getframe(1), 2
-    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, stacklevel=level)
 
 
 def refuse_extra(name: str, function: Callable, count: int) -> NoReturn:
@@ -94,6 +84,8 @@ def explain(
     function: Callable | None = None,
 ) -> NoReturn:
     """Say a NumPy error in the user's terms."""
+    if isinstance(error.__cause__, MinigradError):  # NumPy's, made of one of ours
+        raise place(error.__cause__, name, inputs, settings) from None
     said = " ".join(str(error).split()).rstrip(".")
     if type(error) is TypeError and is_signature_error(said):
         callee = said.partition("()")[0]
@@ -105,6 +97,8 @@ def explain(
         takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
         said = re.sub(r"^\S*\(\)", "", said).strip()
         raise SignatureError(f"{name}() {said}.\n{takes}") from None
+    if is_list := re.match("'(list|tuple)' object has no attribute", said):
+        said = f"expected a tensor, got a {is_list[1]}"
     arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
     places = list(dict.fromkeys(map(device_of, arrays)))
     if len(places) > 1:
@@ -179,9 +173,9 @@ def _origins(inputs: Sequence[Any]) -> str:
     return said
 
 
-def describe(x: Any) -> str:
-    if isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
-        shown = ", ".join(map(describe, x[:4])) + ", ..." * (len(x) > 4)
+def describe(x: Any, depth: int = 4) -> str:
+    if depth and isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
+        shown = ", ".join(describe(item, depth - 1) for item in x[:4]) + ", ..." * (len(x) > 4)
         return f"[{shown}]"
     return f"{x.dtype}{list(x.shape)}" if hasattr(x, "dtype") else " ".join(reprlib.repr(x).split())
 
@@ -204,6 +198,10 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
         return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
     if kind is OutOfMemoryError:
         return "Give smaller shapes."
+    if said.startswith("expected a tensor, got a") or (
+        kind is DtypeError and any(isinstance(x, list | tuple) for x in inputs)
+    ):
+        return "Make a tensor of a list: mg.tensor(...), which stacks tensors with their gradients."
     if kind is DtypeError and any(x is None for x in inputs):
         return (
             "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and of a tensor "

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,9 +31,10 @@ from .devices import (
     refuse_unconvertible,
     to_device_of,
 )
-from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .modes import modes
 from .nodes import RETAINS_GRAD, Output, producer
-from .versions import VersionCounter, share_version, version_of
+from .versions import VersionCounter, share_version, version_of, warn
 
 
 class Tensor:
@@ -53,11 +54,15 @@ class Tensor:
     hooks: dict[int, Callable] | None
     __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/numpy_functions.py
     __array_function__: Any
+    _nested: Callable[[Any, Any, Any], Tensor]  # nested lists of tensors as one: see ops/shaping.py
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.array = (
-            data if type(data) is np.ndarray and data.dtype in DTYPES else _new_array(data, None, copy=False)
-        )
+        if type(data) is np.ndarray and data.dtype in DTYPES:
+            self.array = data
+        else:
+            if isinstance(data, Tensor) and type(self) is Tensor:
+                _warn_unless_constant(data, "mg.Tensor(x)", "x itself")
+            self.array = _new_array(data, None, copy=False)
         self._grad = self.node = self.version = self.hooks = None
         self._requires_grad = False
         if requires_grad:
@@ -301,20 +306,74 @@ def on_device_of(value: Any, array: Any) -> Any:
 def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32.
 
-    It is made where `data` is, unless `device` says otherwise: lists and NumPy arrays are on the CPU.
+    It is made where `data` is, unless `device` says otherwise: lists and NumPy arrays are on the CPU. Tensors
+    in lists are stacked, and keep their gradients. A copy of a tensor has none: `x.clone()` has.
     """
+    if isinstance(data, Tensor):
+        _warn_unless_constant(data, "mg.tensor(x)", "x.clone()")
+    if isinstance(data, list | tuple):
+        found = _from_lists(data, dtype, device)
+        if requires_grad and found.node is None:
+            found.requires_grad_()
+        return found
     array = _new_array(data, dtype, copy=True)
     return Tensor(array if device is None else on_device(array, check_device(device)), requires_grad)
 
 
+def _warn_unless_constant(x: Tensor, call: str, instead: str) -> None:
+    if x._requires_grad and modes.grad_enabled:
+        warn(
+            f"{call} of a tensor that requires a gradient makes one outside the graph: no gradient flows "
+            f"back to x.\nWrite {instead} to keep the gradient, x.detach().clone() to leave it out."
+        )
+
+
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """As `tensor`, but sharing memory where it can."""
+    """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
     if dtype is device is None and type(data) is np.ndarray:
         return Tensor(data)
-    if isinstance(data, Tensor) and (dtype is None or as_dtype(dtype) == data.dtype):
-        return data if device is None else data.to(check_device(device))
+    if isinstance(data, Tensor):
+        if dtype is not None and as_dtype(dtype) != data.dtype:
+            data = data.to(as_dtype(dtype))  # type: ignore[attr-defined]
+        return data if device is None else data.to(check_device(device))  # type: ignore[attr-defined]
+    if isinstance(data, list | tuple):
+        return _from_lists(data, dtype, device)
     array = _new_array(data, dtype, copy=False)
     return Tensor(array if device is None else on_device(array, check_device(device)))
+
+
+def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
+    """Nested lists as a tensor; where tensors among them require a gradient, they are stacked."""
+    tracked = list[Tensor]()
+    array = _new_array(data, dtype, copy=True, tracked=tracked)
+    if tracked and is_floating(array.dtype):
+        device = tracked[0].device if device is None else check_device(device)
+        return Tensor._nested(data, array.dtype, device)
+    return Tensor(array if device is None else on_device(array, check_device(device)))
+
+
+def refuse_lost_gradient(what: str) -> NoReturn:
+    """Refuse to make numbers of tensors that require a gradient."""
+    raise GraphError(
+        f"{what} of tensors that require a gradient makes numbers of them, and the gradient would be lost.\n"
+        f"Use mg.stack(tensors), which keeps it, or x.detach() of each."
+    )
+
+
+def holds_gradient(tree: Any) -> bool:
+    """Whether something, or a nested list, tuple or dict of it, is a tensor whose gradient is recorded."""
+    return modes.grad_enabled and _holds_gradient(tree, ())
+
+
+def _holds_gradient(tree: Any, around: tuple) -> bool:
+    if isinstance(tree, Tensor):
+        return tree._requires_grad
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if not isinstance(tree, list | tuple) or _NUMBERS.issuperset(map(type, tree)):
+        return False
+    around = (*around, tree)
+    return any(_holds_gradient(x, around) for x in tree if not any(x is outer for outer in around))
 
 
 def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
@@ -355,21 +414,33 @@ def constant(array: Any, x: Tensor) -> Tensor:
     return Tensor(on_device(array, x.device))
 
 
-def _new_array(data: Any, dtype: Any, copy: bool) -> np.ndarray:
+_NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # of which none is a tensor
+
+
+def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
+    """`data` as an array. `tracked` gets the tensors in lists that require a gradient, else refused."""
     if isinstance(data, Tensor):
         data = data.array
     if type(data).__module__.partition(".")[0] == "cupy":
         load_cupy()
     known = is_array(data) or isinstance(data, np.generic)
     if isinstance(data, list | tuple):
-        data = _plain(data)
+        found = list[Tensor]() if tracked is None else tracked
+        data = _plain(data, found)
+        if found and tracked is None:
+            refuse_lost_gradient("a list")
     try:
         if isinstance(data, gpu.arrays):
             array = data.copy() if copy else data
         else:
             array = np.array(data) if copy else np.asarray(data)
+    except MinigradError:  # an element that requires a gradient
+        raise
     except ValueError as error:
-        raise ShapeError(f"this is not a tensor: {error}.\nGive nested lists of one shape.") from None
+        if isinstance(error.__cause__, MinigradError):
+            raise error.__cause__ from None
+        why = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
+        raise ShapeError(f"this is not a tensor: {why}.\nGive nested lists of one shape.") from None
     except (TypeError, RuntimeError) as error:  # another library's, in its __array__
         raise DtypeError(f"this {type(data).__name__} is not an array: {error}") from None
     if dtype is None and is_floating(array.dtype) and not known:
@@ -399,12 +470,17 @@ def _float_dtype(data: Any) -> np.dtype | None:
     return reduce(np.promote_types, dtypes) if dtypes else None
 
 
-def _plain(data: Any, around: tuple = ()) -> Any:
-    """Nested lists with arrays for tensors; `around`: the lists that `data` is in."""
+def _plain(data: Any, tracked: list[Tensor], around: tuple = ()) -> Any:
+    """Nested lists with arrays for tensors; `around`: the lists that `data` is in.
+
+    `tracked` gets those tensors to which a gradient flows.
+    """
     if not isinstance(data, list | tuple):
+        if isinstance(data, Tensor) and data._requires_grad and modes.grad_enabled:
+            tracked.append(data)
         return on_cpu(_array(data))
     if any(data is outer for outer in around):
         raise ShapeError("this list contains itself.\nGive nested lists of numbers.")
     if type(data) is list and set(map(type, data)) <= {float, int, bool}:
         return data
-    return [_plain(x, (*around, data)) for x in data]
+    return [_plain(x, tracked, (*around, data)) for x in data]

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter
-from typing import Any
+from typing import Any, NoReturn
 import numpy as np
 from . import devices, printing
 from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
-from .errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
+from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .modes import modes
 from .nodes import RETAINS_GRAD, Output, producer
-from .versions import VersionCounter, share_version, version_of
+from .versions import VersionCounter, share_version, version_of, warn
 
 class Tensor:
     __slots__ = ('__weakref__', '_grad', '_requires_grad', 'array', 'hooks', 'node', 'version')
@@ -25,6 +26,7 @@ class Tensor:
     hooks: dict[builtins.int, Callable] | None
     __array_ufunc__: Any
     __array_function__: Any
+    _nested: Callable[[Any, Any, Any], Tensor]
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...
@@ -1681,7 +1683,15 @@ def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: b
     ...
 
 def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:
-    """As `tensor`, but sharing memory where it can."""
+    """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
+    ...
+
+def refuse_lost_gradient(what: str) -> NoReturn:
+    """Refuse to make numbers of tensors that require a gradient."""
+    ...
+
+def holds_gradient(tree: Any) -> bool:
+    """Whether something, or a nested list, tuple or dict of it, is a tensor whose gradient is recorded."""
     ...
 
 def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
@@ -1699,3 +1709,4 @@ def stand_in(x: Tensor) -> Tensor:
 def constant(array: Any, x: Tensor) -> Tensor:
     """A tensor of `array`, on the device of x."""
     ...
+_NUMBERS = {float, int, bool, str, type(None), np.ndarray}

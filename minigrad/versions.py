@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -50,6 +51,15 @@ def where(source: tuple[CodeType, int]) -> str:
     code, instruction = source
     line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
     return f"{code.co_filename}:{line}"
+
+
+def warn(message: str) -> None:
+    """A UserWarning at the user's line, the nearest outside the library."""
+    frame, level = sys._getframe(1), 2
+    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, stacklevel=level)
 
 
 class Change(NamedTuple):

@@ -27,12 +27,13 @@ from ..devices import (
     on_device,
     result_type,
 )
-from ..errors import DeviceError, DtypeError, MinigradError, OptionError, ShapeError
-from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown, warn
+from ..errors import DeviceError, DtypeError, GraphError, MinigradError, OptionError, ShapeError
+from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from ..modes import Switch, modes
 from ..precision import dtype_of
 from ..tensor import Tensor, as_tensor
 from ..trees import leaves, map_leaves
+from ..versions import warn
 
 if TYPE_CHECKING:
     from .op import Op
@@ -321,9 +322,12 @@ def _convert(op: Op, x: Any) -> Any:
         return x
     try:
         return x.item() if isinstance(x, np.generic) else as_tensor(x)
-    except (TypeError, ValueError):
+    except GraphError:
+        raise
+    except (TypeError, ValueError) as error:
+        why = ": " + str(error).partition(".\n")[0] if isinstance(error, ShapeError) else ""
         raise DtypeError(
-            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {describe(x)}.\n"
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {describe(x)}{why}.\n"
             f"Convert it with mg.tensor(...)."
         ) from None
 

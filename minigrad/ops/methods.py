@@ -26,11 +26,12 @@ from .arithmetic import (
     true_divide,
 )
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
+from .extra.conversions import Conversions
 from .extra.methods_in_place import methods_in_place
 from .extra.more_arithmetic import floor_divide, positive, remainder
 from .extra.more_comparisons import bitwise_left_shift, bitwise_right_shift, bitwise_xor
 from .extra.more_shaping import windows_along
-from .extra.numpy_functions import array_function, array_ufunc
+from .extra.numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
 from .indexing import index
 from .linalg import matmul
 from .shaping import permute, transpose
@@ -176,3 +177,6 @@ def bind():
     check_methods(Tensor, ["add_", "fill_", "requires_grad_", "size", "sub_"])
     Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
     Tensor.__array_function__ = array_function(FUNCTIONS)
+    conversions = Conversions(WITHOUT_GRADIENT | {"all", "any", "argmax", "argmin", "nonzero"})
+    Tensor.__array__ = conversions.array(Tensor.__array__)  # type: ignore[method-assign]
+    Tensor.__float__ = conversions.number(Tensor.__float__)  # type: ignore[method-assign]

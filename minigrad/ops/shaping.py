@@ -13,7 +13,7 @@ import numpy as np
 
 from ..devices import result_type, to_device_of
 from ..errors import OptionError, ShapeError
-from ..tensor import as_tensor
+from ..tensor import Tensor, as_tensor, holds_gradient
 from .arithmetic import identity
 from .axes import axes_of, axis_of
 from .costs import zero_flops
@@ -90,6 +90,16 @@ def stack(tensors, dim=0):
         if x.shape != tensors[0].shape:
             raise ShapeError(f"shapes {tensors[0].shape} and {x.shape}.\nOnly tensors of one shape stack.")
     return joined(*[unsqueeze(x, dim) for x in tensors], dim=dim)
+
+
+def nested(data, dtype, device):
+    """Nested lists of tensors and numbers as one tensor: what `mg.tensor` makes of them."""
+    if holds_gradient(data) and not isinstance(data, Tensor):
+        return stack([nested(x, dtype, device) for x in data])
+    return as_tensor(data, dtype, device)
+
+
+Tensor._nested = staticmethod(nested)
 
 
 # ---------------------------------------------------------------- apart

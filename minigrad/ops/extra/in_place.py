@@ -24,8 +24,7 @@ from ...errors import DtypeError, GraphError, MinigradError, RangeError, ShapeEr
 from ...indices import array_index
 from ...modes import modes, set_grad_enabled
 from ...nodes import RETAINS_GRAD, set_output
-from ...tensor import Tensor, on_device_of, stand_in
-from ...trees import leaves
+from ...tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
 from ...versions import (
     LOST,
     Change,
@@ -51,9 +50,7 @@ from .scattering import replaced
 
 def is_recorded(x: Tensor, *values: Any) -> bool:
     """Whether changing x by `values` is part of a graph."""
-    if not modes.grad_enabled:
-        return False
-    return x.requires_grad or any(isinstance(v, Tensor) and v.requires_grad for v in leaves(values))
+    return modes.grad_enabled and (x.requires_grad or holds_gradient(values))
 
 
 def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -342,6 +339,8 @@ def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
     if value is None or (isinstance(value, list | tuple) and any(v is None for v in value)):
         # NumPy would write NaN
         raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
+    if holds_gradient(value) and isinstance(value, list | tuple):
+        value = as_tensor(value)
     if isinstance(value, Tensor) and value.requires_grad and not is_floating(x.dtype):
         raise DtypeError(
             f"{name} of {value.dtype} numbers that require a gradient into a tensor of dtype {x.dtype}.\n"

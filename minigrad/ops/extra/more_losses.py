@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from ...errors import OptionError, RangeError, ShapeError
-from ...explain import warn
 from ...tensor import as_tensor
+from ...versions import warn
 from ..axes import all_floating, as_floating
 from ..comparisons import where
 from ..costs import per_element

@@ -221,7 +221,8 @@ def strided(x, /, size, stride, offset, order):
 @derived(samples=each((real, 2, 3)))
 def contiguous(x, memory_format=None):
     """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
-    return x if as_tensor(x).array.flags.c_contiguous else in_row_order(x)
+    x = as_tensor(x)
+    return x if x.array.flags.c_contiguous else in_row_order(x)
 
 
 @differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=zero_flops)

@@ -99,6 +99,7 @@ def counterparts(of: Mapping[str, Any]) -> dict[str, Callable]:
 
     def quantile(name, scale=1):
         def quantile(a, q, axis=None, method="linear", keepdims=False):
+            a = as_tensor(a)
             simple = method in ("linear", "lower", "higher", "midpoint") and not isinstance(axis, tuple)
             if not simple or not a.is_floating_point():
                 return NotImplemented

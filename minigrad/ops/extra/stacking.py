@@ -30,20 +30,20 @@ __all__ = [
 @derived(samples=each([(real, 2), (real, 3)]) | each([(real, 2, 1), (real, 2, 2)]) | each([(real,), (real,)]))
 def hstack(tensors):
     """Tensors side by side: along the second axis, vectors along their only one."""
-    tensors = atleast_1d(*tensors) if len(tensors) > 1 else [atleast_1d(tensors[0])]
+    tensors = [atleast_1d(as_tensor(x)) for x in tensors]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
 @derived(samples=each([(real, 3), (real, 2, 3)]) | each([(real,), (real,)]))
 def vstack(tensors):
     """Tensors one below another: along the first axis, a vector as a row."""
-    return cat([atleast_2d(x) for x in tensors], 0)
+    return cat([atleast_2d(as_tensor(x)) for x in tensors], 0)
 
 
 @derived(samples=each([(real, 2), (real, 1, 2)]) | each(_SOME))
 def dstack(tensors):
     """Tensors one behind another along the third axis."""
-    return cat([atleast_3d(x) for x in tensors], 2)
+    return cat([atleast_3d(as_tensor(x)) for x in tensors], 2)
 
 
 @derived(samples=each([(real, 2), (real, 2, 3)]) | each([(real,), (real,)]))
