@@ -593,6 +593,31 @@ def test_lengths_are_right_where_squares_are_out_of_range(name, dtype):
                     close(t.grad.numpy(), smaller.grad.numpy() * change, bound * 8, np.dtype(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
+def test_readable_definitions_are_right_far_from_0(name, dtype):
+    """Also with logits of which all that differs is far behind the first digit."""
+
+    def run(x, *settings):
+        t = mg.tensor(x, requires_grad=True)
+        arguments = [mg.tensor(s) if isinstance(s, np.ndarray) else s for s in settings]
+        call = {
+            "softmax": F.softmax,
+            "log_softmax": F.log_softmax,
+            "logsumexp": mg.logsumexp,
+            "cross_entropy": lambda x, target, ignored, how, smoothing: F.cross_entropy(
+                x, target, ignore_index=ignored, reduction=how, label_smoothing=smoothing
+            ),
+        }[name]
+        y = call(t, *arguments)
+        return y.detach().numpy(), lambda g, needs: [mg.autograd.grad(y, [t], mg.tensor(g))[0].numpy()]
+
+    package = type("definition", (), {name: staticmethod(run)})
+    with mg.fused(False), np.errstate(all="ignore"):
+        for found, expected, bound in CASES[name](package, np.dtype(dtype)):
+            close(found, expected, bound, np.dtype(dtype))
+
+
 @pytest.mark.parametrize("which", BOTH)
 def test_log_softmax_of_equal_logits_is_the_logarithm_of_a_half(which):
     for v in (1.0, 1e4, 1e6, 1e8, 1e30):
