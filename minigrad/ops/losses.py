@@ -57,7 +57,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     checked_ids("the classes of a target", known, logits.shape[1])
     place = known.unsqueeze(1)
     largest = logits.detach().amax(1, keepdim=True)
-    logits = logits - largest.masked_fill(largest == -math.inf, 0.0)  # else what rounds logits rounds the loss
+    logits = logits - largest.masked_fill(largest == -math.inf, 0.0)  # so that rounding is of the loss
     own = gather(logits, 1, place).squeeze(1)
     rest = logits.scatter(1, place, -math.inf)
     alone = (rest == -math.inf).all(1)  # no other class is possible
