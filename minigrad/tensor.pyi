@@ -229,7 +229,7 @@ class Tensor:
         """sin(x); d/dx = cos(x)."""
 
     def tanh(self) -> Tensor:
-        """tanh(x) = sinh(x) / cosh(x); d/dx = 1 - tanh(x)**2."""
+        """y = tanh(x) = sinh(x) / cosh(x); d/dx = 1 - y**2, which is 0 where y rounds to 1."""
 
     def bitwise_and(self, y: Any) -> Tensor:
         """x & y, bit by bit; of booleans, whether both are true."""

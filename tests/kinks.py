@@ -182,7 +182,7 @@ KINKS: dict[str, list[Call]] = {
 
 BY_OTHERS = {  # the functions that users call, which have a row
     "limit": "clamp", "quotient": "div", "p_norm": "norm", "vector_norm": "norm", "linalg_norm": "norm",
-    "middle": "median", "variance": "var", "extreme_places": "topk", "argsort": "sort",
+    "middle": "median", "variance": "var", "deviation": "std", "extreme_places": "topk", "argsort": "sort",
     "largest_place": "max_pool1d",
     "var_mean": "var", "std_mean": "std", "upsample": "interpolate", "upsample_nearest": "interpolate",
     "upsample_bilinear": "interpolate", "allclose": "isclose", "cond": "matrix_norm",

@@ -35,9 +35,16 @@ def relu(x, /):
     floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,(1 - \sigma(x))", flops=per_element(4)
 )
 def sigmoid(x, /):
-    """y = 1 / (1 + e**-x); d/dx = y (1 - y).
+    """y = 1 / (1 + e**-x); d/dx = y (1 - y)."""
+    y = namespace(x).sigmoid(x)
+    return y, (lambda g: g * (y * (1 - y)),)
 
-    1 - y is computed as sigmoid(-x): in float32 y is 1 from x = 17 on, where the derivative is 4e-8.
+
+@differentiable(floating=True, samples=unary(real), latex=r"g\,\sigma(x)\,\sigma(-x)", flops=per_element(4))
+def logistic(x, /):
+    """sigmoid(x) in the derivatives of other ops; d/dx = sigmoid(x) sigmoid(-x).
+
+    1 - sigmoid(x) would be 0 where sigmoid(x) rounds to 1, in float32 from x = 17 on. This keeps x for it.
     """
     xp = namespace(x)
     y = xp.sigmoid(x)

@@ -160,6 +160,7 @@ def is_basic(index: Any) -> bool:
 _TENSOR_NAMES = {
     "flip": "reversed_along",
     "permute_dims": "permute_axes",
+    "sigmoid": "logistic",  # whose own derivative keeps its digits
     "swapaxes": "transpose",
     "take": "getitem",
 }
