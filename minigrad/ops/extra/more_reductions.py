@@ -140,7 +140,7 @@ def _centred(x, axes, n):
     samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
     | each((real, 2, 3), dims=None, correction=0, keepdim=True)
     | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
-    latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,\operatorname{std}(x)}",
+    latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,y}",
     flops=per_input(4),
 )
 def deviation(x, /, dims, correction, keepdim):
