@@ -27,7 +27,6 @@ from .nodes import producer
 from .tensor import Tensor
 from .trees import leaves
 from .versions import arrays_in, is_library
-from .versions import warn as warn
 
 FOREIGN = (  # what NumPy and Python raise
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, OSError,

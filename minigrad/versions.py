@@ -125,6 +125,23 @@ def is_dense(tensor: Tensor) -> bool:
     return tensor.array.transpose(axes_in_memory(tensor)).flags.c_contiguous
 
 
+def overlaps_itself(tensor: Tensor) -> bool:
+    """Whether some of a tensor's elements share memory with each other: it is expanded, or of windows."""
+    array = tensor.array
+    steps = sorted((abs(step), n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    reach = 0  # from the first to the last element along the axes with smaller steps
+    for step, n in steps:
+        if step <= reach or not step:
+            break
+        reach += step * (n - 1)
+    else:
+        return False
+    places = {0}
+    for step, n in steps:
+        places = {place + step * i for place in places for i in range(n)}
+    return len(places) < array.size
+
+
 def first_address(tensors: Iterable[Tensor]) -> int:
     """The lowest address of an element of these tensors."""
     addresses = []

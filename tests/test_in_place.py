@@ -261,9 +261,27 @@ def test_copies_do_not_follow():
 
 
 def test_elements_that_share_memory_are_not_changed():
-    y = (leaf(1, 2) * 1).expand(3, 2)
-    with pytest.raises(ShapeError, match="share memory"):
-        y += 1
+    y = leaf(1, 2, 3) * 1
+    for shared in (y.expand(3, 3), y.unfold(0, 2, 1)):
+        with pytest.raises(ShapeError, match="share memory"):
+            shared += 1
+
+
+@pytest.mark.parametrize("holds_base", [True, False])
+def test_a_part_of_a_view_whose_elements_share_memory_is_changed(holds_base):
+    x = leaf(1, 2, 3)
+    y = x * 1
+    repeated, windows = y.expand(3, 3), y.unfold(0, 2, 1)
+    if not holds_base:
+        del y
+    repeated[1][1:] *= 5
+    windows[0].mul_(2)
+    equal(repeated, [[2, 20, 15]] * 3)
+    equal(windows, [[2, 20], [20, 15]])
+    if holds_base:
+        equal(y, [2, 20, 15])
+    repeated.sum().backward()
+    equal(x.grad, [6, 30, 15])
 
 
 # ---------------------------------------------------------------- the graph

@@ -169,7 +169,8 @@ def _line(rng: np.random.Generator, tensors: dict[str, torch.Tensor], number: in
             change for change in CHANGES if change[:4] in ("{a}.", "{a}[") and ".data." not in change
         ]
         line = str(rng.choice(of_chains if chains else CHANGES)).format(a=a + _links(rng, chains), b=b)
-        return f"with torch.no_grad():\n    {line}" if rng.random() < 0.1 else line
+        outside = rng.random() < 0.1 and "t_()" not in line and "transpose_" not in line  # see reshape_itself
+        return f"with torch.no_grad():\n    {line}" if outside else line
     templates = VIEWS if kind < 0.8 else VALUES if kind < 0.95 else NEW
     return f"v{number} = " + str(rng.choice(templates)).format(a=a + _links(rng, chains), b=b)
 

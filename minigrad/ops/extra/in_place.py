@@ -37,6 +37,7 @@ from ...versions import (
     first_address,
     is_dense,
     modifications,
+    overlaps_itself,
     place_in_memory,
     share_version,
 )
@@ -92,7 +93,8 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
     made = {_tensor_of(view): view for view in views}
     for t, view in made.items():
         base = view.base()
-        if view.op is LOST or (view.op is None and base is not None and base.array is not t.array):
+        is_part_of_alias = view.op is None and base is not None and base.array is not t.array
+        if view.op is LOST or is_part_of_alias or (base is not None and overlaps_itself(base)):
             made[t] = _by_memory(view, made)
     above = dict[Tensor, Tensor]()  # the base of each view that has one
     for t, view in made.items():
@@ -188,7 +190,7 @@ def _joined(tensors: list[Tensor]) -> Tensor:
     ]
     joined = zeros(max(ends) + 1, dtype=tensors[0].dtype, device=tensors[0].device)
     for t, place in zip(tensors, places, strict=True):
-        index = ops["strided"].rule(np.arange(joined.numel()), **place)[0]  # type: ignore[misc]
+        index = ops["strided"].rule(np.arange(joined.numel()), **place)[0]
         joined = replaced(joined, view_as_shape(t, (-1,)), index.reshape(-1))
     return joined
 
@@ -306,9 +308,9 @@ def apart(value: Any, array: Any) -> Any:
 
 
 def refuse_overlap(x: Tensor, name: str) -> None:
-    if x.array.size and any(step == 0 and n > 1 for step, n in zip(x.array.strides, x.shape, strict=True)):
+    if x.array.size and overlaps_itself(x):
         raise ShapeError(
-            f"{name} on a tensor of shape {x.shape} whose elements share memory (expand).\n"
+            f"{name} on a tensor of shape {x.shape} whose elements share memory (expand, unfold).\n"
             f"Change a copy of it: x.clone()."
         )
 
