@@ -119,8 +119,8 @@ def predict_lines(
         except UserError:  # of one of them
             errors: dict[int, UserError] = {}
             found = dict(predict_each(run, inputs, top, errors))
-            for i, error in errors.items():
-                warn(f"line {number + i + 1}", error)
+            for i, problem in errors.items():
+                warn(f"line {number + i + 1}", problem)
         for i, prediction in found.items():
             shown[i] = show(inputs[i], prediction, json)
         number += len(lines)

@@ -60,8 +60,8 @@ def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list
             errors[i] = error
     if not sentences:
         raise errors[0]
-    for i, error in errors.items():
-        warn(f"text {i + 1}", error)
+    for i, problem in errors.items():
+        warn(f"text {i + 1}", problem)
     return translate_some(run, sentences, len(texts), **decoding)
 
 
