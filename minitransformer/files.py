@@ -8,6 +8,7 @@ import math
 import os
 import re
 import reprlib
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,21 +57,29 @@ def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
     return content
 
 
-ARCHIVES = {  # how they begin
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}  # fmt: skip
+UTF_16 = "UTF-16, not UTF-8", "Save the file as UTF-8: iconv -f UTF-16 -t UTF-8 {file} > utf8-{file}"
+BINARY = {  # what files begin with that are not text, what they are, and what to do
+    b"\x1f\x8b": ("compressed (gzip)", "Decompress it: gunzip -k {file}"),
+    b"BZh": ("compressed (bzip2)", "Decompress it: bunzip2 -k {file}"),
+    b"\xfd7zXZ": ("compressed (xz)", "Decompress it: unxz -k {file}"),
+    b"(\xb5/\xfd": ("compressed (zstd)", "Decompress it: unzstd {file}"),
+    b"PK\x03\x04": ("compressed (zip)", "Unpack it, or if it is a spreadsheet, save it as CSV"),
+    b"PAR1": ("a Parquet file", "Write it as JSON lines, such as with pandas: to_json(..., lines=True)"),
+    b"\xff\xfe": UTF_16,
+    b"\xfe\xff": UTF_16,
+}
 
 
 def check_is_text(path: str | Path, content: bytes) -> None:
-    """Raise a UserError for a compressed file, or one in UTF-16."""
-    for start, kind in ARCHIVES.items():
+    """Raise a UserError for a compressed file, for one in UTF-16, and for other bytes that are no text."""
+    for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
-            raise UserError(
-                f"{printable(path)} is compressed ({kind}).\nDecompress it, and pass the text file."
-            )
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{printable(path)} is UTF-16, not UTF-8.\nSave the file as UTF-8.")
+            name = shlex.quote(printable(Path(path).name))
+            raise UserError(f"{printable(path)} is {kind}.\n{fix.format(file=name)}.")
+    if content[:4096].count(0) > len(content[:4096]) / 8:
+        raise UserError(
+            f"{printable(path)} is not UTF-8 text: many bytes are 0.\nSave the file as text in UTF-8."
+        )
 
 
 def sha256(content: bytes) -> str:

@@ -8,6 +8,9 @@ TINY = shlex.split(
     "--d-model 16 --num-heads 2 --d-ff 32 --num-encoder-layers 1 --num-decoder-layers 1 --steps 4"
 )
 TINY_GPT = shlex.split("--n-embd 16 --n-head 2 --n-layer 1 --block-size 16 --n-positions 16 --steps 4")
+TINY_BERT = shlex.split(
+    "--hidden-size 16 --num-attention-heads 2 --num-hidden-layers 1 --intermediate-size 32 --steps 4"
+)
 TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
 
 

@@ -1,9 +1,12 @@
 """Arguments that several verbs share."""
 
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from ..errors import UserError
 
 RunFolder = Annotated[Path, Positional, arg(metavar="RUN", help="The run folder.", help_behavior_hint="")]
 DataFile = Annotated[
@@ -35,3 +38,23 @@ Device = Annotated[
     arg(metavar="DEVICE", help="The device: cpu, cuda (or cuda:1), or auto, a GPU if there is one."),
 ]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """how --data is read"""
+
+    format: str | None = None
+    """The format of --data, if it is not that of the run's data: see docs/training.md."""
+    header: bool | None = None
+    """Whether the first line of --data names its columns: --header or --no-header."""
+    columns: str | None = None
+    """The columns of --data that are read, by name or number, such as 2,1."""
+
+    def applied(self, data: Any) -> Any:
+        """The [data] section of a run with these options, to read another file."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        unknown = [name for name in known if not hasattr(data, name)]
+        if unknown:
+            raise UserError(f"--{unknown[0]} has no effect: this run reads no table.\nLeave it out.")
+        return replace(data, **known) if known else data

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from ..data.conversations import history
+from ..data.turns import history
 from ..errors import UserError
 from ..files import printable
 from ..tasks.inputs import warn_of_unknown

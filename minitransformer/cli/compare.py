@@ -19,7 +19,7 @@ from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_
 from ..training.folder import read_config
 from ..training.readme import write_readme
 from ..training.run import Run, record_of
-from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag
+from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag
 from .decoding import Search
 from .evaluate import (
     check_generates,
@@ -40,6 +40,7 @@ def run(argv: list[str]) -> None:
         json: Flag = False,
         data: DataFile = None,
         data_dir: DataFolder = None,
+        file: Annotated[FileOptions, arg(name="")] = FileOptions(),  # noqa: B008 (frozen)
         search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
@@ -61,7 +62,7 @@ def run(argv: list[str]) -> None:
             )
         check_tasks(runs)
         decoding = search.options()
-        found = [evaluation(path, checkpoint, device, decoding, data, data_dir) for path in runs]
+        found = [evaluation(path, checkpoint, device, decoding, data, data_dir, file) for path in runs]
         for path, other in zip(runs[1:], found[1:], strict=True):
             check_comparable(runs[0], found[0], path, other)
         for path, other in zip(runs[1:], found[1:], strict=True):
@@ -93,6 +94,7 @@ def evaluation(
     decoding: dict[str, Any],
     data: Path | None,
     data_dir: Path | None,
+    file: FileOptions | None = None,
 ) -> Evaluation:
     """The saved evaluation of a run, if it is of these weights and this decoding; else a new one."""
     if not (path / "run.json").exists() and (path / STATISTICS).exists():
@@ -103,7 +105,7 @@ def evaluation(
     run = Run(path, checkpoint, device)
     check_generates(run, decoding)
     if data is not None:
-        splits, own = splits_of(run, data, data_dir)
+        splits, own = splits_of(run, data, data_dir, file)
         if not own:
             return score(run, splits, data, **decoding)
     folder = place(run.folder, checkpoint, run.checkpoint.name, decoding)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +30,7 @@ from ..training.evaluations import (
 )
 from ..training.readme import write_readme
 from ..training.run import Run
-from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
+from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .parsing import run_command
 
@@ -39,6 +41,7 @@ def run(argv: list[str]) -> None:
         json: Flag = False,
         data: DataFile = None,
         data_dir: DataFolder = None,
+        file: Annotated[FileOptions, arg(name="")] = FileOptions(),  # noqa: B008 (frozen)
         search: Annotated[Search, arg(name="")] = Search(),  # noqa: B008 (frozen)
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
@@ -51,7 +54,7 @@ def run(argv: list[str]) -> None:
         decoding = search.options()
         trained = Run(run, checkpoint, device)
         check_generates(trained, decoding)
-        splits, own = splits_of(trained, data, data_dir)
+        splits, own = splits_of(trained, data, data_dir, file)
         scores = evaluate(trained, splits, save=own, checkpoint=checkpoint, **decoding)
         if not own and data is not None:
             scores["split"] = printable(data.name)
@@ -77,11 +80,17 @@ def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
         )
 
 
-def splits_of(run: Run, data: Path | None, data_dir: Path | None) -> tuple[Mapping[str, Any], bool]:
+def splits_of(
+    run: Run, data: Path | None, data_dir: Path | None, file: FileOptions | None = None
+) -> tuple[Mapping[str, Any], bool]:
     """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
-    test = run.task.read_test_file(run, data)
+    reader = copy(run)
+    reader.recipe = replace(run.recipe, data=(file or FileOptions()).applied(run.recipe.data))
+    test = run.task.read_test_file(reader, data)
+    for note in getattr(test, "notes", ()):
+        print(printable(note), file=sys.stderr)
     try:
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, takewhile, zip_longest
 from typing import Any
 
 import tyro
@@ -16,6 +16,7 @@ import tyro
 from ..errors import UserError, nearest, short
 
 LIMIT = 300  # characters of an error
+SWITCHES = ("header",)  # options that are true, false, or neither: tyro wants a value
 OTHER_NAMES = {  # what Hugging Face's Trainer and generate, nanoGPT and others call our options
     "batch-size": "max-tokens",
     "beam-size": "num-beams",
@@ -61,6 +62,7 @@ def run_command(function: Callable[..., None], argv: Sequence[str], prog: str) -
 def parse(target: Callable[..., Any], argv: Sequence[str], prog: str, **settings: Any) -> Any:
     """What a function or a class makes of the arguments; a UserError if tyro refuses them."""
     said = io.StringIO()
+    argv = with_switches(argv)
     try:
         with redirect_stderr(said):
             made, unknown = tyro.cli(target, args=argv, prog=prog, return_unknown_args=True, **settings)
@@ -76,6 +78,20 @@ def parse(target: Callable[..., Any], argv: Sequence[str], prog: str, **settings
     if unknown:
         raise UserError(_unknown(unknown, _options(target, prog, settings), prog))
     return made
+
+
+def with_switches(argv: Sequence[str]) -> list[str]:
+    """The arguments, in which `--header` and `--no-header` have the value that tyro wants."""
+    expanded = []
+    for word, following in zip_longest(argv, argv[1:], fillvalue=""):
+        name = word.removeprefix("--")
+        if word.startswith("--no-") and name.removeprefix("no-") in SWITCHES:
+            expanded += [f"--{name.removeprefix('no-')}", "False"]
+        elif word.startswith("--") and name in SWITCHES and following not in ("None", "True", "False"):
+            expanded += [word, "True"]
+        else:
+            expanded.append(word)
+    return expanded
 
 
 def _unknown(words: Sequence[str], options: Sequence[str], prog: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
@@ -12,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import OmitArgPrefixes, arg
 
 from .. import recipes
-from ..errors import short
+from ..errors import UserError, short
 from ..recipes import Recipe
 from .arguments import DataFolder
 from .parsing import parse
@@ -59,6 +60,7 @@ def listing() -> str:
 
 def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about: str) -> tuple[Recipe, T]:
     """The recipe with flags applied to its keys, and the options."""
+    check_one_file(argv)
     chosen = [last_flag(argv, name) for name in ("model-type", "preset")]
     if any(chosen):
         recipe = recipes.with_model(recipe, *chosen)
@@ -68,6 +70,18 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
     prog = f"minitransformer {verb} {recipe.name}"
     args = parse(bundle, argv, prog, description=about, config=(OmitArgPrefixes,))
     return recipes.with_settings(recipe, args.data, args.model, args.training), args.run
+
+
+def check_one_file(argv: Sequence[str]) -> None:
+    """Raise a UserError for two files after --data, such as those of parallel texts."""
+    for i, word in enumerate(argv[:-2]):
+        if word == "--data" and not argv[i + 2].startswith("-"):
+            first, second = map(shlex.quote, argv[i + 1 : i + 3])
+            raise UserError(
+                f"--data takes one file, got {first} and {second}.\n"
+                f"Join the lines of parallel texts: paste {first} {second} > pairs.tsv. Other splits are for "
+                f"--validation-data and --test-data."
+            )
 
 
 def last_flag(argv: Sequence[str], name: str) -> str | None:

@@ -231,6 +231,7 @@ def prepare(training: Training) -> TrainingSetup:
     """Read the data, and build task and model."""
     recipe, resumed = training.recipe, training.resumed
     splits = runs.load_splits(recipe, sources=training.sources)
+    notes = splits.notes  # how the files were read
     if resumed is not None:
         check_same_data(training.folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, training.folder)
@@ -248,7 +249,8 @@ def prepare(training: Training) -> TrainingSetup:
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
-    lines = [printable(line) for line in [*kind.describe(recipe.data, tokenizer, splits), *warnings]]
+    lines = [*notes, *kind.describe(recipe.data, tokenizer, splits), *warnings]
+    lines = [printable(line) for line in lines]
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,

@@ -17,6 +17,7 @@ from .phrasebook import Pair, Sentence
 from .phrasebook.grammar import SUBJECTS, Parts, Phrase, join_english, noun_phrase
 from .phrasebook.lexicon import ADJECTIVES, IL, JE, NOUNS
 from .prefixes import statements
+from .turns import history
 
 STORIES, DIALOGUES = 16, 17  # random streams
 HELD_OUT = 500  # examples of the validation split, and of the test split
@@ -124,11 +125,6 @@ def _dialogue(draw: np.random.Generator, clauses: Sequence[Parts]) -> Pair:
         turns.append(("Goodbye.", f"Goodbye, {name}." if name else "Goodbye."))
     *before, (last, reply) = turns
     return history([*before, (last, "")]), reply
-
-
-def history(turns: Sequence[tuple[str, str]]) -> str:
-    """The turns of a dialogue, (user, bot), as a source; the last one has no reply yet."""
-    return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
 
 
 def _spoken(parts: Parts) -> str:

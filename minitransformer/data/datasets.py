@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,15 +23,30 @@ from filelock import FileLock
 
 from minigrad.io import write_atomically
 
-from ..errors import UserError, counted
-from ..files import check_is_text, printable, read_bytes, read_text, sha256
+from ..errors import counted
+from ..files import printable, read_bytes, sha256
+from .columns import JUDGEMENTS, normal_name, select_columns
+from .tables import (
+    AUTO,
+    KINDS,
+    TABLES,
+    DataError,
+    Examples,
+    FileFormat,
+    Table,
+    detect_format,
+    no_such_format,
+    read_lines,
+    read_table,
+    read_whole,
+)
+from .turns import dialogue_pairs, turns_column
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
 LANGUAGES = ("en", "de", "fr")
 SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
-LIMIT = 2**28  # bytes of a user's file
 PUBLIC_LIMIT = 2**26  # bytes of a public file, decompressed
 ATTEMPTS, WAIT = 3, 1.0  # of a download; seconds before the second one, twice as many before the third
 
@@ -50,22 +65,44 @@ SHA256 = {
 }
 
 
-class DataError(UserError):
-    """Data that is missing or not valid."""
-
-
 # ---------------------------------------------------------------- a user's file
 
 
-def read_pairs(path: str | Path) -> list[tuple[str, str]]:
-    """The pairs of a UTF-8 file with `source<TAB>target` on each line; blank lines are skipped."""
-    return [(source, target) for _, (source, target) in read_fields(path, "source", "target")]
+def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
+    """The pairs of a file with `source<TAB>target` on each line, or of another format.
+
+    Blank lines are skipped. Of JSON objects with a list of messages each reply is a target, and all turns
+    before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
+    """
+    names = ("source", "target")
+    if how.is_plain:
+        rows = _plain_fields(path, names)
+    else:
+        table = read_table(path, how, "tsv", _expected(names))
+        if (column := turns_column(table, how.chosen)) is not None:
+            return dialogue_pairs(table, column)
+        rows = _rows_of(table, names, how)
+        if same_meaning and not how.chosen:
+            check_no_judgement(table)
+    _check_any(path, rows, names)
+    return Examples([(source, target) for _, (source, target) in rows], rows.notes)
 
 
-def read_prefixed(path: str | Path) -> list[tuple[str, str]]:
-    """The pairs of a file with `prefix: source<TAB>target` on each line."""
+def check_no_judgement(table: Table) -> None:
+    """Raise a DataError for a column that says whether, or how much, the texts of a pair mean the same."""
+    found = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
+    if found:
+        raise DataError(
+            f"{table.file}: the column {found[0]} says which pairs mean the same, but all are read so.\n"
+            f"Remove those that do not, then name the texts, such as --columns sentence1,sentence2."
+        )
+
+
+def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The pairs of a file with `prefix: source<TAB>target` on each line, or of another format."""
+    rows = read_fields(path, "prefix: source", "target", how=how)
     pairs = []
-    for where, (source, target) in read_fields(path, "prefix: source", "target"):
+    for where, (source, target) in rows:
         prefix, _, text = source.partition(":")
         if not prefix.strip() or not text.strip():
             raise DataError(
@@ -73,13 +110,41 @@ def read_prefixed(path: str | Path) -> list[tuple[str, str]]:
                 f"Write what is to be done before it, or use the task translation."
             )
         pairs.append((source, target))
-    return pairs
+    return Examples(pairs, rows.notes)
 
 
-def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
-    """The fields of a UTF-8 file, separated by tabs, and where each line is; blank lines are skipped."""
+def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
+    """The fields of a file, and where each example is: separated by tabs, blank lines are skipped.
+
+    CSV, JSON lines and other tables are read too, and a header names the columns: see `tables`.
+    """
+    if how.is_plain:
+        rows = _plain_fields(path, names)
+    else:
+        rows = _rows_of(read_table(path, how, "tsv", _expected(names)), names, how)
+    _check_any(path, rows, names)
+    return rows
+
+
+def _expected(names: Sequence[str]) -> str:
+    return f"{'<TAB>'.join(names)} on each line"
+
+
+def _rows_of(table: Table, names: Sequence[str], how: FileFormat) -> Examples:
+    """The cells of a table for these names, whose last words are roles."""
+    rows = select_columns(table, names, [name.rpartition(" ")[2] for name in names], how)
+    return Examples([(where, [cell.strip() for cell in cells]) for where, cells in rows], table.notes)
+
+
+def _check_any(path: str | Path, rows: Sequence[object], names: Sequence[str]) -> None:
+    if not rows:
+        what = "sentence pairs" if list(names) == ["source", "target"] else "examples"
+        raise DataError(f"{printable(path)} has no {what}.\nWrite {_expected(names)}.")
+
+
+def _plain_fields(path: str | Path, names: Sequence[str]) -> Examples:
     expected = "<TAB>".join(names)
-    rows = []
+    rows = Examples()
     for where, line in read_lines(path):
         if not line.strip():
             continue
@@ -88,34 +153,73 @@ def read_fields(path: str | Path, *names: str) -> list[tuple[str, list[str]]]:
             tabs = len(fields) - 1
             found = {0: "no tab", len(names) - 1: "an empty side"}.get(tabs, counted(tabs, "tab"))
             raise DataError(
-                f"{where}: expected {expected}, found {found}: {line[:60]!r}.\nFix the line, or remove it."
+                f"{where}: expected {expected}, found {found}: {line[:60]!r}.\n"
+                f"Fix the line, or remove it; --format auto reads other formats."
             )
         rows.append((where, fields))
-    if not rows:
-        what = "sentence pairs" if names == ("source", "target") else "examples"
-        raise DataError(f"{printable(path)} has no {what}.\nWrite {expected} on each line.")
     return rows
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Where each line of a UTF-8 file is, for errors ("mine.tsv, line 3"), and the line."""
-    content = read_bytes(path, LIMIT).removeprefix(b"\xef\xbb\xbf")
-    check_is_text(path, content)
-    for number, raw in enumerate(content.splitlines(), 1):
-        where = f"{printable(path)}, line {number}"
-        try:
-            yield where, raw.decode("utf-8")
-        except UnicodeDecodeError:
-            raise DataError(f"{where}: not UTF-8.\nSave the file as UTF-8.") from None
+TEXT_NAMES = ("text", "texts", "sentence", "sentences", "name", "names", "content", "review", "tweet")
 
 
-def read_long_text(path: str | Path) -> str:
+def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The lines of a file, blank ones too; or of a table (CSV, JSON lines, ...) a text of each row."""
+    return _texts(path, [line for _, line in read_lines(path)], how)
+
+
+def _texts(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
+    kind = how.format
+    if kind == "auto":
+        kind = detect_format(path, lines, "tsv" if how.chosen else "plain")
+    if kind == "plain":
+        return lines_of_text(path, lines, how)
+    if kind not in TABLES:
+        raise no_such_format(printable(path), KINDS[kind], "a text on each line")
+    table = read_table(path, FileFormat(kind, how.header, how.columns), kind, "a text on each line")
+    rows = select_columns(table, ["text"], ["text"], how)
+    return Examples([text for _, (text,) in rows], table.notes)
+
+
+def lines_of_text(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
+    """The lines, without a header if there is one; a DataError if the first may be one."""
+    file = printable(Path(path).name)
+    filled = [i for i, line in enumerate(lines) if line.strip()]
+    if how.is_plain or len(filled) < 2:
+        return Examples(lines)
+    first = lines[filled[0]].strip()
+    if how.header:
+        return Examples(lines[filled[0] + 1 :], [f"{file}: without its header, {first[:60]}"])
+    if how.header is None and normal_name(first) in TEXT_NAMES:
+        raise DataError(
+            f"{printable(path)}, line {filled[0] + 1} may be a header: {first}.\n"
+            f"Pass --header if it is one, or --no-header if it is text."
+        )
+    tabs = {lines[i].count("\t") for i in filled}
+    notes = []
+    if len(tabs) == 1 and min(tabs) > 0:
+        notes.append(
+            f"warning: {file}: every line has {counted(min(tabs), 'tab')}, read as text; "
+            f"if these are columns, --columns 1 reads the first"
+        )
+    return Examples(lines, notes)
+
+
+def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
     """The text of a UTF-8 file of at least 100 characters."""
-    text = read_text(path, LIMIT)
+    return read_noted_text(path, how)[0]
+
+
+def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
+    """`read_long_text`, and the lines about how the file was read. Each text of a table is a line."""
+    whole = read_whole(path)
+    lines = whole.removesuffix("\n").split("\n")
+    found = _texts(path, lines, how)
+    text = whole if found == lines else "".join(f"{line}\n" for line in found)
     if len(text) < 100:
         problem = f"{printable(path)} has {counted(len(text), 'character')}, too few to train on"
         raise DataError(f"{problem}.\nPass a longer text.")
-    return text
+    return text, found.notes
 
 
 # ---------------------------------------------------------------- public data sets

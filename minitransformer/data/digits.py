@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from ..files import printable, read_bytes
 from .batching import generator
-from .datasets import LIMIT, DataError
+from .tables import LIMIT, DataError
 
 IMAGES, WARPS = 9, 10  # random streams
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # the grey of red, green and blue (ITU-R BT.601)

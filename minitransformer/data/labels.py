@@ -13,14 +13,18 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import nearest
+from ..files import printable
 from .batching import generator
-from .datasets import DataError, read_fields, read_lines
+from .columns import ROLES, select_columns
+from .conll import read_words
+from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
 from .phrasebook.lexicon import IL
+from .tables import AUTO, DataError, Examples, FileFormat, Table, one_line, read_table
 
 ANSWERS = 4  # random stream
 _TYPES = {
@@ -229,9 +233,55 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
     return f"labels that the training data does not have ({share}): {', '.join(names)}"
 
 
-def read_labelled(path: str | Path) -> list[Labelled]:
-    """The examples of a file with text<TAB>label on each line."""
-    return [Labelled(text, label) for _, (text, label) in read_fields(path, "text", "label")]
+def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The examples of a file with text<TAB>label on each line, or of another format (see `tables`)."""
+    rows = read_fields(path, "text", "label", how=how)
+    examples = [Labelled(text, label) for _, (text, label) in rows]
+    if how.is_plain:
+        return Examples(examples)
+    if not how.chosen:
+        _check_labels_repeat(path, examples)
+    found = [(where, label) for where, (_, label) in rows]
+    return Examples(examples, [*rows.notes, *describe_labels(Path(path).name, "labels", found)])
+
+
+def _check_labels_repeat(path: str | Path, examples: Sequence[Labelled]) -> None:
+    """Raise a DataError if the labels are hardly ever the same: then another column has them."""
+    labels, texts = ({example[i] for example in examples} for i in (1, 0))
+    if len(examples) < 10 or len(labels) <= len(examples) // 2:
+        return
+    other = (
+        f"Pass --columns 2,1 if the label is first ({len(texts):,} different values there)"
+        if len(texts) < len(labels)
+        else "Name the columns of text and label with --columns, such as --columns 1,2"
+    )
+    raise DataError(
+        f"{printable(path)}: {len(labels):,} different labels in {len(examples):,} examples, such as "
+        f"{min(labels)[:60]!r}.\n{other}."
+    )
+
+
+def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> list[str]:
+    """A line with how often each label occurs, and warnings of those that may be mistakes. `found` has each
+    label, and where it is."""
+    counts = Counter(label for _, label in found)
+    most = counts.most_common(10)
+    others = f" and {len(counts) - len(most):,} others" if len(counts) > len(most) else ""
+    lines = [f"{file}: {noun}: " + ", ".join(f"{label} ({n:,})" for label, n in most) + others]
+    single = [label for label, n in counts.items() if n == 1]
+    if single and len(found) >= 10 * len(counts):
+        where = {label: place for place, label in reversed(found)}
+        named = ", ".join(f"{x!r:.40} ({where[x].rpartition(', ')[2]})" for x in single[:5])
+        dots = f", and {len(single) - 5:,} others" if len(single) > 5 else ""
+        lines.append(f"warning: {file}: {noun} that occur once: {named}{dots}")
+    alike: dict[str, list[str]] = {}
+    for label in counts:
+        alike.setdefault("".join(re.findall(r"\w", label.casefold())) or label, []).append(label)
+    for labels in alike.values():
+        if len(labels) > 1:
+            named = ", ".join(map(repr, labels[:5]))
+            lines.append(f"warning: {file}: {noun} that differ in capitals, spaces or signs only: {named}")
+    return [printable(line) for line in lines]
 
 
 def is_bio(tag: str) -> bool:
@@ -239,52 +289,96 @@ def is_bio(tag: str) -> bool:
     return tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
-def read_tagged(path: str | Path) -> list[Tagged]:
+def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
 
     This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the
-    word and the last its tag. If one tag is B-type or I-type, all others must be so too, or O.
+    word and the last its tag. CoNLL-U and JSON lines are read too (see `conll`). If one tag is B-type or
+    I-type, all others must be so too, or O.
     """
-    sentences: list[list[tuple[str, str]]] = [[]]
-    tags: dict[str, str] = {}  # and where each first occurs
-    for where, line in read_lines(path):
-        columns = line.split()
-        if not columns:
-            sentences.append([])
-        elif len(columns) == 1:
-            raise DataError(
-                f"{where}: expected word<TAB>tag, found {line[:60]!r}.\nFix the line, or remove it."
-            )
-        elif columns[0] != "-DOCSTART-":
-            sentences[-1].append((columns[0], columns[-1]))
-            tags.setdefault(columns[-1], where)
-    if any(tag != "O" and is_bio(tag) for tag in tags):
-        for tag, where in tags.items():
+    sentences = read_words(path, how)
+    words = [word for sentence in sentences for word in sentence]
+    if not words:
+        raise DataError(
+            f"{printable(path)} has no words.\n"
+            f"Write word<TAB>tag on each line, a blank line between sentences."
+        )
+    first = {tag: where for where, _, tag in reversed(words)}  # where each tag first occurs
+    if any(tag != "O" and is_bio(tag) for tag in first):
+        for where, _, tag in words:
             if not is_bio(tag):
                 raise DataError(
                     f"{where}: the tag {tag[:60]!r} is not O, B-type or I-type, as others of the file are.\n"
                     f"Write all tags in BIO."
                 )
-    examples = [
-        Tagged(tuple(word for word, _ in sentence), tuple(tag for _, tag in sentence))
-        for sentence in sentences
-        if sentence
-    ]
+    examples = [Tagged(*map(tuple, list(zip(*sentence, strict=True))[1:])) for sentence in sentences]
+    if how.is_plain:
+        return Examples(examples)
+    if not how.chosen and len(first) > max(50, len(words) // 10):
+        raise DataError(
+            f"{printable(path)}: {len(first):,} different tags of {len(words):,} words, such as "
+            f"{words[0].tag[:60]!r}.\n"
+            f"Name the columns of word and tag with --columns, such as --columns 1,2."
+        )
+    found = [(where, tag) for where, _, tag in words]
+    return Examples(examples, [*sentences.notes, *describe_labels(Path(path).name, "tags", found)])
+
+
+def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
+    SQuAD's JSON: of several answers the first is read, and questions without an answer are left out."""
+    names = ("question", "context", "answer")
+    if how.is_plain:
+        fields = read_fields(path, *names, how=how)
+        return Examples(_checked(where, Answered(*texts)) for where, texts in fields)
+    table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line")
+    unanswered = _drop_unanswered(table, how)
+    rows = select_columns(table, names, names, how, lists=True, optional=["start"])
+    examples = Examples(_checked(where, _answered_row(where, *cells)) for where, cells in rows)
     if not examples:
         raise DataError(
-            f"{path} has no words.\nWrite word<TAB>tag on each line, a blank line between sentences."
+            f"{printable(path)} has no examples.\nWrite question<TAB>context<TAB>answer on each line."
+        )
+    examples.notes = table.notes
+    if unanswered:
+        examples.notes.append(
+            f"warning: {table.file}: {unanswered:,} questions without an answer are left out"
         )
     return examples
 
 
-def read_answered(path: str | Path) -> list[Answered]:
-    """The examples of a file with question<TAB>context<TAB>answer on each line."""
-    examples = []
-    for where, (question, context, answer) in read_fields(path, "question", "context", "answer"):
-        example = Answered(question, context, answer)
-        check_answer(where, example)
-        examples.append(example)
-    return examples
+def _drop_unanswered(table: Table, how: FileFormat) -> int:
+    """Leave out the rows of JSON objects whose list of answers is empty; returns how many."""
+    lists = [i for i in range(len(table.names or ())) if any(cells[i] == [] for _, cells in table.rows)]
+    answers = [i for i in lists if (table.names or [])[i] in (how.chosen or ROLES["answer"])]
+    kept = [row for row in table.rows if all(row[1][i] != [] for i in answers)]
+    dropped = len(table.rows) - len(kept)
+    table.rows = kept
+    return dropped
+
+
+def _answered_row(where: str, question: Any, context: Any, answer: Any, start: Any) -> Answered | AnsweredAt:
+    """The question of a row: the first answer, and where it begins if that is known."""
+    answer, start = (value[0] if isinstance(value, list) and value else value for value in (answer, start))
+    if isinstance(answer, dict):
+        answer, start = answer.get("text"), answer.get("answer_start", start)
+    if not all(isinstance(text, str) for text in (question, context, answer)):
+        raise DataError(f"{where}: expected texts, found {answer!r:.60}.\nWrite the answer as a text.")
+    fields = (question.strip(), context.strip(), one_line(answer))
+    if start in (None, "", []):
+        return Answered(*fields)
+    if not str(start).isdecimal():
+        raise DataError(
+            f"{where}: the answer begins at {start!r:.20}, which is not a number.\n"
+            f"Count the characters of the context from 0."
+        )
+    left_out = len(context) - len(context.lstrip()) - (len(answer) - len(answer.lstrip()))
+    return AnsweredAt(*fields, int(start) - left_out)
+
+
+def _checked(where: str, example: Answered | AnsweredAt) -> Answered | AnsweredAt:
+    check_answer(where, example)
+    return example
 
 
 def check_answer(where: str, example: Answered | AnsweredAt) -> None:
@@ -333,18 +427,22 @@ def _folded(text: str) -> tuple[str, list[int]]:
     return "".join(parts), [*places, len(text)]
 
 
-def read_documents(path: str | Path) -> list[list[str]]:
-    """The documents of a file with a sentence on each line, and a blank line after each document."""
+def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
+    """The documents of a file with a sentence on each line, and a blank line after each document.
+
+    Of a table, each row is a sentence.
+    """
+    lines = read_texts(path, how)
     found: list[list[str]] = [[]]
-    for _, line in read_lines(path):
+    for line in lines:
         if line.strip():
             found[-1].append(line.strip())
         else:
             found.append([])
     texts = [document for document in found if document]
     if not texts:
-        raise DataError(f"{path} has no sentences.\nWrite a sentence on each line.")
-    return texts
+        raise DataError(f"{printable(path)} has no sentences.\nWrite a sentence on each line.")
+    return Examples(texts, lines.notes)
 
 
 # ---------------------------------------------------------------- documents

@@ -13,8 +13,9 @@ import numpy as np
 from ..errors import counted_units, none_of, singular
 from ..files import printable, read_bytes, sha256
 from ..tokenizers import Tokenizer
-from .datasets import DataError, read_long_text, read_pairs, sha256_of
+from .datasets import read_noted_text, read_pairs, sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
+from .tables import AUTO, DataError, FileFormat
 
 HELD_OUT = 500  # maximum number of a user's pairs for each of validation and test
 
@@ -63,12 +64,15 @@ class Sources:
 class Splits(dict[str, Any]):
     """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
 
-    `dropped` is how many pairs were left out, by reason.
+    `dropped` is how many pairs were left out, by reason; `notes` are lines about the files.
     """
 
-    def __init__(self, splits: Mapping[str, Any], dropped: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, splits: Mapping[str, Any], dropped: Mapping[str, int] | None = None, notes: Sequence[str] = ()
+    ) -> None:
         super().__init__(splits)
         self.dropped = dict(dropped or {})
+        self.notes = list(notes)
 
 
 def check_sources(data: Any, sources: Sources) -> None:
@@ -117,6 +121,7 @@ def own_pairs(
     dropped = {"duplicates": len(pairs) - len(unique)}
     files = {"validation": sources.validation_data, "test": sources.test_data}
     held = {name: read(path) for name, path in files.items() if path is not None}  # whole, as published
+    notes = [note for found in (pairs, *held.values()) for note in getattr(found, "notes", ())]
     missing = [name for name in files if name not in held]
     if len(unique) < 10 and missing:
         different = f"{len(unique)} different {unit} are"
@@ -139,20 +144,23 @@ def own_pairs(
             f"{sources.data} has {counted_units(len(train), unit)} to train on that {verb} not held out.\n"
             f"Provide more {unit}."
         )
-    return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped)
+    return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped, notes)
 
 
-def own_texts(sources: Sources) -> Splits:
+def own_texts(sources: Sources, how: FileFormat = AUTO) -> Splits:
     """A user's text. Its last tenth is the validation split, unless that has a file."""
     assert sources.data is not None
-    text = read_long_text(sources.data)
+    text, notes = read_noted_text(sources.data, how)
     cut = len(text) * 9 // 10
     splits = {"train": text[:cut], "validation": text[cut:]}
     if sources.validation_data is not None:
-        splits = {"train": text, "validation": read_long_text(sources.validation_data)}
+        validation, more = read_noted_text(sources.validation_data, how)
+        splits = {"train": text, "validation": validation}
+        notes += more
     if sources.test_data is not None:
-        splits["test"] = read_long_text(sources.test_data)
-    return Splits(splits)
+        splits["test"], more = read_noted_text(sources.test_data, how)
+        notes += more
+    return Splits(splits, notes=notes)
 
 
 def checksums(splits: Mapping[str, Any]) -> dict[str, str]:

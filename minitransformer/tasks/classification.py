@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.generated import brackets, spaced
 from ..data.labels import Labelled, labelled, read_labelled, sentence_splits
+from ..data.tables import FileFormat
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .metrics import Metric
@@ -44,7 +45,7 @@ class Classification(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Labelled]:
-        return read_labelled(path)
+        return read_labelled(path, how=FileFormat.of(data))
 
     @classmethod
     def texts(cls, example: Labelled) -> list[str]:

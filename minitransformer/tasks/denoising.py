@@ -14,7 +14,7 @@ from minigrad import Tensor
 
 from ..config import Config
 from ..data.batching import PairBatch, collate
-from ..data.datasets import DataError, read_lines
+from ..data.datasets import read_texts
 from ..data.denoising import (
     DENOISING,
     corrupted_spans,
@@ -27,6 +27,7 @@ from ..data.labels import sentence_splits
 from ..data.masking import row_generator
 from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Sources, Splits, own_pairs
+from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range, nearest
 from ..generation import generate
 from ..layouts import sentinels
@@ -61,12 +62,16 @@ class DenoisingData(Config):
     tokenizer: str = "word"  # "word", "bpe" or "char"
     batch_size: int = 64  # texts per batch
     max_length: int = 64  # tokens of a text; longer ones are left out
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "text"
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))
         check_range(self, "batch_size sentences", 1)
         check_range(self, "max_length", 4)
         check_range(self, "mean_span", 1)
+        FileFormat.of(self)
         if self.objective not in OBJECTIVES:
             raise UserError(
                 f"unknown objective {self.objective!r}.{nearest(self.objective, OBJECTIVES)}\n"
@@ -102,7 +107,8 @@ class Denoising(ExampleTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[str]:
-        return [line.strip() for _, line in read_lines(path) if line.strip()]
+        lines = read_texts(path, FileFormat.of(data))
+        return Examples([line.strip() for line in lines if line.strip()], lines.notes)
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:

@@ -17,9 +17,9 @@ from minigrad import Tensor, no_grad
 
 from ..config import Config
 from ..data.batching import IGNORE, pad_rows
-from ..data.datasets import DataError
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, own_pairs
+from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range, none_of
 from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
@@ -53,6 +53,9 @@ class LabelledData(Config):
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
     examples: int = 0  # how many to train on; 0: all
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/training.md
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
 
     datasets: ClassVar[tuple[str, ...]] = ("phrasebook", "file")
 
@@ -61,6 +64,7 @@ class LabelledData(Config):
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 3)
         check_range(self, "examples", 0)
+        FileFormat.of(self)
 
 
 class EncoderTask(ExampleTask):
@@ -89,7 +93,9 @@ class EncoderTask(ExampleTask):
             splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         else:
             splits = Splits(cls.built_in(data))
-        return Splits({**splits, "train": splits["train"][: data.examples or None]}, splits.dropped)
+        return Splits(
+            {**splits, "train": splits["train"][: data.examples or None]}, splits.dropped, splits.notes
+        )
 
     @classmethod
     def class_names(cls, labels: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from ..config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, own_texts
+from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import TextStreamer, generate, stream
 from ..tokenizers import Tokenizer
@@ -45,10 +46,14 @@ class TextData(Config):
     tokenizer: str = "char"  # "char", "word" or "bpe"
     batch_size: int = 12  # blocks per batch
     block_size: int = 64  # tokens per block
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "text"
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("tinyshakespeare", "file"))
         check_range(self, "batch_size block_size", 1)
+        FileFormat.of(self)
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,13 @@ class LanguageModelling(Task):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        return Splits(tinyshakespeare(sources.data_dir)) if sources.data is None else own_texts(sources)
+        if sources.data is None:
+            return Splits(tinyshakespeare(sources.data_dir))
+        return own_texts(sources, FileFormat.of(data))
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> str:
-        return read_long_text(path)
+        return read_long_text(path, FileFormat.of(data))
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:

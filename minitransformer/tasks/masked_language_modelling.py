@@ -19,6 +19,7 @@ from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
 from ..data.splits import Sources, Splits, own_pairs
+from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..layouts import MASK
 from .base import (
@@ -49,11 +50,15 @@ class MaskedData(Config):
     next_sentence: bool = (
         False  # rows are two sentences, and whether the second follows the first is predicted
     )
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "text"
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))
         check_range(self, "batch_size", 1)
         check_range(self, "max_length", 4)
+        FileFormat.of(self)
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,13 @@ class MaskedLanguageModelling(EncoderTask):
             return Splits({name: cls.rows_of(data, split) for name, split in found.items()})
         if not data.next_sentence:
             return own_pairs(sources, lambda path: cls.read_file(data, path), "sentences")
-        own = own_pairs(sources, lambda path: [tuple(d) for d in read_documents(path)], "documents")
-        return Splits({name: cls.rows_of(data, split) for name, split in own.items()}, own.dropped)
+        own = own_pairs(sources, lambda path: cls.read_whole_documents(data, path), "documents")
+        return Splits({name: cls.rows_of(data, split) for name, split in own.items()}, own.dropped, own.notes)
+
+    @classmethod
+    def read_whole_documents(cls, data: Any, path: Path) -> Examples:
+        found = read_documents(path, FileFormat.of(data))
+        return Examples(map(tuple, found), found.notes)
 
     @classmethod
     def rows_of(cls, data: Any, found: Sequence[Sequence[str]]) -> list[Document]:
@@ -115,7 +125,8 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Document]:
-        return cls.rows_of(data, read_documents(path))
+        found = read_documents(path, FileFormat.of(data))
+        return Examples(cls.rows_of(data, found), found.notes)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:

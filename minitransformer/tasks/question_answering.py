@@ -21,9 +21,9 @@ from jaxtyping import Float
 from minigrad import Tensor
 
 from ..data.batching import IGNORE
-from ..data.datasets import DataError
 from ..data.labels import Answered, answer_places, answered, read_answered, sentence_splits
 from ..data.splits import Splits
+from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range
 from ..files import printable
 from ..tokenizers import Tokenizer
@@ -70,7 +70,7 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Answered]:
-        return read_answered(path)
+        return read_answered(path, FileFormat.of(data))
 
     @classmethod
     def texts(cls, example: Answered) -> list[str]:

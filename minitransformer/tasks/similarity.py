@@ -18,6 +18,7 @@ from minigrad import Tensor, no_grad
 from ..data.batching import pad_rows
 from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
+from ..data.tables import FileFormat
 from ..errors import UserError
 from ..layouts import BERT_TOKENS
 from ..tokenizers import Tokenizer
@@ -64,7 +65,7 @@ class Similarity(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_pairs(path)
+        return read_pairs(path, FileFormat.of(data), same_meaning=True)
 
     @classmethod
     def texts(cls, example: Pair) -> list[str]:

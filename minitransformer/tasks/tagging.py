@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.batching import IGNORE
 from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tagged
+from ..data.tables import FileFormat
 from ..data.words import WordSplitter, marked_words
 from ..errors import UserError
 from ..tokenizers import Tokenizer
@@ -44,7 +45,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Tagged]:
-        return read_tagged(path)
+        return read_tagged(path, how=FileFormat.of(data))
 
     @classmethod
     def texts(cls, example: Tagged) -> list[str]:

@@ -11,6 +11,7 @@ from ..data.batching import generator
 from ..data.datasets import read_prefixed
 from ..data.prefixes import phrasebook_tasks
 from ..data.splits import Pair, Sources, Splits, own_pairs
+from ..data.tables import FileFormat
 from ..errors import check_range
 from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
@@ -29,11 +30,15 @@ class PrefixedData(Config):
     max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
     max_length: int = 64  # tokens per side; longer pairs are left out, and longer input is an error
     examples: int = 0  # how many pairs to train on; 0: all
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "file"))
         check_range(self, "examples", 0)
         check_lengths(self)
+        FileFormat.of(self)
 
 
 @register_task
@@ -46,15 +51,18 @@ class TextToText(Translation):
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
-        splits = Splits(phrasebook_tasks()) if sources.data is None else own_pairs(sources, read_prefixed)
+        if sources.data is None:
+            splits = Splits(phrasebook_tasks())
+        else:
+            splits = own_pairs(sources, lambda path: cls.read_file(data, path))
         train = splits["train"]
         # in random order, so that a few have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
-        return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped)
+        return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped, splits.notes)
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_prefixed(path)
+        return read_prefixed(path, FileFormat.of(data))
 
     @classmethod
     def own_data(cls, data: Any) -> Any:

@@ -19,6 +19,7 @@ from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
 from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
+from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import generate
 from ..tokenizers import Tokenizer
@@ -57,6 +58,9 @@ class PairData(Config):
     tokenizer: str = "word"  # "word", "bpe" or "char"
     max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
     max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
+    header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
+    columns: str = ""  # of --data that are read, by name or number, such as "2,1"
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("phrasebook", "multi30k", *GENERATED, "file"))
@@ -64,6 +68,7 @@ class PairData(Config):
             if language or self.dataset != "file":  # the languages of a file may be unknown
                 check_language(language)
         check_lengths(self)
+        FileFormat.of(self)
 
 
 def check_lengths(data: Any) -> None:
@@ -90,7 +95,7 @@ class Translation(Task):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is not None:
-            return own_pairs(sources)
+            return own_pairs(sources, lambda path: cls.read_file(data, path))
         if data.dataset == "phrasebook":
             return phrasebook_splits()
         if data.dataset in GENERATED:
@@ -99,7 +104,7 @@ class Translation(Task):
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Pair]:
-        return read_pairs(path)
+        return read_pairs(path, FileFormat.of(data))
 
     @classmethod
     def own_data(cls, data: Any) -> Any:

@@ -18,6 +18,7 @@ import re
 import secrets
 import stat
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -32,7 +33,7 @@ from minigrad.io import write_atomically
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import UserError
-from ..files import printable, read_bytes, read_json, sha256, to_json, write_json
+from ..files import printable, read_bytes, read_json, read_text, sha256, to_json, write_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
 from . import evaluations
@@ -342,7 +343,15 @@ def read_config(folder: Path, record: Record) -> Recipe:
     if record.id:
         _check_sum(path, [entry["config_sha256"] for entry in record.history])
     recipe = recipes.load_recipe(str(path))
-    return replace(recipe, name=record.recipe)
+    return replace(recipe, name=record.recipe, data=_as_it_was_read(recipe.data, path))
+
+
+def _as_it_was_read(data: Any, path: Path) -> Any:
+    """The [data] section; of a run of a version that looked for no header and no other format, "plain"."""
+    if getattr(data, "dataset", "") != "file" or not hasattr(data, "format"):
+        return data
+    written = tomllib.loads(read_text(path)).get("data", {})
+    return data if "format" in written else replace(data, format="plain")
 
 
 def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:

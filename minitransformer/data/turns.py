@@ -1,0 +1,106 @@
+"""Dialogues: the turns before a reply as one text, and the dialogues of JSON files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .columns import normal_name
+from .tables import DataError, Examples, Table, cell_text, one_line
+
+TURNS = ("messages", "utterances", "conversations", "turns", "dialog", "dialogue")
+
+BOT = ("assistant", "bot", "gpt", "model", "agent", "system_reply", "chatbot", "wizard")
+USER = ("user", "human", "customer", "apprentice", "client", "prompter")
+SPEAKER, SAID = ("role", "from", "speaker", "name"), ("content", "value", "text", "utterance", "message")
+
+
+def history(turns: Sequence[tuple[str, str]]) -> str:
+    """The turns of a dialogue, (user, bot), as a source; the last one has no reply yet."""
+    return " ".join(f"user: {said} bot: {reply}" if reply else f"user: {said}" for said, reply in turns)
+
+
+def turns_column(table: Table, chosen: Sequence[str]) -> int | None:
+    """The column with lists of turns, if the table has one."""
+    if len(chosen) > 1:
+        return None
+    for i, name in enumerate(table.names or ()):
+        is_list = any(isinstance(cells[i], list) for _, cells in table.rows)
+        if is_list and (name in chosen if chosen else normal_name(name) in TURNS):
+            return i
+    return None
+
+
+def dialogue_pairs(table: Table, column: int) -> Examples:
+    """Each reply as a target, with all turns before it as its source."""
+    pairs = Examples()
+    left_out = 0
+    for where, cells in table.rows:
+        turns = [_turn(where, turn) for turn in cells[column]]
+        left_out += sum(speaker == "system" for speaker, _ in turns)
+        said = _joined(_who(where, [turn for turn in turns if turn[0] != "system"]))
+        if said and said[0][0] == "bot":
+            raise DataError(
+                f"{where}: the dialogue begins with a reply: {said[0][1][:60]!r}.\n"
+                f"Begin it with what the user says."
+            )
+        exchanges = [(said[i][1], said[i + 1][1]) for i in range(0, len(said) - 1, 2)]
+        for n, (user, reply) in enumerate(exchanges):
+            pairs.append((history([*exchanges[:n], (user, "")]), reply))
+    names = table.names or []
+    pairs.notes = [
+        f"{table.file}: {table.kind}: each reply in {names[column]}, with the turns before it",
+        f"warning: {table.file}: replies of one dialogue can be in several splits; --validation-data and "
+        f"--test-data keep them apart",
+    ]
+    if left_out:
+        pairs.notes.append(f"warning: {table.file}: {left_out:,} system messages are not read")
+    if not pairs:
+        raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {names[column]}.")
+    return pairs
+
+
+def _turn(where: str, turn: Any) -> tuple[str, str]:
+    """Who speaks ("" if that is not said), and what."""
+    if isinstance(turn, str):
+        return "", one_line(turn)
+    fields = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
+    speaker = next((str(fields[key]) for key in SPEAKER if key in fields), "")
+    said = next((cell_text(fields[key]) for key in SAID if isinstance(fields.get(key), str)), None)
+    if said is None or not said.strip():
+        raise DataError(
+            f"{where}: a turn without text: {turn!r:.60}.\n"
+            f'Write turns as texts, or as {{"role": "user", "content": "..."}}.'
+        )
+    return speaker.lower(), one_line(said)
+
+
+def _who(where: str, turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The turns by "user" and "bot"; speakers without a role are the user first, then the bot."""
+    names: dict[str, str] = {}
+    found = []
+    for i, (speaker, text) in enumerate(turns):
+        if not speaker:
+            found.append(("bot" if i % 2 else "user", text))
+            continue
+        if speaker not in names:
+            by_name = "bot" if speaker in BOT else "user" if speaker in USER else ""
+            names[speaker] = by_name or ("bot" if "user" in names.values() else "user")
+        found.append((names[speaker], text))
+    if len(names) > 2:
+        raise DataError(
+            f"{where}: {len(names)} speakers: {', '.join(names)[:60]}.\n"
+            f"Write dialogues of two, or source<TAB>target on each line."
+        )
+    return found
+
+
+def _joined(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The turns, those of one speaker after the other as one."""
+    joined: list[tuple[str, str]] = []
+    for speaker, text in turns:
+        if joined and joined[-1][0] == speaker:
+            joined[-1] = (speaker, f"{joined[-1][1]} {text}")
+        else:
+            joined.append((speaker, text))
+    return joined

@@ -1,0 +1,711 @@
+"""Data files in the forms that others publish: each is read for what it is, or refused before training, with
+the flag or the fix."""
+
+import gzip
+import json
+import re
+import tomllib
+from dataclasses import dataclass, replace
+
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.data.datasets import read_long_text, read_pairs
+from minitransformer.data.labels import read_documents, read_labelled, read_tagged
+from minitransformer.data.tables import FileFormat
+from minitransformer.errors import UserError
+from minitransformer.files import sha256
+from minitransformer.tasks import Classification
+from minitransformer.training import folder as folders
+from minitransformer.training.run import Run
+from tests.tiny import TINY, TINY_BERT, TINY_GPT
+
+ADJECTIVES = ("red", "old", "new", "big", "sad", "hot")
+NOUNS = ("hat", "cat", "dog", "cup", "car")
+TEXTS = [f"the {noun} is {adjective}" for noun in NOUNS for adjective in ADJECTIVES]  # 30
+FRENCH = [f"le {noun} est {adjective}" for noun in NOUNS for adjective in ADJECTIVES]
+LABELS = ["pos" if i % 2 else "neg" for i in range(len(TEXTS))]
+LABELLED = list(zip(TEXTS, LABELS, strict=True))
+PAIRS = list(zip(TEXTS, FRENCH, strict=True))
+QUESTIONS = [(f"what is the {t.split()[1]} ?", f"{t}, they say", t.split()[3]) for t in TEXTS]
+ANSWERED_AT = [(q, context, answer, context.index(answer)) for q, context, answer in QUESTIONS]
+TAGGED = [(tuple(t.split()), ("DET", "NOUN", "AUX", "ADJ")) for t in TEXTS]
+ENTITIES = [(words, ("O", "B-THING", "O", "O")) for words, _ in TAGGED]
+DIALOGUE = ["Hi there.", "Hello.", "How are you?", "Fine."]
+REPLIES = [
+    ("user: Hi there.", "Hello."),
+    ("user: Hi there. bot: Hello. user: How are you?", "Fine."),
+]
+
+
+def lines(rows, separator="\t"):
+    return "".join(separator.join(map(str, row)) + "\n" for row in rows)
+
+
+def objects(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def conll(sentences, columns=lambda word, tag: f"{word}\t{tag}"):
+    return "\n".join(
+        lines(([columns(*pair)] for pair in zip(*sentence, strict=True)), "") for sentence in sentences
+    )
+
+
+def conllu(sentences):
+    """With comments, a range of words and an empty node."""
+    found = []
+    for i, (words, tags) in enumerate(sentences):
+        rows = [f"# sent_id = {i}", f"# text = {' '.join(words)}", "1-2\tthehat" + "\t_" * 8]
+        for n, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+            rows.append(f"{n}\t{word}\t{word}\t{tag}\tX{tag}\t_\t0\troot\t_\tid={i}.{n}")
+        rows.insert(5, "2.1\tgone\tgone\tVERB" + "\t_" * 6)
+        found.append("\n".join(rows) + "\n")
+    return "\n".join(found)
+
+
+def squad(questions):
+    """SQuAD 2.0: nested, with a question that has no answer."""
+    paragraphs = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": str(i),
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
+                    "is_impossible": False,
+                }
+            ],
+        }
+        for i, (question, context, answer) in enumerate(questions)
+    ]
+    paragraphs[0]["qas"].append({"id": "x", "question": "why ?", "answers": [], "is_impossible": True})
+    return json.dumps({"version": "v2.0", "data": [{"title": "hats", "paragraphs": paragraphs}]})
+
+
+@dataclass
+class Form:
+    """A file, what is read of it, and the line that says how."""
+
+    recipe: str
+    file: str
+    content: str | bytes
+    examples: object
+    says: str = ""
+    flags: str = ""
+
+
+LABELLED_CSV = "label,text\n" + "".join(f'{label},"{text}, ""so"""\n' for text, label in LABELLED)
+READ = {
+    "SST-2": Form(
+        "bert-classify",
+        "train.tsv",
+        lines([("sentence", "label"), *LABELLED]),
+        LABELLED,
+        "train.tsv: TSV with a header: sentence as text, label",
+    ),
+    "a header of unknown names": Form(
+        "bert-classify",
+        "train.tsv",
+        lines([("snippet", "mood"), *LABELLED]),
+        LABELLED,
+        "snippet as text, mood as label",
+        "--header",
+    ),
+    "GLUE with an index": Form(
+        "bert-classify",
+        "train.tsv",
+        lines([("index", "sentence", "label"), *((i, *e) for i, e in enumerate(LABELLED))]),
+        LABELLED,
+        "not read: index",
+    ),
+    "CoLA, without a header": Form(
+        "bert-classify",
+        "in_domain_train.tsv",
+        lines(("gj04", label, "*", text) for text, label in LABELLED),
+        LABELLED,
+        "column 4 as text, column 2 as label",
+        "--columns 4,2",
+    ),
+    "CSV with quotes and a header": Form(
+        "bert-classify",
+        "train.csv",
+        LABELLED_CSV,
+        [(f'{text}, "so"', label) for text, label in LABELLED],
+        "CSV with a header: text, label",
+    ),
+    "CSV with semicolons, of pandas": Form(
+        "bert-classify",
+        "train.csv",
+        lines([("", "text", "label"), *((i, *e) for i, e in enumerate(LABELLED))], ";"),
+        LABELLED,
+        "CSV with semicolons with a header: text, label; not read: column 1",
+    ),
+    "CSV without a header": Form(
+        "bert-classify", "train.csv", lines(LABELLED, ","), LABELLED, "", "--no-header"
+    ),
+    "JSON lines": Form(
+        "bert-classify",
+        "train.jsonl",
+        objects(*({"idx": i, "text": t, "label": i % 2} for i, t in enumerate(TEXTS))),
+        [(t, str(i % 2)) for i, t in enumerate(TEXTS)],
+        "JSON lines: text, label; not read: idx",
+    ),
+    "TREC": Form(
+        "bert-classify",
+        "train_5500.label",
+        "".join(f"{'HUM' if i % 2 else 'DESC'}:ind What {t} ?\n" for i, t in enumerate(TEXTS)),
+        [(f"What {t} ?", "HUM" if i % 2 else "DESC") for i, t in enumerate(TEXTS)],
+        "TREC's format: text, label; not read: fine",
+    ),
+    "fastText": Form(
+        "bert-classify",
+        "train.txt",
+        "".join(f"__label__{label} {text}\n" for text, label in LABELLED),
+        LABELLED,
+        "fastText's format: text, label",
+    ),
+    "names with a label first": Form(
+        "bert-classify",
+        "names.tsv",
+        lines((b, a) for a, b in LABELLED),
+        LABELLED,
+        "column 2 as text, column 1 as label",
+        "--columns 2,1",
+    ),
+    "Windows, with a byte-order mark": Form(
+        "bert-classify",
+        "train.tsv",
+        b"\xef\xbb\xbf" + lines(LABELLED).replace("\n", "\t\r\n").encode(),
+        LABELLED,
+    ),
+    "CoNLL-2003": Form(
+        "bert-tag",
+        "eng.train",
+        "-DOCSTART- -X- -X- O\n\n" + conll(ENTITIES, lambda w, t: f"{w} NN B-NP {t}"),
+        ENTITIES,
+        "4 columns: column 1 as word, 4 as tag",
+    ),
+    "CoNLL-2003's parts of speech": Form(
+        "bert-tag",
+        "eng.train",
+        "-DOCSTART- -X- O O\n\n" + conll(TAGGED, lambda w, t: f"{w} {t} B-NP O"),
+        TAGGED,
+        "column 1 as word, 2 as tag",
+        "--columns 1,2",
+    ),
+    "CoNLL with comments and a header": Form(
+        "bert-tag",
+        "wnut.conll",
+        "Word\tTag\n\n# id 1\n" + conll(ENTITIES),
+        ENTITIES,
+        "not read: 1 comment and the header",
+    ),
+    "CoNLL-U": Form(
+        "bert-tag",
+        "en_ewt-ud-train.conllu",
+        conllu(TAGGED),
+        TAGGED,
+        "CoNLL-U: form as word, upos as tag; not read: 60 comments, 30 ranges of words, 30 empty nodes",
+    ),
+    "CoNLL-U, of another column": Form(
+        "bert-tag",
+        "train.txt",
+        conllu(TAGGED),
+        [(w, tuple(f"X{t}" for t in tags)) for w, tags in TAGGED],
+        "form as word, xpos as tag",
+        "--columns form,xpos",
+    ),
+    "JSON lines of tokens": Form(
+        "bert-tag",
+        "train.jsonl",
+        objects(*({"tokens": w, "ner_tags": t} for w, t in ENTITIES)),
+        ENTITIES,
+        "tokens as words, ner_tags as tags",
+    ),
+    "SQuAD": Form(
+        "bert-answers",
+        "train-v2.0.json",
+        squad(QUESTIONS),
+        ANSWERED_AT,
+        "1 questions without an answer are left out",
+    ),
+    "SQuAD as JSON lines": Form(
+        "bert-answers",
+        "train.jsonl",
+        objects(
+            *(
+                {
+                    "id": str(i),
+                    "context": c,
+                    "question": q,
+                    "answers": {"text": [a], "answer_start": [c.index(a)]},
+                }
+                for i, (q, c, a) in enumerate(QUESTIONS)
+            )
+        ),
+        ANSWERED_AT,
+        "question, context, answers.text as answer",
+    ),
+    "questions with a header": Form(
+        "bert-answers",
+        "qa.csv",
+        lines([("context", "question", "answer"), *((f'"{c}"', q, a) for q, c, a in QUESTIONS)], ","),
+        QUESTIONS,
+        "CSV with a header: question, context, answer",
+    ),
+    "parallel text with languages": Form(
+        "phrasebook", "en-fr.tsv", lines([("en", "fr"), *PAIRS]), PAIRS, "en as source, fr as target"
+    ),
+    "Tatoeba, with attributions": Form(
+        "phrasebook",
+        "fra.txt",
+        lines((*p, "CC-BY 2.0") for p in PAIRS),
+        PAIRS,
+        "column 1 as source, column 2 as target",
+        "--columns 1,2",
+    ),
+    "JSON lines of translations": Form(
+        "phrasebook",
+        "train.jsonl",
+        objects(*({"id": i, "translation": {"en": e, "fr": f}} for i, (e, f) in enumerate(PAIRS))),
+        PAIRS,
+        "translation.en as source, translation.fr as target",
+    ),
+    "the other direction": Form(
+        "phrasebook",
+        "train.jsonl",
+        objects(*({"translation": {"en": e, "fr": f}} for e, f in PAIRS)),
+        [(f, e) for e, f in PAIRS],
+        "",
+        "--columns fr,en",
+    ),
+    "summaries": Form(
+        "phrasebook",
+        "samsum.json",
+        json.dumps(
+            [{"id": str(i), "dialogue": f"A: {e}\r\nB: yes", "summary": f} for i, (e, f) in enumerate(PAIRS)]
+        ),
+        [(f"A: {e}  B: yes", f) for e, f in PAIRS],
+        "JSON: dialogue as source, summary as target",
+    ),
+    "chat messages": Form(
+        "dialogue",
+        "chat.jsonl",
+        objects(
+            *(
+                {
+                    "messages": [
+                        {"role": "system", "content": "Be kind."},
+                        *(
+                            {"role": "assistant" if n % 2 else "user", "content": f"{said} {i}"}
+                            for n, said in enumerate(DIALOGUE)
+                        ),
+                    ]
+                }
+                for i in range(10)
+            )
+        ),
+        [
+            (u.replace(".", f". {i}").replace("?", f"? {i}"), f"{r} {i}")
+            for i in range(10)
+            for u, r in REPLIES
+        ],
+        "10 system messages are not read",
+    ),
+    "utterances": Form(
+        "dialogue",
+        "dialog.jsonl",
+        objects(*({"dialog": [f"{i} {DIALOGUE[0]}", *DIALOGUE[1:]]} for i in range(10))),
+        [(u.replace("Hi", f"{i} Hi"), r) for i in range(10) for u, r in REPLIES],
+        "each reply in dialog, with the turns before it",
+    ),
+    "prefixed pairs": Form(
+        "t5-prefixes",
+        "tasks.jsonl",
+        objects(*({"input": f"negate: {e}", "target": f} for e, f in PAIRS)),
+        [(f"negate: {e}", f) for e, f in PAIRS],
+        "input as source, target",
+    ),
+    "paraphrases": Form(
+        "bert-similar",
+        "quora.csv",
+        lines([("id", "question1", "question2"), *((i, *p) for i, p in enumerate(PAIRS))], ","),
+        PAIRS,
+        "question1 as source, question2 as target; not read: id",
+    ),
+    "names": Form("shakespeare-char-cpu", "names.txt", lines(zip(TEXTS)), lines(zip(TEXTS))),
+    "a column of texts": Form(
+        "shakespeare-char-cpu",
+        "names.csv",
+        lines([("name", "n"), *((t, 1) for t in TEXTS)], ","),
+        lines(zip(TEXTS)),
+        "name as text; not read: n",
+    ),
+    "JSON lines of texts": Form(
+        "bert-mlm",
+        "c4.jsonl",
+        objects(*({"text": t, "url": "x"} for t in TEXTS)),
+        [(t,) for t in TEXTS],
+        "JSON lines: text; not read: url",
+    ),
+    "a column to denoise": Form(
+        "t5-denoise",
+        "texts.tsv",
+        lines([("id", "text"), *enumerate(TEXTS)]),
+        TEXTS,
+        "TSV with a header: text; not read: id",
+    ),
+}
+SIZES = {
+    "bert": TINY_BERT,
+    "t5": ["--d-model", "16", "--num-heads", "2", "--d-kv", "8", "--d-ff", "32", "--num-layers", "1"],
+    "shakespeare": TINY_GPT,
+}
+
+
+def train(form, *more):
+    sizes = SIZES.get(form.recipe.partition("-")[0], TINY)
+    every = ["--examples", "0"] if form.recipe in ("bert-classify", "bert-tag") else []
+    argv = ["train", form.recipe, "--data", form.file, *form.flags.split(), "--run-dir", "run"]
+    return main([*argv, *every, *sizes, "--steps", "2", "--warmup-steps", "1", *more])
+
+
+def write(file, content):
+    with open(file, "wb") as out:
+        out.write(content if isinstance(content, bytes) else content.encode())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_file_in_a_public_form_trains_and_is_read_for_what_it_is(folder, capsys, name):
+    form = READ[name]
+    write(form.file, form.content)
+    assert train(form) == 0
+    assert form.says in capsys.readouterr().err
+    run = Run("run")
+    splits = run.splits().values()
+    if isinstance(form.examples, str):
+        assert "".join(splits) == form.examples
+        return
+    assert sorted(map(tuple_of, (e for split in splits for e in split))) == sorted(
+        map(tuple_of, form.examples)
+    )
+    if form.recipe == "bert-classify":
+        assert run.labels == sorted({label for _, label in form.examples})
+    if form.recipe == "bert-tag":
+        assert run.labels == sorted({tag for _, tags in form.examples for tag in tags})
+
+
+def tuple_of(example):
+    return example if isinstance(example, str) else tuple(example)
+
+
+MRPC = lines([("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), *(("1", "7", "8", *p) for p in PAIRS)])
+REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
+    "a header or a label": Form(
+        "bert-classify",
+        "x.tsv",
+        lines([("snippet", "mood"), *LABELLED]),
+        r"line 1 may be a header: the labels are neg, pos, and 'mood' once.*\n.*--header.*--no-header",
+    ),
+    "a header of numbers": Form(
+        "phrasebook", "x.tsv", lines([(1, 2), *PAIRS]), r"its columns are numbered.*\n.*--header"
+    ),
+    "a header that is not one": Form(
+        "bert-classify",
+        "x.tsv",
+        lines(LABELLED),
+        r"'neg' is the label of 14 other lines.*\n.*--no-header",
+        flags="--header",
+    ),
+    "CSV, a header or data": Form(
+        "bert-classify", "x.csv", lines(LABELLED, ","), r"header or data.*\n.*--header or --no-header"
+    ),
+    "CSV with commas in a text": Form(
+        "bert-classify", "x.csv", "text,label\na, b,pos\n", r"line 2: 3 columns.*\n.*quotes"
+    ),
+    "CSV with an open quote": Form(
+        "bert-classify", "x.csv", 'text,label\nx,pos\n"b,neg\n', r"line 3: not valid CSV.*\n.*quotes"
+    ),
+    "CSV with another name": Form(
+        "bert-classify", "x.txt", lines(LABELLED, ","), r"no tab.*\n.*--format csv"
+    ),
+    "an index without a header": Form(
+        "bert-classify",
+        "x.tsv",
+        lines((i, *e) for i, e in enumerate(LABELLED)),
+        r"3 columns, expected text<TAB>label.*\n.*--columns 2,3",
+    ),
+    "the label first": Form(
+        "bert-classify",
+        "x.tsv",
+        lines((b, a) for a, b in LABELLED),
+        r"30 different labels.*\n.*--columns 2,1",
+    ),
+    "two columns that may be the text": Form(
+        "bert-classify",
+        "x.csv",
+        "Class Index,Title,Description\n1,a,b\n2,c,d\n",
+        r"may be a header.*\n.*--header",
+    ),
+    "the same, with --header": Form(
+        "bert-classify",
+        "x.csv",
+        "Class Index,Title,Description\n1,a,b\n2,c,d\n",
+        r"several columns may be the text; there are Class Index.*\n.*--columns Title,Class Index",
+        flags="--header",
+    ),
+    "JSON without a label": Form(
+        "bert-classify", "x.jsonl", objects({"text": "a", "id": 1}), r"no column.* the label.*\n.*--columns"
+    ),
+    "JSON that ends early": Form(
+        "bert-classify",
+        "x.jsonl",
+        '{"text": "a", "label": 1}\n{"text":\n',
+        r"line 2: not valid JSON.*\n.*object",
+    ),
+    "one file of two": Form(
+        "phrasebook", "train.en", lines(zip(TEXTS)), r"no tab.*\n.*paste train.en OTHER > pairs.tsv"
+    ),
+    "two files": Form(
+        "phrasebook",
+        "train.en",
+        lines(zip(TEXTS)),
+        r"takes one file, got train.en and train.fr.*\n.*paste",
+        flags="train.fr",
+    ),
+    "attributions": Form(
+        "phrasebook", "x.tsv", lines((*p, "CC-BY") for p in PAIRS), r"3 columns.*\n.*--columns 1,2"
+    ),
+    "instructions": Form(
+        "phrasebook",
+        "x.jsonl",
+        objects({"instruction": "a", "input": "b", "output": "c"}),
+        r"several columns may be the source.*\n.*--columns instruction,output",
+    ),
+    "three speakers": Form(
+        "dialogue",
+        "x.jsonl",
+        objects({"turns": [{"speaker": s, "text": "a"} for s in "abc"]}),
+        r"3 speakers.*\n.*two",
+    ),
+    "pairs with a judgement": Form(
+        "bert-similar",
+        "x.csv",
+        "sentence1,sentence2,score\na b,a c,5.0\n",
+        r"column score says which pairs mean the same.*\n.*--columns sentence1,sentence2",
+    ),
+    "MRPC": Form("bert-similar", "x.tsv", MRPC, r"may be a header: 'Quality' is.*\n.*--header"),
+    "a word with a space": Form(
+        "bert-tag",
+        "x.conll",
+        "the\tO\nNew York\tB-X\n",
+        r"line 2: a word has a space in it: 'New York'.*\n.*line",
+    ),
+    "a word too many": Form(
+        "bert-tag",
+        "x.conll",
+        "the O\nin O\nNew York B-X\n",
+        r"line 3 has 3 columns, most have 2.*\n.*--columns 1,2",
+    ),
+    "a column that is no tag": Form(
+        "bert-tag",
+        "x.conll",
+        conll([((f"w{i}",), (f"id={i}",)) for i in range(60)]),
+        r"60 different tags of 60 words.*\n.*--columns",
+    ),
+    "CoNLL-U without parts of speech": Form(
+        "bert-tag",
+        "x.conllu",
+        conllu([(("a", "b"), ("_", "_"))]),
+        r"column upos is empty.*\n.*--columns form,xpos",
+    ),
+    "CoNLL-U's unknown column": Form(
+        "bert-tag", "x.conllu", conllu(TAGGED), r"no column 'pos'.*\n.*form,xpos", flags="--columns form,pos"
+    ),
+    "tags in CSV": Form(
+        "bert-tag", "ner.csv", "Word,Tag\nthe,O\n", r"is CSV, which this task does not read.*\n.*word<TAB>tag"
+    ),
+    "CoNLL-U as sentences": Form(
+        "bert-mlm", "x.conllu", conllu(TAGGED), r"is CoNLL-U.*\n.*a text on each line; --format plain"
+    ),
+    "a list with a header": Form(
+        "bert-mlm", "x.txt", lines([("text",), *zip(TEXTS)]), r"line 1 may be a header: text.*\n.*--header"
+    ),
+    "Latin-1": Form(
+        "phrasebook",
+        "x.tsv",
+        "caf\xe9\tcoffee\n".encode("latin-1"),
+        r"line 1: not UTF-8.*\n.*iconv -f LATIN1",
+    ),
+    "UTF-16": Form(
+        "phrasebook", "x.tsv", "café\tcoffee\n".encode("utf-16"), r"is UTF-16.*\n.*iconv -f UTF-16"
+    ),
+    "UTF-16 without a mark": Form(
+        "phrasebook", "x.tsv", "café\tcoffee\n".encode("utf-16-le"), r"not UTF-8.*\n.*UTF-8"
+    ),
+    "gzip": Form(
+        "shakespeare-char-cpu",
+        "x.txt.gz",
+        gzip.compress(b"a" * 200),
+        r"compressed \(gzip\).*\n.*gunzip -k x.txt.gz",
+    ),
+    "a spreadsheet": Form("bert-classify", "x.xlsx", b"PK\x03\x04" + bytes(100), r"spreadsheet.*\n.*CSV"),
+    "an unknown format": Form(
+        "bert-classify", "x.tsv", lines(LABELLED), r"unknown format 'xml'.*\n.*tsv", flags="--format xml"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_is_not_clear_is_refused_before_training_with_the_flag_or_the_fix(folder, capsys, name):
+    form = REFUSED[name]
+    write(form.file, form.content)
+    assert train(form) == 2
+    said = capsys.readouterr().err
+    assert len(said.strip().splitlines()) == 2
+
+    assert re.search(form.examples, said), said
+    assert not (folder / "run").exists()
+
+
+# ---------------------------------------------------------------- what looks wrong is said
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "warning"),
+    [
+        (read_labelled, [*LABELLED, ("a", "poss")], r"labels that occur once: 'poss' \(line 31\)"),
+        (read_labelled, [*LABELLED, ("a", "Pos"), ("b", "Pos")], r"differ in capitals.*: 'pos', 'Pos'"),
+        (read_labelled, [(f'"{a}"', b) for a, b in LABELLED], r"all of column 1 is in quotes.*--format csv"),
+        (
+            read_pairs,
+            [("id", "en", "fr"), (1, "a", "b"), (1, "c", "d")],
+            r"1 value occurs more than once in id",
+        ),
+        (read_documents, PAIRS, r"every line has 1 tab.*--columns 1"),
+        (read_tagged, [("a\tx", "O"), ("b", "O"), ("c\tx", "O")], r"line 2 has 2 columns, most have 3"),
+    ],
+)
+def test_what_looks_wrong_is_said(folder, read, content, warning):
+    write("mine.txt", lines(content))
+    notes = read("mine.txt").notes
+    assert any(re.search(f"warning: mine.txt: .*{warning}", note) for note in notes), notes
+
+
+def test_labels_are_counted_before_training(folder, capsys):
+    write("mine.tsv", lines(LABELLED))
+    assert train(Form("bert-classify", "mine.tsv", "", [])) == 0
+    before_training, _ = capsys.readouterr().err.split("2 steps")
+    assert "mine.tsv: labels: neg (15), pos (15)\n" in before_training
+
+
+def test_a_line_that_all_others_contradict_is_not_a_header(folder):
+    """The first lines here are data, though they have a label or an answer of their own."""
+    write("mine.tsv", lines([("a", "x"), ("b", "y"), ("c", "y")]))
+    assert len(read_labelled("mine.tsv")) == 3
+    write("mine.tsv", lines([("no", "non"), ("yes", "oui")]))
+    assert len(read_pairs("mine.tsv")) == 2
+    write("mine.tsv", lines([(1, 2), (3, 4)]))
+    assert len(read_pairs("mine.tsv")) == 2
+
+
+def test_each_file_of_a_run_is_read_for_what_it_is(folder, capsys):
+    write("train.csv", LABELLED_CSV)
+    write("dev.tsv", lines([("sentence", "label"), *LABELLED[:6]]))
+    write("test.jsonl", objects(*({"text": a, "label": b} for a, b in LABELLED[6:10])))
+    form = Form("bert-classify", "train.csv", "", [])
+    assert train(form, "--validation-data", "dev.tsv", "--test-data", "test.jsonl") == 0
+    said = capsys.readouterr().err
+    assert "dev.tsv: TSV with a header: sentence as text, label" in said
+    assert "test.jsonl: JSON lines: text, label" in said
+    splits = Run("run").splits()
+    assert [len(splits[name]) for name in ("train", "validation", "test")] == [30, 6, 4]
+
+
+def test_a_run_is_evaluated_on_a_file_of_another_form(folder, capsys):
+    write("mine.tsv", lines(LABELLED))
+    assert train(Form("bert-classify", "mine.tsv", "", [])) == 0
+    write("other.csv", lines([("mood", "snippet"), *((b, f"{a} again") for a, b in LABELLED)], ","))
+    evaluate = ["evaluate", "run", "--json", "--data", "other.csv"]
+    for flags, problem in {(): "--header or --no-header", ("--header",): "30 different labels"}.items():
+        capsys.readouterr()
+        assert main([*evaluate, *flags]) == 2
+        assert problem in capsys.readouterr().err
+    assert main([*evaluate, "--columns", "snippet,mood"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["n"] == 30
+    assert "other.csv: CSV with a header: snippet as text, mood as label" in err
+
+
+def test_the_flags_are_keys_of_a_recipe(folder, capsys):
+    write("mine.tsv", lines([("snippet", "mood"), *LABELLED]))
+    recipe = 'task = "classification"\n[data]\ndataset = "file"\n{}\n[model]\nhead = "classification"\n'
+    write("bert-right.toml", recipe.format("header = true"))
+    write("bert-wrong.toml", recipe.format('header = "yes"'))
+    form = Form("bert-right.toml", "mine.tsv", "", [])
+    assert train(form) == 0
+    written = tomllib.loads((folder / "run" / "config.toml").read_text())["data"]
+    assert (written["format"], written["header"], written["columns"]) == ("auto", True, "")
+    assert sum(map(len, Run("run").splits().values())) == 30
+    capsys.readouterr()
+    assert train(replace(form, recipe="bert-wrong.toml"), "--overwrite") == 2
+    assert "header = 'yes' is not true or false" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("settings", [{"format": "xml"}, {"columns": "1,,2"}])
+def test_settings_without_a_meaning_are_refused(settings):
+    with pytest.raises(UserError, match=r"unknown format|empty name"):
+        FileFormat(**settings)
+    with pytest.raises(UserError, match=r"unknown format|empty name"):
+        Classification.Data(**settings)
+
+
+def test_plain_takes_every_line(folder):
+    plain = FileFormat("plain")
+    write("mine.tsv", lines([("sentence", "label"), *LABELLED]))
+    assert read_labelled("mine.tsv", plain)[0] == ("sentence", "label")
+    write("mine.conllu", conllu(TAGGED[:1]))
+    assert read_tagged("mine.conllu", plain)[0].words[:2] == ("#", "#")
+    write("mine.jsonl", objects(*({"text": text} for text in TEXTS)))
+    assert read_long_text("mine.jsonl", plain).startswith('{"text"')
+
+
+# ---------------------------------------------------------------- runs that exist
+
+
+def as_older(run):
+    """Make a run of one that was trained on every line, by a version without these settings."""
+    record = folders.read_record(run)
+    config = run / "config.toml"
+    kept = [line for line in config.read_text().splitlines() if not re.match("format|header|columns", line)]
+    config.write_text("\n".join(kept) + "\n")
+    first = {**record.history[0], "config_sha256": sha256(config.read_bytes())}
+    folders._write_record(run, replace(record, history=[first]))
+
+
+def test_runs_of_older_versions_keep_the_lines_that_they_were_trained_on(folder, capsys):
+    write("mine.tsv", lines([("sentence", "label"), *LABELLED]))
+    form = Form("bert-classify", "mine.tsv", "", [])
+    assert train(form, "--format", "plain") == 0
+    run = Run("run")
+    weights = {name: value.numpy().copy() for name, value in run.model.state_dict().items()}
+    as_older(folder / "run")
+    run = Run("run")
+    assert run.recipe.data.format == "plain"
+    assert ("sentence", "label") in [example for split in run.splits().values() for example in split]
+    assert main(["evaluate", "run"]) == 0
+    assert main(["train", "bert-classify", "--run-dir", "run", "--resume", "--steps", "3"]) == 0
+    assert main(["train", "run", "--run-dir", "again", "--steps", "2"]) == 0
+    again = Run("again").model.state_dict()
+    assert all((again[name].numpy() == value).all() for name, value in weights.items())
+    capsys.readouterr()
+    assert train(form, "--overwrite") == 0  # a new run does not have it
+    assert sum(map(len, Run("run").splits().values())) == 30
