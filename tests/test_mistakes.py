@@ -121,11 +121,12 @@ def contents(folder):
         ("generate play --seed -1", ["seed"]),
         ("generate nowhere", ["no run folder nowhere"]),
         ("evaluate mine --data text.txt", ["text.txt, line 1", "no tab"]),
-        ("evaluate play --data pairs.tsv", ["character", "not in the vocabulary"]),
+        ("evaluate play --data pairs.tsv", ["pairs.tsv has 2 columns", "--columns 1", "--format plain"]),
+        ("evaluate play --data pairs.tsv --format plain", ["character", "not in the vocabulary"]),
         ("evaluate mine --jsno", ["--jsno", "--json"]),
         ("graph nowhere hello", ["no run folder nowhere", "train"]),
         ("graph mine --data text.txt", ["text.txt, line 1", "no tab"]),
-        ("graph play --data pairs.tsv", ["other data", "--data"]),
+        ("graph play --data other.txt", ["other data", "--data"]),
         ("graph mine hello -o graph.txt", ["graph.txt", "'.txt'", ".svg", ".html"]),
         ("graph mine hello -o graph", ["graph", "''", ".html", ".pdf"]),
         ("graph mine hello -o nowhere/graph.svg", ["no folder nowhere", "-o FILE"]),
@@ -143,6 +144,7 @@ def contents(folder):
 def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     (here / "taken.svg").write_text("precious")
+    (here / "other.txt").write_text("JULIET: Ay me!\n" * 10)
     (here / "taskless.toml").write_text("[training]\nsteps = 1\n")
     refused(*argv.split(), words=words)
 

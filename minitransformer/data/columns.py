@@ -381,7 +381,9 @@ def _columns_in_order(table: Table, labels: Sequence[str]) -> list[int]:
         numbers = ",".join(map(str, range(start, start + n)))
         raise DataError(
             f"{table.file} has {width} columns, expected {expected} ({first}).\n"
-            f"Say which are {' and '.join(labels)} by number, such as --columns {numbers}."
+            + ("Say which is" if n == 1 else "Say which are")
+            + f" {' and '.join(labels)} by number, such as --columns {numbers}"
+            + ("; --format plain reads whole lines." if n == 1 else ".")
         )
     for where, cells in table.rows:
         if len(cells) != n:
