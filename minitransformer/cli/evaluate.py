@@ -86,9 +86,10 @@ def splits_of(
     """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
-    reader = copy(run)
-    reader.recipe = replace(run.recipe, data=(file or FileOptions()).applied(run.recipe.data))
-    test = run.task.read_test_file(reader, data)
+    if file is not None and file != FileOptions():
+        run = copy(run)
+        run.recipe = replace(run.recipe, data=file.applied(run.recipe.data))
+    test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
         print(printable(note), file=sys.stderr)
     try:
