@@ -557,7 +557,12 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         gzip.compress(b"a" * 200),
         r"compressed \(gzip\).*\n.*gunzip -k x.txt.gz",
     ),
-    "a spreadsheet": Form("bert-classify", "x.xlsx", b"PK\x03\x04" + bytes(100), r"spreadsheet.*\n.*CSV"),
+    "a spreadsheet": Form(
+        "bert-classify",
+        "x.xlsx",
+        b"PK\x03\x04" + bytes(100),
+        r"compressed \(zip\).*\n.*spreadsheet, save it as CSV",
+    ),
     "an unknown format": Form(
         "bert-classify", "x.tsv", lines(LABELLED), r"unknown format 'xml'.*\n.*tsv", flags="--format xml"
     ),
