@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
+from minitransformer.cli.evaluate import splits_of
 from minitransformer.config import TrainConfig
 from minitransformer.data.digits import read_image
 from minitransformer.data.generated import spaced
@@ -89,9 +90,9 @@ def train(folder, recipe, sources, steps=2):
     recipe = replace(recipe, data=data, model=model, training=training)
     splits = load_splits(recipe, sources=sources)
     tokenizer = train_tokenizer(recipe, splits)
-    labels, words = (getattr(task_class(recipe.task), name) for name in ("labels", "marked_words"))
-    labels, words = labels(recipe.data, splits), words(splits)
-    record = new_record(recipe, tokenizer, checksums(splits), sources, labels, marked_words=words)
+    kind = task_class(recipe.task)
+    labels, reading = kind.labels(recipe.data, splits), kind.reading(splits)
+    record = new_record(recipe, tokenizer, checksums(splits), sources, labels, reading=reading)
     folder.mkdir()
     begin(folder, record, recipe, tokenizer)
     task, model = build_task(recipe, tokenizer, splits, labels), build_model(recipe, tokenizer, labels)
@@ -360,9 +361,9 @@ def test_a_run_that_did_not_record_its_marked_words_reads_them_from_its_data(run
     file.write_text("".join(f"the\tO\nU.S.\tX\nn{i}\tO\n\n" for i in range(12)))
     train(folder, with_own_data(load_recipe("bert-tag"), file.name), Sources(file))
     record = json.loads((folder / "run.json").read_text())
-    del record["marked_words"], record["sha256"]  # as older versions wrote it
+    del record["reading"], record["sha256"]  # as older versions wrote it
     (folder / "run.json").write_text(json.dumps({**record, "sha256": _sum(record)}))
-    assert Run(folder).marked_words == ["U.S."]
+    assert Run(folder).reading == {"marked_words": ["U.S."]}
     file.unlink()
     old = Run(folder)
     (prediction,) = old.task.predictions(old, [["the U.S."]])
@@ -383,7 +384,7 @@ def test_an_image_of_the_test_split_is_told_by_its_number(cli, runs):
 def test_an_image_is_an_array_or_a_picture(cli, runs):
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
     pixels[0, 0] = 255
-    np.save(runs / "one.npy", pixels)
+    np.save(runs / "one.npy", pixels / 255)
     np.save(runs / "grey.npy", np.repeat(pixels[..., None], 3, -1))
     from matplotlib.image import imsave
 
@@ -393,6 +394,100 @@ def test_an_image_is_an_array_or_a_picture(cli, runs):
     array, picture = predicted(cli, "images", "one.npy", "one.png")
     assert array["candidates"] == pytest.approx(picture["candidates"], abs=1e-3)
     assert cli("graph", "images", "one.npy", "-o", "image.dot", "--overwrite")[0] == 0
+
+
+def save_images(path, images):
+    np.savez(path, images=images, labels=np.arange(len(images)) % 2)
+    return path
+
+
+def train_on_images(folder, images, validation, test):
+    """A run of three files of images."""
+    folder.mkdir()
+    files = {"train": images, "validation": validation, "test": test}
+    sources = Sources(*(save_images(folder / f"{name}.npz", array) for name, array in files.items()))
+    recipe = with_own_data(load_recipe("digits-vit"), "train.npz")
+    train(folder / "run", recipe, sources)
+    return folder / "run"
+
+
+def forget_reading(run):
+    """Make a run's record that of an older version."""
+    record = json.loads((run / "run.json").read_text())
+    del record["reading"], record["sha256"]
+    (run / "run.json").write_text(json.dumps({**record, "sha256": _sum(record)}))
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "largest"),
+    [("uint8", 200), ("int64", 16), ("uint16", 40_000), ("float32", 1), ("float64", 200)],
+)
+def test_an_image_is_read_as_in_training_wherever_it_comes_from(tmp_path, dtype, largest, recorded, capsys):
+    brightness = np.random.default_rng(0).random((12, 8, 8))
+    brightness[0, 0, 0], brightness[1:] = 1, brightness[1:] / 4  # one bright image, in the training file
+    images = (brightness * largest).astype(dtype)
+    folder = train_on_images(tmp_path / dtype, images, images[4:8], images[8:10])
+    if not recorded:
+        forget_reading(folder)
+    run = Run(folder)
+    integers = np.dtype(dtype).kind in "ui"
+    read = images.astype(np.float32)[:, None] / np.float32(largest if integers else 1)
+    splits = run.splits()
+    training = [0, 1, 2, 3, 10, 11]  # without those that are held out
+    for name, rows in (("train", training), ("validation", range(4, 8)), ("test", range(8, 10))):
+        np.testing.assert_array_equal([image for image, _ in splits[name]], read[list(rows)])
+    other, _ = splits_of(run, save_images(tmp_path / "other.npz", images[3:7]), None)
+    np.testing.assert_array_equal([image for image, _ in other["test"]], read[3:7])
+    for i in (0, 3):
+        np.save(tmp_path / "one.npy", images[i])
+        image, _ = run.task.read_example(run, [str(tmp_path / "one.npy")])
+        np.testing.assert_array_equal(image, read[i])
+    assert "does not say" not in capsys.readouterr().err
+
+
+def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
+    images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
+    images[0, 0, 0] = 100
+    run = Run(train_on_images(tmp_path / "mine", images, images[5:8], images[8:10]))
+    bright, other = images[:4] + np.uint8(20), np.minimum(images[:4] * 2.5, 255)
+
+    def read(array):
+        np.save(tmp_path / "one.npy", array)
+        return run.task.read_example(run, [str(tmp_path / "one.npy")])[0]
+
+    np.testing.assert_array_equal(read(bright[0]), bright[:1].astype(np.float32) / np.float32(100))
+    said = "has integer pixels up to 120, the training images have integers up to 100"
+    assert f"one.npy {said}" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"pixels up to 250, .* up to 100.\nSave floats .* pixels / 100\."):
+        read(other[0].astype(np.uint8))
+    with pytest.raises(UserError, match=f"other.npz {said}"):
+        splits_of(run, save_images(tmp_path / "other.npz", bright), None)
+    with pytest.raises(UserError, match=f"test.npz {said}"):
+        train_on_images(tmp_path / "larger", images, images[5:8], bright)
+    for array in (other[0], bright[0] / 100):  # floats are left as they are
+        np.testing.assert_array_equal(read(array)[0], array.astype(np.float32))
+    assert (
+        capsys.readouterr().err.count("one.npy has floats up to 250, the model has learned pixels up to 1")
+        == 1
+    )
+    floats = Run(train_on_images(tmp_path / "floats", images / 100, images[5:8] / 100, images[8:10] / 100))
+    np.save(tmp_path / "one.npy", images[0])
+    with pytest.raises(UserError, match="integer pixels up to 100, the training images have floats up to 1"):
+        floats.task.read_example(floats, [str(tmp_path / "one.npy")])
+
+
+def test_a_run_that_does_not_know_its_pixels_says_so_once(tmp_path, capsys):
+    images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
+    folder = train_on_images(tmp_path / "mine", images, images[5:8], images[8:10])
+    forget_reading(folder)
+    (tmp_path / "mine" / "train.npz").unlink()
+    run = Run(folder)
+    np.save(tmp_path / "one.npy", images[0] // 4)
+    for _ in range(2):
+        image, _ = run.task.read_example(run, [str(tmp_path / "one.npy")])
+        assert image.max() == 1
+    assert capsys.readouterr().err.count("does not say what its integer pixels were divided by") == 1
 
 
 # ---------------------------------------------------------------- standard input

@@ -83,7 +83,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(("task", "examples", "texts_of"), EXAMPLES)
 def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts_of):
     run = a_run(task, TOKENIZERS[kind])
-    run.marked_words = task.marked_words({"train": examples})
+    run.reading = task.reading({"train": examples})
     training = task.of_run(run, examples)
     for example in examples:
         texts = texts_of(example)

@@ -570,6 +570,7 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
     train = ImageClassification.read_file(None, tmp_path / "mine.npz")[1:]
     run = SimpleNamespace(task=ImageClassification, recipe=recipe, splits=lambda *args: {"train": train})
     run.record, run.labels = SimpleNamespace(data={"sha256": ""}), ["0", "1", "2"]
+    run.reading = {}
     splits_of(run, tmp_path / "mine.npz", None)
     assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err
 

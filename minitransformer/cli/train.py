@@ -241,7 +241,7 @@ def prepare(training: Training) -> TrainingSetup:
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
-    marked_words = kind.marked_words(splits)
+    reading = kind.reading(splits)
     splits = runs.filter_splits(recipe, tokenizer, splits)
     is_new = resumed is None and training.original is None  # others have their data already
     warnings = runs.check_labels(recipe, splits, training.sources, refused=is_new)
@@ -254,7 +254,7 @@ def prepare(training: Training) -> TrainingSetup:
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
-        training.device, training.ranks.size, marked_words,
+        training.device, training.ranks.size, reading,
     )  # fmt: skip
     task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
     return TrainingSetup(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])

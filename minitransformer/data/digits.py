@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,11 +23,42 @@ IMAGES, WARPS = 9, 10  # random streams
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # the grey of red, green and blue (ITU-R BT.601)
 
 
+class PixelRange(NamedTuple):
+    """The pixels of a file, before integers are divided.
+
+    Those of the training images say how other files are read.
+    """
+
+    integer_pixels: bool
+    largest_pixel: float
+
+    def divisor(self) -> float:
+        """What integer pixels are divided by, if these are the training images."""
+        return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
+
+    def problem(self, trained: PixelRange) -> str:
+        """What is wrong if the training images have these pixels; "" if nothing is."""
+        if self.integer_pixels and self.largest_pixel > trained.largest_pixel:
+            kind = "integers" if trained.integer_pixels else "floats"
+            return (
+                f"has integer pixels up to {self.largest_pixel:g}, the training images have {kind} up to "
+                f"{trained.largest_pixel:g}"
+            )
+        learned = trained.largest_pixel / trained.divisor()
+        if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # not an outlier: a unit
+            return f"has floats up to {self.largest_pixel:g}, the model has learned pixels up to {learned:g}"
+        return ""
+
+
 class Images(NamedTuple):
     """Images and the number of each one's class."""
 
     images: Float[np.ndarray, "N C H W"]
     labels: Int[np.ndarray, " N"]
+    pixels: PixelRange | None = None  # of the file
+
+
+DIGITS = PixelRange(True, 16.0)
 
 
 def digits() -> dict[str, Images]:
@@ -38,7 +70,7 @@ def digits() -> dict[str, Images]:
             "the digits come with scikit-learn, which is not installed.\n"
             "In the repository, `pip install -e '.[digits]'`, or pass other images with --data FILE."
         ) from None
-    images = found.images[:, None].astype(np.float32) / 16
+    images = found.images[:, None].astype(np.float32) / DIGITS.divisor()
     return split_images(images, found.target.astype(np.int64), test=397, validation=100)
 
 
@@ -57,10 +89,11 @@ def split_images(
     }
 
 
-def read_images(path: str | Path) -> Images:
+def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     """The arrays `images`, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file.
 
-    Integer pixels are divided by the largest one.
+    Integer pixels are divided by the largest one of the training images, or else of the file: larger ones
+    than those of the training images are a DataError. Floats are left as they are.
     """
     where, content = printable(path), read_bytes(path, LIMIT)
     try:
@@ -73,7 +106,11 @@ def read_images(path: str | Path) -> Images:
             f"{where} is not an .npz file with the arrays images and labels: {error!s:.200}.\n"
             f"Write it with numpy.savez(file, images=..., labels=...)."
         ) from None
-    pixels = _pixels(images, f"{where}: images", ("N", "H", "W"))
+    pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
+    if trained is not None and (problem := found.problem(trained)):
+        if found.integer_pixels:
+            raise _other_unit(where, problem, trained)
+        print(f"warning: {where} {problem}", file=sys.stderr)
     integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
     if not integers or labels.min() < 0 or int(labels.max()) >= 2**63:
         raise DataError(
@@ -81,13 +118,16 @@ def read_images(path: str | Path) -> Images:
             f"image, got {labels.dtype} {labels.shape}.\nSave one label for each image."
         )
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    return Images(np.ascontiguousarray(pixels), labels.astype(np.int64))
+    return Images(np.ascontiguousarray(pixels), labels.astype(np.int64), found)
 
 
-def read_image(path: str | Path, channels: int) -> Float[np.ndarray, "C H W"]:
+def read_image(
+    path: str | Path, channels: int, trained: PixelRange | None = None
+) -> Float[np.ndarray, "C H W"]:
     """The image of a .png file, pixels from 0 to 1, or of an .npy file, (H, W) or (H, W, C).
 
-    Integer pixels are divided by the largest one; colours become greys if there is one channel.
+    Integer pixels are divided by the largest one of the training images, or else of the image. Those of
+    another unit, more than twice as large, are a DataError. Colours become greys if there is one channel.
     """
     where, content = printable(path), read_bytes(path, LIMIT)
     try:
@@ -100,16 +140,28 @@ def read_image(path: str | Path, channels: int) -> Float[np.ndarray, "C H W"]:
             f"{where} is not an image: {error!s:.200}.\n"
             f"Pass a .png file, or an array (H, W) or (H, W, C) that numpy.save wrote."
         ) from None
-    pixels = _pixels(image, f"{where}: an image", ("H", "W"))
+    pixels, found = _pixels(image, f"{where}: an image", ("H", "W"), trained)
+    if trained is not None and (problem := found.problem(trained)):
+        brighter = trained.integer_pixels and found.largest_pixel <= 2 * trained.largest_pixel
+        if found.integer_pixels and not brighter:
+            raise _other_unit(where, problem, trained)
+        print(f"warning: {where} {problem}", file=sys.stderr)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
         pixels = pixels[..., :3] @ LUMA[:, None]
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
 
 
-def _pixels(array: np.ndarray, what: str, axes: tuple[str, ...]) -> np.ndarray:
-    """The array as floats, integers divided by the largest one; a DataError unless it has these axes, and
-    perhaps one of channels."""
+def _other_unit(where: str, problem: str, trained: PixelRange) -> DataError:
+    scale = f", pixels / {trained.largest_pixel:g}" if trained.integer_pixels else ""
+    return DataError(f"{where} {problem}.\nSave floats that are scaled as the training images are{scale}.")
+
+
+def _pixels(
+    array: np.ndarray, what: str, axes: tuple[str, ...], trained: PixelRange | None
+) -> tuple[np.ndarray, PixelRange]:
+    """The array as floats, integers divided as the training images (or itself, without them), and its range;
+    a DataError unless it has these axes, and perhaps one of channels."""
     if array.ndim - len(axes) not in (0, 1) or array.dtype.kind not in "uif" or not array.size:
         shapes = f"({', '.join(axes)}) or ({', '.join(axes)}, C)"
         raise DataError(
@@ -118,9 +170,10 @@ def _pixels(array: np.ndarray, what: str, axes: tuple[str, ...]) -> np.ndarray:
     pixels = array.astype(np.float32)
     if not np.isfinite(pixels).all():
         raise DataError(f"{what} must be finite, got pixels that are infinite or NaN.\nReplace them.")
-    if array.dtype.kind in "ui":
-        pixels /= max(float(pixels.max()), 1.0)
-    return pixels
+    found = PixelRange(array.dtype.kind in "ui", float(pixels.max()))
+    if found.integer_pixels:
+        pixels /= (trained or found).divisor()
+    return pixels, found
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

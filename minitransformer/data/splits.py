@@ -64,14 +64,19 @@ class Sources:
 class Splits(dict[str, Any]):
     """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
 
-    `dropped` is how many pairs were left out, by reason; `notes` are lines about the files.
+    `dropped` is how many pairs were left out, by reason; `notes` are lines about the files; `reading` is how
+    they were read, if the examples do not tell (see `Task.reading`).
     """
 
     def __init__(
-        self, splits: Mapping[str, Any], dropped: Mapping[str, int] | None = None, notes: Sequence[str] = ()
+        self,
+        splits: Mapping[str, Any],
+        dropped: Mapping[str, int] | None = None,
+        notes: Sequence[str] = (),
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(splits)
-        self.dropped = dict(dropped or {})
+        self.dropped, self.reading = dict(dropped or {}), dict(reading or {})
         self.notes = list(notes)
 
 

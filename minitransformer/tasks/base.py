@@ -44,8 +44,8 @@ class Trained(Protocol):
     model: Any
 
     @property
-    def marked_words(self) -> list[str]:
-        """The words of its training data that have marks, if it tags words."""
+    def reading(self) -> Mapping[str, Any]:
+        """How its training data is read (`Task.reading`); empty if that is not known."""
 
     def splits(self) -> Splits:
         """The splits that the run was trained with."""
@@ -73,6 +73,7 @@ class Task:
     reads_words: ClassVar[bool] = False  # whether a text of an input may be a list of words
     metrics: ClassVar[Mapping[str, Metric | str]] = {}  # its scores beside the common ones; a text is a label
     scored: ClassVar[str] = ""  # what `n` of its scores counts, if not `unit`
+    not_recorded: ClassVar[tuple[str, str]] = ("", "")  # what a run without `reading` does not say; a remedy
 
     # ------------------------------------------------------------ the data
 
@@ -129,9 +130,10 @@ class Task:
         return []
 
     @classmethod
-    def marked_words(cls, splits: Mapping[str, Any]) -> list[str]:
-        """For data of words: those with marks, which texts are split into again. The run remembers them."""
-        return []
+    def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
+        """How the training data is read, beyond the settings: a user's inputs are read so too. The run
+        remembers it, in run.json."""
+        return {}
 
     # ------------------------------------------------------------ the model
 

@@ -16,10 +16,21 @@ from minigrad import no_grad
 from ..config import Config
 from ..data.batching import IGNORE
 from ..data.datasets import DataError
-from ..data.digits import WARPS, Images, digits, read_image, read_images, warp_images
+from ..data.digits import (
+    DIGITS,
+    WARPS,
+    Images,
+    PixelRange,
+    digits,
+    read_image,
+    read_images,
+    warp_images,
+)
+from ..data.labels import check_labels
 from ..data.masking import row_generator
 from ..data.splits import Sources, Splits, example_line, own_pairs
 from ..errors import UserError, check_range, counted
+from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
 from .examples import VALIDATION, Batch, ExampleTask
 from .inputs import check_texts
@@ -53,14 +64,26 @@ class ImageClassification(ExampleTask):
     name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
     one_shape = True
     inputs = ("the path of an image, or test:NUMBER",)
+    not_recorded = (
+        "what its integer pixels were divided by",
+        "Those of each other file are divided by their own largest one; save floats to be sure.",
+    )
     model_types = ("vit",)
     metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is None:
-            return Splits({name: _examples(split) for name, split in digits().items()})
-        splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit, example_line)
+            found = {name: _examples(split) for name, split in digits().items()}
+            return Splits(found, reading=DIGITS._asdict())
+        training = read_images(sources.data)
+
+        def read(path: Path) -> list[Example]:
+            return _examples(training if path == sources.data else read_images(path, training.pixels))
+
+        splits = own_pairs(sources, read, cls.unit, example_line)
+        assert training.pixels is not None
+        splits.reading = training.pixels._asdict()
         shapes = {image.shape for split in splits.values() for image, _ in split}
         if len(shapes) > 1:
             raise DataError(f"the splits have images of shapes {shapes}.\nPass images of one shape.")
@@ -81,6 +104,17 @@ class ImageClassification(ExampleTask):
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Example]:
         return _examples(read_images(path))
+
+    @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> list[Example]:
+        examples = _examples(read_images(path, trained_pixels(run)))
+        check_labels(printable(path), cls.labels_in(examples), run.labels)
+        return examples
+
+    @classmethod
+    def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
+        """The range of the training file's pixels."""
+        return dict(getattr(splits, "reading", {}))
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
@@ -174,13 +208,18 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
             f"there is no image {name[:60]!r}.\n"
             f"Pass a .png or .npy file, or test:0, the first image of the test split."
         )
-    image = read_image(name, getattr(run.recipe.model, "num_channels", 1))
+    image = read_image(name, getattr(run.recipe.model, "num_channels", 1), trained_pixels(run))
     if image.shape != (expected := expected_shape(run.recipe.model, image.shape)):
         raise UserError(
             f"{name} has shape {image.shape}, but this run reads {expected}: channels, height, width.\n"
             f"Resize the image."
         )
     return image, IGNORE
+
+
+def trained_pixels(run: Trained) -> PixelRange | None:
+    """The range of the pixels that the run was trained on; None if it is not known."""
+    return PixelRange(**run.reading) if run.reading else None
 
 
 def of_image(prediction: Prediction, label: str) -> Prediction:

@@ -37,6 +37,10 @@ class Tagging(EncoderTask):
 
     name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
     noun, reads_words = "tagger", True
+    not_recorded = (
+        "which marks are part of a word (U.S., don't)",
+        "Pass words that are split already, with --words.",
+    )
     metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
     @classmethod
@@ -64,8 +68,9 @@ class Tagging(EncoderTask):
         return [tag for example in examples for tag in example.tags]
 
     @classmethod
-    def marked_words(cls, splits: Mapping[str, Any]) -> list[str]:
-        return marked_words(word for example in splits["train"] for word in example.words)
+    def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
+        """The words with marks, which texts are split into again."""
+        return {"marked_words": marked_words(word for example in splits["train"] for word in example.words)}
 
     def encode(self, example: Tagged) -> Row:
         ids, target = [self.cls_id], [IGNORE]
@@ -118,7 +123,7 @@ class Tagging(EncoderTask):
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
         """The words with a space between them."""
-        return " ".join(WordSplitter(run.marked_words).split(text))
+        return " ".join(WordSplitter(run.reading.get("marked_words", [])).split(text))
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> Tagged:

@@ -137,7 +137,7 @@ class Record:
     begun: bool = True  # False while `begin` deletes what an earlier run left
     history: list[Any] = field(default_factory=list)  # from which step which settings were changed
     labels: list[str] = field(default_factory=list)  # the names of the classes that the model tells apart
-    marked_words: list[str] | None = None  # of a tagger's data; None in runs of older versions
+    reading: dict[str, Any] | None = None  # see `Task.reading`; None in runs of older versions
     init_from: dict[str, Any] = field(default_factory=dict)  # the run that the first weights are from
     command: str = ""  # that started it
     data_lines: list[str] = field(default_factory=list)  # what was printed of its data
@@ -169,9 +169,9 @@ class Record:
 _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
-    "labels": list, "marked_words": list, "init_from": dict, "command": str, "data_lines": list,
+    "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list,
 }  # fmt: skip
-_LATER = {"labels", "marked_words", "init_from", "command", "data_lines"}  # runs of older versions have none
+_LATER = {"labels", "reading", "init_from", "command", "data_lines"}  # runs of older versions have none
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 
 
@@ -222,7 +222,7 @@ def new_record(
     data_lines: Sequence[str] = (),
     device: str = "cpu",
     ranks: int = 1,
-    marked_words: Sequence[str] = (),
+    reading: Mapping[str, Any] | None = None,
 ) -> Record:
     """The record of a run that begins now, on the `device` of so many `ranks`."""
     return Record(
@@ -236,7 +236,7 @@ def new_record(
         secrets.token_hex(8),
         history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
         labels=list(labels),
-        marked_words=list(marked_words),
+        reading=dict(reading or {}),
         init_from=dict(init_from or {}),
         command=command,
         data_lines=list(data_lines),

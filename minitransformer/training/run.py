@@ -109,23 +109,27 @@ class Run:
         return run_html(self)
 
     @cached_property
-    def marked_words(self) -> list[str]:
-        """The words of a tagger's training data that have marks: texts are split into such words again.
+    def reading(self) -> dict[str, Any]:
+        """How the training data is read (`Task.reading`), as other inputs are to be.
 
-        Older versions did not record them: then they are read from the data, with a warning if it is gone.
+        Older versions did not record it: then it is found in the data, or if that is gone, a warning says
+        what is not known.
         """
-        if self.record.marked_words is not None:
-            return self.record.marked_words
+        if self.record.reading is not None:
+            return self.record.reading
         try:
-            return self.task.marked_words(self.splits())
+            splits = load_splits(self.recipe, sources=self.record.sources.updated(Sources()))
+            if checksums({"train": splits["train"]})["train"] != self.record.data_sha256.get("train"):
+                check_same_data(self.folder, self.record, splits)
+            return self.task.reading(splits)
         except (UserError, OSError) as error:
-            problem = printable(str(error).splitlines()[0])
+            problem, (unknown, fix) = printable(str(error).splitlines()[0]), self.task.not_recorded
             print(
-                f"warning: {self.folder} does not say which marks are part of a word (U.S., don't), and its "
-                f"data cannot be read: {problem} Pass words that are split already, with --words.",
+                f"warning: {self.folder} does not say {unknown}, and its data cannot be read: "
+                f"{problem} {fix}",
                 file=sys.stderr,
             )
-            return []
+            return {}
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
         """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""
@@ -170,7 +174,16 @@ def _not_a_run(folder: Path, problem: str) -> RunError:
 
 def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> None:
     """Raise a RunError for data that the run was not trained on: its test split may be training data."""
-    if record.data_sha256 != checksums(splits):
+    if record.data_sha256 != (found := checksums(splits)):
+        if (
+            record.reading is None
+            and getattr(splits, "reading", None)
+            and record.data_sha256.get("train") == found["train"]
+        ):
+            raise RunError(
+                f"{folder} was trained on the same data, but its held-out files are not as they were, or are "
+                f"read otherwise by this version.\nPut them back, or train it again with `train --overwrite`."
+            )
         raise RunError(
             f"{folder} was trained on other data.\n"
             f"Pass the same --data or --data-dir, or start over with `train --overwrite`."

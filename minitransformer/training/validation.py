@@ -27,8 +27,8 @@ class LiveRun:
     data: Splits
 
     @property
-    def marked_words(self) -> list[str]:
-        return self.task.marked_words(self.data)
+    def reading(self) -> dict[str, Any]:
+        return self.task.reading(self.data)
 
     def splits(self) -> Splits:
         return self.data
