@@ -121,8 +121,11 @@ class Tokenizer:
             "show_progress": False,
         }
         # a longer word is trained on in parts, as training time grows with the square of its length
-        short = [re.sub("[^ ]{1000}(?=[^ ])", r"\g<0> ", text) for text in texts]
-        plain = cls._trained("bpe", short, trainers.BpeTrainer(**options))
+        # and no token goes over the end of a line
+        lines = [line for text in texts for line in re.split(r"[^\S ]+", text)]
+        short = [re.sub("[^ ]{1000}(?=[^ ])", r"\g<0> ", line) for line in lines]
+        spaces = sorted({c for text in texts for c in text if c.isspace() and c != " "})
+        plain = cls._trained("bpe", short, trainers.BpeTrainer(**options, initial_alphabet=spaces))
         if all(plain.decode(plain.encode(text)) == text for text in (*texts, *held_out)):
             return plain
         if vocab_size < (least := len(SPECIAL_TOKENS) + len(added) + len(BYTES)):

@@ -110,8 +110,7 @@ def test_only_a_run_of_dialogues_chats(cli):
     code, _, err = cli("chat", "play")
     assert (code, "is a language model, which does not translate" in err) == (2, True)
     data = SimpleNamespace(dataset="phrasebook")
-    task = SimpleNamespace(translate=lambda run, texts: [], verb="translate")
-    run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(data=data), task=task)
+    run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(data=data), task=Translation)
     with pytest.raises(
         UserError, match=r"runs/x was trained on phrasebook, not on dialogues\.\nTrain one with"
     ):

@@ -171,7 +171,7 @@ def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
 def test_validation_data_without_a_label_of_the_training_data_is_refused_before_training():
     recipe = SimpleNamespace(data=Classification.Data(), training=TrainConfig())
     splits = {"train": [Labelled("A dog", "a"), Labelled("The dog", "b")], "validation": [Labelled("A", "c")]}
-    with pytest.raises(UserError, match="no label of the validation texts occurs in the training data"):
+    with pytest.raises(UserError, match="no label of the validation data occurs in the training data"):
         Classification.build(recipe, WORDS, splits, ["a", "b"])
     splits["validation"].append(Labelled("A cat", "b"))
     assert Classification.build(recipe, WORDS, splits, ["a", "b"]).validation == splits["validation"]
@@ -397,7 +397,7 @@ def test_texts_that_are_too_long_are_not_scored_and_counted(capsys):
     run = run_of(MaskedLanguageModelling, WORDS, model, max_length=6)
     long = ("The cats were playing in the garden",)
     assert MaskedLanguageModelling.evaluate(run, [("A dog sat",), long])[0]["n"] == 1
-    assert capsys.readouterr().err == "warning: left out 1 rows of more than 6 tokens\n"
+    assert capsys.readouterr().err == "warning: left out 1 row of more than 6 tokens\n"
     with pytest.raises(UserError, match="not even the only row has at most 6 tokens"):
         MaskedLanguageModelling.evaluate(run, [long])
 

@@ -60,7 +60,8 @@ def check_dialogues(run: Run) -> None:
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(
             f"{printable(run.folder)} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
-            f"Train one with `minitransformer train dialogue`, or use `minitransformer {run.task.verb}`."
+            f"Train one with `minitransformer train dialogue`, or use "
+            f"`{run.task.command_line(run.recipe, run.folder)}`."
         )
 
 

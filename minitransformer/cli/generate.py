@@ -21,7 +21,7 @@ TEMPERATURE = 0.8
 def run(argv: list[str]) -> None:
     def generate(
         run: RunFolder,
-        prompt: Annotated[str, arg(help_behavior_hint="(default: a new line)")] = "\n",
+        prompt: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="(default: a new line)")] = None,
         max_new_tokens: int = 500,
         greedy: Flag = False,
         decoding: Annotated[Decoding, arg(name="")] = Decoding(),  # noqa: B008 (frozen)
@@ -34,7 +34,8 @@ def run(argv: list[str]) -> None:
         The text is printed while its tokens come; texts of a beam search, or several, at the end.
 
         Args:
-            prompt: The text to continue.
+            prompt: The text to continue; if the run was trained on a text without new lines, the default is
+                the beginning of its held-out text.
             max_new_tokens: The number of tokens to generate.
             greedy: Always take the most likely token, instead of drawing one.
         """
@@ -46,6 +47,7 @@ def run(argv: list[str]) -> None:
             )
         options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE, "leave --greedy out")
         trained = Run(run, checkpoint, device)
+        prompt = trained.task.default_prompt(trained) if prompt is None else prompt
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
             for text in trained.task.generate(trained, prompt, max_new_tokens, **options):
                 print(printable(prompt + text))

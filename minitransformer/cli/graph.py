@@ -16,6 +16,7 @@ from ..data.datasets import DataError
 from ..errors import UserError, check_integer, counted
 from ..files import printable
 from ..tasks import Task
+from ..tasks.inputs import inputs_of_run, without_marks
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .parsing import run_command
@@ -88,7 +89,13 @@ def example(
 ) -> tuple[Task, str]:
     """A task whose only batch is one example, and its title."""
     texts = [side for side in (text, translation) if side is not None]
-    return run.task.example(run, texts, lambda: _validation(run, data, data_dir))
+    try:
+        return run.task.example(run, texts, lambda: _validation(run, data, data_dir))
+    except DataError:
+        known = [text for text in inputs_of_run(run)[-1:] if run.tokenizer is not None]
+        if texts or data or data_dir or not known:
+            raise
+        return run.task.example(run, [without_marks(each, run.task.marks) for each in known[0]], dict)
 
 
 def _validation(run: Run, data: Path | None, data_dir: Path | None) -> Any:

@@ -254,7 +254,7 @@ def prepare(training: Training) -> TrainingSetup:
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
-        training.device, training.ranks.size, reading,
+        training.device, training.ranks.size, reading, kind.short_inputs(recipe.data, tokenizer, splits),
     )  # fmt: skip
     task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
     return TrainingSetup(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])
@@ -358,8 +358,8 @@ def finish(
     if (folder / PICTURE).is_file():
         console.print(f"diagnostics: {folder / PICTURE}")
     console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
-    verb = task_class(setup.recipe.task).verb
-    console.print(f"use it with: minitransformer {verb} {shlex.quote(str(folder))}")
+    command = task_class(setup.recipe.task).command_line(setup.recipe, folder, setup.record.examples)
+    console.print(f"use it with: {command}")
 
 
 def draw(folder: Path, console: Console) -> Path:

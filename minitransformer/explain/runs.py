@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..tasks.inputs import check_length, marked_ids, warn_of_unknown
+from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown
 from ..tasks.tagging import word_ids
 from ..training.run import Run
 from .page import Explanation, to_html
@@ -79,14 +79,11 @@ def check_supported(run: Any) -> None:
 
 
 def default_text(run: Any) -> str:
-    """A text of the run's kind, with a gap where the run fills in."""
-    marks, tokenizer = run.task.marks, run.tokenizer
-    if marks:
-        mark = next(mark for mark in (marks[-1], marks[0]) if mark in tokenizer.token_to_id)
-        return f"The {mark} sat on the mat."
-    if tokenizer.kind == "char" and set("ROMEO:") <= tokenizer.token_to_id.keys():
-        return "ROMEO:"
-    return "I love you"
+    """A short text of the run's data, with a gap where the run fills in."""
+    found = [texts for texts in inputs_of_run(run) if texts[-1].strip()]
+    if not found:
+        raise UserError(f"{run.folder} remembers no text of its data.\nPass one, in quotes.")
+    return found[-1][0]
 
 
 def inputs_of(run: Any) -> dict[str, Any]:

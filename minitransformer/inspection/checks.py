@@ -7,6 +7,7 @@ a model cannot be checked for (the cache of a model without one) is skipped, wit
 from __future__ import annotations
 
 import copy
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from .card import NO_VALIDATION
 
 LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on
 FLOAT32 = 1e-4  # two ways to compute the same in float32
+LONG = 100  # characters of a stretch of a long text, at least
 TEXTS = 200  # that the tokenizer is checked on
 PARTS = 3  # micro-batches
 
@@ -154,7 +156,8 @@ def accumulation(subject: Subject) -> tuple[float, float]:
             step = trainer(subject, Path(folder), micro_batches=micro_batches)
             step.train_step()
             steps.append([w.grad.numpy() for w in step.model.parameters() if w.grad is not None])
-    tiny = 1e-3 * max(np.abs(grad).max() for grad in steps[0])  # a gradient of 0 is rounded to something
+    # a gradient of 0 is rounded to something; with one token in the vocabulary all are 0
+    tiny = max(1e-3 * max(np.abs(grad).max() for grad in steps[0]), 1e-30)
     return max(relative(b, a, tiny) for a, b in zip(*steps, strict=True)), 1e-3
 
 
@@ -173,7 +176,7 @@ def gradient(subject: Subject) -> tuple[float, float]:
         slope = slope_of(loss, weight, direction, 1e-6 * max(norm(weight.array), 1e-3))
         own = found.get(name, np.zeros(1))
         expected = float((own * direction).sum())
-        size = max(abs(slope), abs(expected), norm(own) / direction.size**0.5, 1e-4 * largest)
+        size = max(abs(slope), abs(expected), norm(own) / direction.size**0.5, 1e-4 * largest, 1e-30)
         worst = max(worst, abs(slope - expected) / size)
     return worst, 1e-2
 
@@ -185,7 +188,8 @@ def round_trip(subject: Subject) -> tuple[float, float]:
         raise Skip("the data has no text")
     if tokenizer.kind == "wordpiece":
         raise Skip("a WordPiece tokenizer keeps no case and no spaces")
-    known = [text for text in texts_of(subject.splits["train"]) if not tokenizer.unknown_words(text)]
+    texts = texts_of(subject.splits["train"], getattr(subject.run.task, "texts", None))
+    known = [text for text in texts if not tokenizer.unknown_words(text)]
     if not known:
         raise Skip("no text of the training data has only known words")
     return len(tokenizer.lost(known)) / len(known), 0.0
@@ -245,15 +249,32 @@ def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, widt
     return (losses[0] - losses[1]) / (2 * width)
 
 
-def texts_of(examples: Any) -> list[str]:
-    """Some of the texts of a split, which is a long text, or a list of texts or of pairs of texts."""
+def texts_of(examples: Any, texts: Callable[[Any], list[str]] | None = None) -> list[str]:
+    """Some of the texts of a split, which is a long text, or a list of texts or of pairs of texts; or of what
+    `texts` gives the texts of."""
     if isinstance(examples, str):
-        size = max(len(examples) // TEXTS, 1)
-        return [examples[start : start + size] for start in range(0, len(examples), size)][:TEXTS]
+        return stretches(examples)
     first = list(examples[:TEXTS])
+    if texts is not None:
+        return [text for one in first for text in texts(one)]
     return [
         text for one in first for text in ([one] if isinstance(one, str) else one) if isinstance(text, str)
     ]
+
+
+def stretches(text: str) -> list[str]:
+    """Parts of a long text, of whole words: a tokenizer puts a space before a text, and a part of a word or a
+    space at an end is not a text of its own."""
+    size = max(len(text) // TEXTS, LONG)
+    found = []
+    for start in range(0, len(text), size):
+        part = text[start : start + size]
+        if start:
+            part = re.sub(r"^\S*\s+", "", part) or part
+        if start + size < len(text):
+            part = re.sub(r"\s+\S*$", "", part) or part
+        found.append(part if part == text else part.strip())
+    return [part for part in found if part][:TEXTS]
 
 
 CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str, str]] = {

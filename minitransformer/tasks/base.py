@@ -7,6 +7,7 @@ how they are scored. An instance gives a trainer batches, a loss and a validatio
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -219,6 +220,30 @@ class Task:
         return []
 
     @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A short input of the held-out data that a run can read, as the texts of it. The run remembers it.
+
+        It is in the command that training prints, and what is used where a command is given no text.
+        """
+        return []
+
+    @classmethod
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+        """The words of a command that uses a run, its verb first; `inputs` are the run's `short_inputs`."""
+        takes_texts = cls.verb in ("translate", "predict") and inputs
+        return [cls.verb, str(folder), *(inputs[0] if takes_texts else ())]
+
+    @classmethod
+    def command_line(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
+        """`command` as it is typed in a shell."""
+        return shlex.join(["minitransformer", *cls.command(recipe, folder, inputs)])
+
+    @classmethod
+    def default_prompt(cls, run: Trained) -> str:
+        """What a model continues if no prompt is given."""
+        raise cls._cannot(run, "continue a text")
+
+    @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
         """What the model writes for each text: one, or `num_return_sequences` for the first, then ..."""
         raise cls._cannot(run, "translate")
@@ -253,7 +278,7 @@ class Task:
         article = "an" if cls.noun[0] in "aeiou" else "a"
         return UserError(
             f"{run.folder} is {article} {cls.noun}, which does not {what}.\n"
-            f"Use `minitransformer {cls.verb} {run.folder}`."
+            f"Use `{cls.command_line(run.recipe, run.folder)}`."
         )
 
     # ------------------------------------------------------------ batches, loss, validation

@@ -42,7 +42,18 @@ from .base import (
     text_tokenizer,
 )
 from .examples import VALIDATION, ExampleTask
-from .inputs import check_length, check_texts, marked_ids, split_at_marks, warn_left_out, warn_of_unknown
+from .inputs import (
+    SHORT,
+    best_readable,
+    check_length,
+    check_texts,
+    held_out_first,
+    marked_ids,
+    split_at_marks,
+    warn_left_out,
+    warn_of_unknown,
+    with_mark,
+)
 from .predictions import Prediction
 from .scores import accuracy, perplexity
 
@@ -204,6 +215,15 @@ class Denoising(ExampleTask):
         sources = [cls.source_ids(run, text) for (text,) in inputs]
         warn_of_unknown(run, [text for (text,) in inputs])
         return [Prediction(text, {"prediction": text}) for text in fill_gaps(run, sources)]
+
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A text whose middle word is a gap."""
+        mark = MASK if data.objective == "infilling" else SENTINELS[0]
+        found = best_readable(
+            tokenizer, ([text] for text in held_out_first(splits)), min(SHORT, data.max_length)
+        )
+        return [[with_mark(text, mark)] for (text,) in found]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,15 @@ from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
 from .examples import Batch, ExampleTask
-from .inputs import check_length, check_texts, warn_left_out, warn_of_unknown
+from .inputs import (
+    SHORT,
+    best_readable,
+    check_length,
+    check_texts,
+    held_out_first,
+    warn_left_out,
+    warn_of_unknown,
+)
 from .predictions import Prediction
 
 
@@ -143,6 +151,11 @@ class EncoderTask(ExampleTask):
         """The number of tokens of an example's row."""
         texts = cls.texts(example)
         return sum(len(tokenizer.encode(text)) for text in texts) + 1 + len(texts)
+
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        limit = min(SHORT, data.max_length - 3) * len(cls.inputs)
+        return best_readable(tokenizer, map(cls.texts, held_out_first(splits)), limit)
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:

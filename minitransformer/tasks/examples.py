@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -51,6 +52,21 @@ class ExampleTask(Task):
     """
 
     verb = "predict"
+    without_targets: ClassVar[str] = (  # the error for validation data that has none
+        "no label of the validation data occurs in the training data.\n"
+        "Pass --validation-data with labels of the training data."
+    )
+
+    @classmethod
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+        """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/training.md."""
+        predicts = cls.predictions.__func__ is not ExampleTask.predictions.__func__ or (
+            cls.read_example.__func__ is not ExampleTask.read_example.__func__
+            and cls.predict is not ExampleTask.predict
+        )
+        if cls.verb == "predict" and not predicts:
+            return ["evaluate", str(folder)]
+        return super().command(recipe, folder, inputs)
 
     def __init__(
         self,
@@ -72,10 +88,7 @@ class ExampleTask(Task):
         train, validation = splits["train"], splits["validation"]
         task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
         if len(validation) and not any(batch.n_tokens for batch in task.batches(validation)):
-            raise DataError(
-                f"no label of the validation {cls.unit} occurs in the training data.\n"
-                f"Pass --validation-data with labels of the training data."
-            )
+            raise DataError(cls.without_targets)
         return task
 
     # ------------------------------------------------------------ what a kind defines

@@ -102,6 +102,10 @@ class ImageClassification(ExampleTask):
         return super().build(recipe, tokenizer, splits, labels)
 
     @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        return [["test:0"]] if splits.get("test") else []
+
+    @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Example]:
         return _examples(read_images(path))
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ..errors import UserError, counted, short
-from ..files import printable
+from ..errors import UserError, counted, counted_units, short
+from ..files import printable, read_text
 from ..tokenizers import stand_in
+
+SHORT = 16  # maximum number of tokens of an example that is taken from the data
+MOST_CANDIDATES = 200  # examples of a split that are looked at, to find it
 
 
 def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
@@ -49,13 +53,86 @@ def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
 def warn_left_out(count: int, unit: str, why: str) -> None:
     """Warn of examples that are not scored."""
     if count:
-        print(f"warning: left out {count:,} {unit} of {why}", file=sys.stderr)
+        print(f"warning: left out {counted_units(count, unit)} of {why}", file=sys.stderr)
+
+
+def with_mark(text: str, mark: str) -> str:
+    """The text with a mark for the word in its middle."""
+    words = text.split()
+    words[len(words) // 2] = mark
+    return " ".join(words)
+
+
+def without_marks(text: str, marks: Sequence[str]) -> str:
+    """The text without the marks in it."""
+    return " ".join(" ".join(split_at_marks(text, marks)[::2]).split()) if marks else text
 
 
 def visible(word: str) -> str:
     """A word; one of spaces alone, or of characters that are not seen, in quotes, by its codes."""
     seen = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)
     return word if seen else ascii(word)
+
+
+def best_readable(
+    tokenizer: Any, candidates: Iterable[Sequence[str]], limit: int, is_argument: bool = True
+) -> list[list[str]]:
+    """The first of the inputs that has at most `limit` tokens and no unknown word; else the one with the
+    fewest unknown words, or the shortest. As the argument of a command, none that is not written in one."""
+
+    def cost(texts: Sequence[str]) -> tuple[int, int]:
+        try:
+            length = sum(len(tokenizer.encode(text)) for text in texts)
+        except UserError:  # a character that is not in the vocabulary
+            return sys.maxsize, 0
+        unknown = sum(len(tokenizer.unknown_words(text)) for text in texts)
+        return unknown, max(length - limit, 0)
+
+    best, least = [], (sys.maxsize, 0)
+    for texts in candidates:
+        if not all(is_plain(text) if is_argument else text.strip() for text in texts):
+            continue
+        if (found := cost(texts)) < least:
+            best, least = [list(texts)], found
+        if least == (0, 0):
+            break
+    return best
+
+
+def held_out_first(splits: Mapping[str, Any]) -> Iterator[Any]:
+    """Some examples of each split, those that were not trained on first."""
+    for name in ("validation", "test", "train"):
+        yield from splits.get(name, ())[:MOST_CANDIDATES]
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has something to read, and can be an argument of a command as it is."""
+    return bool(text.strip()) and text.isprintable() and not text.startswith("-")
+
+
+def inputs_of_run(run: Any) -> list[list[str]]:
+    """Short inputs of a run's own data: those that it remembers; of a run of an older version, of the data
+    where it was, of its predictions, or of its vocabulary."""
+    record = getattr(run, "record", None)
+    if record is not None and record.examples:
+        return record.examples
+    with suppress(UserError, OSError):
+        if found := run.task.short_inputs(run.recipe.data, run.tokenizer, run.splits()):
+            return found
+    if run.tokenizer is None or len(run.task.inputs) != 1:
+        return []
+    is_infilling = getattr(run.recipe.data, "objective", "") == "infilling"
+    marks = run.task.marks[::-1] if is_infilling else run.task.marks
+    mark = next((mark for mark in marks if mark in run.tokenizer.token_to_id), "")
+    tokenizer, first = run.tokenizer, run.tokenizer.first_ordinary_id
+    found = []
+    with suppress(UserError, OSError):
+        rows = read_text(run.folder / "predictions.txt").split("\n")[1:]
+        texts = ([row.partition("\t")[0]] for row in rows if not mark)
+        found = best_readable(tokenizer, texts, SHORT)
+    ids = range(first, tokenizer.vocab_size)
+    words = (tokenizer.decode(ids[i : i + 4]).strip() for i in range(0, len(ids), 4))
+    return found or best_readable(tokenizer, ([f"{text} {mark}".strip()] for text in words), SHORT)
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +34,10 @@ from .base import (
     target_statistics,
     text_tokenizer,
 )
-from .inputs import warn_of_unknown
+from .inputs import SHORT, best_readable, inputs_of_run, warn_of_unknown
 from .scores import Score, perplexity
-from .translation import SHORT
 
+LOOKED_AT = 20_000  # characters of a text, in which a start is looked for
 STRETCH = 100  # tokens of a text that count as one example: neighbours are not independent
 
 
@@ -185,15 +188,40 @@ class LanguageModelling(Task):
 
     @classmethod
     def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
+        warn_of_unknown(run, [prompt])
         return continuations(run, prompt, max_new_tokens, **decoding)
 
     @classmethod
     def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
+        warn_of_unknown(run, [prompt])
         return pieces(run, prompt, max_new_tokens, **decoding)
 
     @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A prompt, and the start of a text. The prompt is a new line, if the model was trained on such."""
+        text, limit = splits["validation"], max(min(SHORT, data.block_size), 1)
+        inside = re.sub(r"^\S*\s+", "", text[:LOOKED_AT]) or text[:LOOKED_AT]  # it may begin within a word
+        lines = [line.strip() for line in inside.split("\n") if line.strip()]
+        lines = [start_of(line, tokenizer, limit) for line in lines]
+        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # where a line is one token
+        starts = [[start] for start in [*lines, *pairs] if is_longer_than_one(tokenizer, start)]
+        found = best_readable(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
+        newline = "\n" in splits.get("train", text) and is_known(tokenizer, "\n")
+        return [["\n"], *found] if newline else found
+
+    @classmethod
+    def default_prompt(cls, run: Trained) -> str:
+        found = inputs_of_run(run)
+        if not found:
+            raise UserError(f"{run.folder} has no text to begin with.\nPass one with --prompt TEXT.")
+        return found[0][0]
+
+    @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        prompt = "\n" if "\n" in run.tokenizer.token_to_id else splits["validation"][:10]
+        starts = cls.short_inputs(run.recipe.data, run.tokenizer, splits)
+        if not starts:
+            return []
+        prompt = starts[0][0]
         random.manual_seed(0)
         (text,) = cls.generate(run, prompt, 300, do_sample=True, temperature=0.8)
         return [prompt + text]
@@ -251,6 +279,29 @@ def check_text(ids: np.ndarray) -> None:
     """Raise a UserError for a text that has no token to predict."""
     if len(ids) < 2:
         raise UserError(f"a text of {counted(len(ids), 'token')} cannot be scored.\nPass a longer text.")
+
+
+def is_known(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text has tokens, and none of them is unknown."""
+    return not tokenizer.unknown_words(text) and bool(tokenizer.encode(text))
+
+
+def is_longer_than_one(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text has a token to predict after its first."""
+    with suppress(UserError):  # of a character that is not in the vocabulary
+        return len(tokenizer.encode(text)) > 1
+    return False
+
+
+def start_of(line: str, tokenizer: Tokenizer, limit: int) -> str:
+    """The first words of a line, at most 4, of at most `limit` tokens; of a long word, its beginning."""
+    words = line.split(" ")[:4]
+    try:
+        while len(words) > 1 and len(tokenizer.encode(" ".join(words))) > limit:
+            words.pop()
+    except UserError:  # a character that is not in the vocabulary
+        pass
+    return " ".join(words)[: 4 * SHORT] if len(words) > 1 else words[0][:limit]
 
 
 def prompt_ids(run: Trained, prompt: str) -> list[int]:

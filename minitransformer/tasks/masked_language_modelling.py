@@ -33,7 +33,16 @@ from .base import (
 )
 from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
-from .inputs import check_length, check_texts, marked_ids, warn_of_unknown
+from .inputs import (
+    SHORT,
+    best_readable,
+    check_length,
+    check_texts,
+    held_out_first,
+    marked_ids,
+    warn_of_unknown,
+    with_mark,
+)
 from .metrics import Metric
 from .predictions import Prediction, likeliest, percentages, softmax
 from .scores import Score, perplexity
@@ -87,6 +96,10 @@ class MaskedLanguageModelling(EncoderTask):
 
     name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
     marks = (MASK,)
+    without_targets = (
+        "no token of the validation data is masked: a token is with a chance of 15%.\n"
+        "Pass --validation-data with more tokens."
+    )
     metrics: ClassVar[Mapping[str, Metric | str]] = {
         "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
         "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
@@ -217,7 +230,13 @@ class MaskedLanguageModelling(EncoderTask):
             rows.append(target_statistics(words, batch.target).sum(1))
             if follows is not None:
                 pairs.append(target_statistics(follows, batch.follows))
-        scores = target_scores(np.concatenate(rows), "token_accuracy")
+        statistics = np.concatenate(rows)
+        if not statistics[:, 2].any():
+            raise UserError(
+                "there is nothing to score: no token is masked, which each is with a chance of 15%.\n"
+                "Pass more or longer texts."
+            )
+        scores = target_scores(statistics, "token_accuracy")
         if pairs:
             found = target_scores(np.concatenate(pairs))
             scores |= {f"next_sentence_{name}": score for name, score in found.items()}
@@ -230,6 +249,15 @@ class MaskedLanguageModelling(EncoderTask):
         examples = cls.within_limit(run, examples)
         scores = cls.of_run(run, examples).score(run.model, examples)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(examples)}, []
+
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A text whose middle word is masked."""
+        texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
+        return [
+            [with_mark(text, MASK)]
+            for (text,) in best_readable(tokenizer, texts, min(SHORT, data.max_length - 2))
+        ]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:

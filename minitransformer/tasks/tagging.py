@@ -21,6 +21,7 @@ from ..errors import UserError
 from ..tokenizers import Tokenizer
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
+from .inputs import SHORT, best_readable, held_out_first
 from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import entity_f1, tag_accuracy
@@ -54,6 +55,11 @@ class Tagging(EncoderTask):
     @classmethod
     def texts(cls, example: Tagged) -> list[str]:
         return list(example.words)
+
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        sentences = ([" ".join(example.words)] for example in held_out_first(splits))
+        return best_readable(tokenizer, sentences, min(SHORT, data.max_length - 2))
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:

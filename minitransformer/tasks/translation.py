@@ -34,11 +34,10 @@ from .base import (
     score_batches,
     text_tokenizer,
 )
-from .inputs import warn_of_unknown
+from .inputs import MOST_CANDIDATES, SHORT, best_readable, held_out_first, warn_of_unknown
 from .metrics import translation_scores
 from .scores import Score, perplexity
 
-SHORT = 16  # maximum number of tokens of an example that is taken from the data
 Pair = tuple[str, str]
 
 
@@ -239,6 +238,16 @@ class Translation(Task):
         return [f"{s} -> {t}" for s, t in zip(sources, cls.translate(run, sources), strict=True)]
 
     @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        sources = ([source] for source, _ in held_out_first(splits))
+        return best_readable(tokenizer, sources, min(SHORT, data.max_length - 1))
+
+    @classmethod
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+        is_dialogue = getattr(recipe.data, "dataset", "") == "dialogues"
+        return ["chat", str(folder)] if is_dialogue else super().command(recipe, folder, inputs)
+
+    @classmethod
     def example(
         cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
     ) -> tuple[Translation, str]:
@@ -246,7 +255,7 @@ class Translation(Task):
         data = run.recipe.data
         if not texts:
             short = filter_by_length(validation(), run.tokenizer, min(SHORT, data.max_length))
-            texts = short[0]
+            texts = (best_readable(run.tokenizer, short[:MOST_CANDIDATES], data.max_length) or short)[0]
         texts = [text.strip() for text in texts]  # as the sides of training pairs
         for text in texts:
             sentence_ids(run, text)

@@ -141,6 +141,7 @@ class Record:
     init_from: dict[str, Any] = field(default_factory=dict)  # the run that the first weights are from
     command: str = ""  # that started it
     data_lines: list[str] = field(default_factory=list)  # what was printed of its data
+    examples: list[Any] = field(default_factory=list)  # short inputs of its held-out data: the texts of each
 
     @property
     def has_tokenizer(self) -> bool:
@@ -169,9 +170,11 @@ class Record:
 _TYPES = {
     "recipe": str, "seed": int, "versions": dict, "machine": dict, "data_sha256": dict, "data": dict,
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
-    "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list,
+    "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list, "examples": list,
 }  # fmt: skip
-_LATER = {"labels", "reading", "init_from", "command", "data_lines"}  # runs of older versions have none
+_LATER = {  # runs of older versions have none
+    "labels", "reading", "init_from", "command", "data_lines", "examples",
+}  # fmt: skip
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
 
 
@@ -223,6 +226,7 @@ def new_record(
     device: str = "cpu",
     ranks: int = 1,
     reading: Mapping[str, Any] | None = None,
+    examples: Sequence[Sequence[str]] = (),
 ) -> Record:
     """The record of a run that begins now, on the `device` of so many `ranks`."""
     return Record(
@@ -240,6 +244,7 @@ def new_record(
         init_from=dict(init_from or {}),
         command=command,
         data_lines=list(data_lines),
+        examples=[list(texts) for texts in examples],
     )
 
 

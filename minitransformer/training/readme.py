@@ -45,9 +45,6 @@ FILES = {
     "statistics.safetensors": "what each example adds to each score: what `compare` needs",
     "evaluations": "scores and predictions of other checkpoints and decodings",
 }
-EXAMPLES = {  # of commands that use a run
-    "translate": ' "a text"', "predict": ' "a text"', "generate": ' --prompt "a text"',
-}  # fmt: skip
 
 
 def write_readme(folder: Path) -> bool:
@@ -101,7 +98,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     if (folder / "curves.png").is_file():
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
-    yield f"minitransformer {task.verb} .{EXAMPLES.get(task.verb, '')}"
+    yield task.command_line(recipe, Path("."), record.examples)
     yield "minitransformer evaluate .\n```"
     yield "\n## Train it again\n\n```sh"
     yield f"minitransformer train .{_places(record)} --run-dir ../again\n```\n"

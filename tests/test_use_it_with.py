@@ -1,0 +1,344 @@
+"""The command that training prints is run: for every recipe, and for tasks of one's own.
+
+Recipes are trained on a few examples of their data, or of generated stand-ins where it is public.
+A command that is given no text has one of the run's own data, also where the data is gone.
+"""
+
+import io
+import re
+import shlex
+import warnings
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minitransformer import recipes
+from minitransformer.cli import main
+from minitransformer.data.splits import Splits
+from minitransformer.models.protocol import MODELS
+from minitransformer.tasks import TASKS, Batch, ExampleTask, Translation, task_class
+from minitransformer.training.folder import _write_record as write_record
+from minitransformer.training.folder import read_record
+from minitransformer.training.run import Run
+
+SMALL = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+    "d_model": 16, "num_heads": 2, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_encoder_layers": 1,
+    "num_decoder_layers": 1, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16, "encoder_attention_heads": 2, "decoder_attention_heads": 2, "n_embd": 16,
+    "n_head": 2, "n_layer": 1, "n_positions": 24, "batch_size": 4, "block_size": 16, "max_tokens": 256,
+    "max_position_embeddings": 128, "vocab_size": 300, "steps": 1, "warmup_steps": 1,
+    "embedding_dim": 16, "validate_every": 1,
+    "checkpoint_every": 1, "num_key_value_heads": 2, "label_smoothing": 0.0, "log_every": 1,
+}  # fmt: skip
+PUBLIC = {"language-modelling": "text.txt", "translation": "pairs.tsv"}
+TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
+PAIRS = "".join(
+    f"the {a} {b}\tle {a} {b}\n" for a in ("cat", "dog", "man") for b in ("sat", "ran", "saw", "is")
+)
+
+
+def flags(name):
+    """Flags that make a recipe small."""
+    recipe = recipes.load_recipe(name)
+    known = {
+        f.name: getattr(part, f.name)
+        for part in (recipe.data, recipe.model, recipe.training)
+        for f in fields(part)
+    }
+    if recipe.training.epochs:
+        known["epochs"] = 0
+    chosen = {key: value for key, value in SMALL.items() if key in known}
+    if not known.get("vocab_size"):
+        chosen.pop("vocab_size", None)
+    if "max_length" in known and "max_tokens" in known:
+        chosen["max_tokens"] = max(known["max_length"], 256)
+    return [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Splits of the package's own data have a few examples, with the words of those that are trained on."""
+    for task in set(TASKS.values()):
+        splits = task.__dict__.get("splits")
+        if splits is not None and task.__module__.startswith("minitransformer."):
+
+            def shortened(cls, data, sources, splits=splits):
+                found = splits.__func__(cls, data, sources)
+                if isinstance(found["train"], str):
+                    return found
+                train = found["train"][:60]
+                return Splits({"train": train, "validation": train[::8], "test": found["test"][:8]})
+
+            monkeypatch.setattr(task, "splits", classmethod(shortened))
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs a command, with standard input; gives exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv, stdin="the cat\n"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of short data
+            code = main([str(word) for word in argv])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def printed(err):
+    """The words of the command that training prints."""
+    (line,) = re.findall("use it with: minitransformer (.*)", err)
+    return shlex.split(line)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_the_command_that_a_recipe_prints_works(name, few, command):
+    recipe = recipes.load_recipe(name)
+    dataset = recipe.data.dataset
+    if dataset == "digits":
+        pytest.importorskip("sklearn", reason="the digits come with scikit-learn (extra `digits`)")
+    data = []
+    if dataset in ("multi30k", "tinyshakespeare"):
+        Path("text.txt").write_text(TEXT)
+        Path("pairs.tsv").write_text(PAIRS)
+        data = ["--data", PUBLIC[recipe.task]]
+    code, _, err = command("train", name, "--run-dir", "my run", *data, *flags(name))
+    assert code == 0, err
+    words = printed(err)
+    code, out, err = command(*words)
+    assert code == 0
+    # to chat, words come from standard input; and the vocabulary of bert-answers has no question words
+    assert not err or words[0] == "chat" or re.fullmatch(r"warning: .*: (What|When|Where|Who)\n", err)
+    assert out.strip() or words[0] in ("translate", "chat")  # which may say nothing after a step
+    assert (words[0] == "chat") == (dataset == "dialogues")
+    # what the README.md of the run says is the same command
+    assert (
+        shlex.join(["minitransformer", *[w if w != "my run" else "." for w in words]])
+        in Path("my run/README.md").read_text()
+    )
+    # without a text, and without the data
+    for file in ("text.txt", "pairs.tsv"):
+        Path(file).unlink(missing_ok=True)
+    if task_class(recipe.task).verb == "generate":
+        code, _, err = command("generate", "my run", "--max-new-tokens", 2)
+        assert (code, err) == (0, "")
+    for verb in ("explain", "graph"):
+        code, _, err = command(verb, "my run", "-o", f"{verb}.html")
+        assert "vocabulary" not in err
+        assert code == 0 or ((verb, code) == ("explain", 2) and "the walk-through does not have" in err)
+
+
+# ---------------------------------------------------------------- texts of a run's own
+
+
+TEXTS = {
+    "without new lines": "To be, or not to be, that is the question. " * 30,
+    "one line that ends": "To be, or not to be, that is the question. " * 30 + "\n",
+    "names": "liam\nemma\nava\nnoah\nolivia\nnoah\n" * 20,
+    "one character": "a" * 300,
+    "Chinese": "床前明月光疑是地上霜举头望明月低头思故乡" * 20,
+    "marks": "\ufeff\u200b😀 שלום e\u0301 \u202e$x$ \x07 <b>&\n" * 20,
+}
+GPT = shlex.split("--n-embd 8 --n-head 2 --n-layer 1 --n-positions 8 --block-size 4 --batch-size 2 --steps 1")
+
+
+KINDS = [("char", text) for text in TEXTS] + [
+    (kind, text) for kind in ("word", "bpe") for text in ("without new lines", "names", "marks")
+]
+
+
+@pytest.mark.parametrize(("tokenizer", "text"), KINDS)
+def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text):
+    Path("data.txt").write_text(TEXTS[text], encoding="utf-8")
+    options = ["--tokenizer", tokenizer, "--run-dir", "run", *GPT]
+    code, out, err = command("train", "shakespeare-char-cpu", "--data", "data.txt", *options)
+    if code == 2 and "is too short: a block has" in err:  # of a few long words
+        return
+    assert code == 0, err
+    assert command(*printed(err), "--max-new-tokens", 2)[::2] == (0, "")
+    code, out, err = command("check", "run")
+    assert (code, "✗" in out) == (0, False), out
+    Path("data.txt").unlink()
+    for argv in (["generate", "run", "--max-new-tokens", 2], ["explain", "run"], ["graph", "run"]):
+        code, _, err = command(*argv)
+        assert (code, err) == (0, ""), argv
+    run = Run(Path("run"))
+    for (prompt,) in run.record.examples:
+        assert run.tokenizer.encode(prompt)
+        assert not run.tokenizer.unknown_words(prompt)
+    newline = "\n" in TEXTS[text][: len(TEXTS[text]) * 9 // 10]
+    is_read = "\n" not in run.tokenizer.unknown_words("\n") and " " not in run.tokenizer.unknown_words("\n")
+    if run.record.examples[0] == ["\n"]:
+        assert newline
+        assert is_read
+    if newline and tokenizer == "char":
+        assert run.record.examples[0] == ["\n"]
+
+
+def test_an_older_run_without_its_data_begins_with_its_predictions_or_its_vocabulary(command):
+    Path("pairs.tsv").write_text(PAIRS)
+    Path("text.txt").write_text(TEXTS["names"])
+    assert (
+        command("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "pairs", *flags("phrasebook"))[0]
+        == 0
+    )
+    assert command("train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "names", *GPT)[0] == 0
+    for name in ("pairs", "names"):
+        write_record(Path(name), replace(read_record(Path(name)), examples=[]))
+    for file in ("pairs.tsv", "text.txt"):
+        Path(file).unlink()
+    assert command("explain", "pairs", "-o", "pairs.html")[::2] == (0, "")
+    assert command("explain", "names", "-o", "names.html")[::2] == (0, "")
+    assert command("generate", "names", "--max-new-tokens", 2)[::2] == (0, "")
+
+
+def test_an_unknown_word_of_a_prompt_is_named(command):
+    Path("data.txt").write_text(TEXTS["without new lines"])
+    assert (
+        command(
+            "train",
+            "shakespeare-char-cpu",
+            "--data",
+            "data.txt",
+            "--tokenizer",
+            "word",
+            "--run-dir",
+            "run",
+            *GPT,
+        )[0]
+        == 0
+    )
+    err = command("generate", "run", "--prompt", "to zebra", "--max-new-tokens", 2)[2]
+    assert err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
+    err = command("generate", "run", "--prompt", "to zebra", "--num-beams", 2, "--max-new-tokens", 2)[2]
+    assert err == "warning: not in the vocabulary, read as <UNK>: zebra\n"
+
+
+def test_masked_words_that_are_missing_are_not_called_labels(command):
+    Path("train.txt").write_text("".join(f"{a} b c d e f g h\n" for a in "abcdefghijklmnop"))
+    Path("few.txt").write_text("z\n")
+    options = ["--validation-data", "few.txt", "--run-dir", "run", *flags("bert-mlm")]
+    code, _, err = command("train", "bert-mlm", "--data", "train.txt", *options)
+    assert code == 2
+    assert "no token of the validation data is masked" in err
+    assert "label" not in err
+
+
+# ---------------------------------------------------------------- tasks of one's own
+
+
+@dataclass(frozen=True)
+class NumbersData:
+    batch_size: int = 8
+    length: int = 5
+
+
+class Numbers(ExampleTask):
+    """As `signs` of docs/training.md: it says nothing of how an input is read."""
+
+    name, Data, unit, noun, model_types = "numbers", NumbersData, "lists", "classifier", ()
+
+    @classmethod
+    def splits(cls, data, sources):
+        rows = np.random.default_rng(0).normal(size=(40, data.length)).astype("float32")
+        examples = [(row, int(row.sum() > 0)) for row in rows]
+        return Splits({"train": examples[:20], "validation": examples[20:30], "test": examples[30:]})
+
+    @classmethod
+    def labels(cls, data, splits):
+        return ["negative", "positive"]
+
+    def collate(self, examples, step):
+        rows, classes = zip(*examples, strict=True)
+        return Batch(np.stack(rows), np.array(classes))
+
+
+class OnlyPredicts(Numbers):
+    name = "only-predicts"
+
+    def predict(self, model, examples):
+        return [(str(row.tolist()), str(sign), "x") for row, sign in examples]
+
+
+class OnlyReads(Numbers):
+    name = "only-reads"
+
+    @classmethod
+    def read_example(cls, run, texts):
+        return np.array(texts[0].split(), "float32"), 0
+
+
+class Both(OnlyPredicts, OnlyReads):
+    name = "reads-and-predicts"
+
+    @classmethod
+    def short_inputs(cls, data, tokenizer, splits):
+        return [[" ".join("1" for _ in splits["test"][0][0])]]
+
+
+class Says(Numbers):
+    name = "says"
+
+    @classmethod
+    def predictions(cls, run, inputs, top=5):
+        from minitransformer.tasks.predictions import Prediction
+
+        return [Prediction("x", {"prediction": "x"}) for _ in inputs]
+
+
+class Shouting(Translation):
+    name, noun = "shouting", "loud model"
+
+    @classmethod
+    def splits(cls, data, sources):
+        pairs = [(f"say {a} {b}", f"SAY {a} {b}") for a in "abcde" for b in "fghij"]
+        return Splits({"train": pairs[:15], "validation": pairs[15:20], "test": pairs[20:]})
+
+
+@dataclass(frozen=True)
+class FlatConfig:
+    num_labels: int = 0
+    width: int = 5
+
+
+class Flat(nn.Module):
+    model_type, config_class = "flat", FlatConfig
+
+    def __init__(self, config):
+        super().__init__()
+        self.head = nn.Linear(config.width, config.num_labels)
+
+    def forward(self, x):
+        return self.head(mg.tensor(x))
+
+
+@pytest.mark.parametrize(("task", "verb"), [
+    (Numbers, "evaluate"), (OnlyPredicts, "evaluate"), (OnlyReads, "evaluate"), (Both, "predict"),
+    (Says, "predict"), (Shouting, "translate"),
+])  # fmt: skip
+def test_the_command_that_a_task_of_ones_own_prints_works(task, verb, command, monkeypatch):
+    monkeypatch.setitem(TASKS, task.name, task)
+    monkeypatch.setitem(MODELS, "flat", Flat)
+    model = 'model_type = "flat"' if task is not Shouting else "d_model = 16\nnum_heads = 2\nd_ff = 16"
+    Path("own.toml").write_text(
+        f'task = "{task.name}"\n[model]\n{model}\n[training]\nsteps = 1\nwarmup_steps = 0\n'
+    )
+    code, _, err = command("train", "own.toml", "--run-dir", "run")
+    assert code == 0, err
+    words = printed(err)
+    assert words[0] == verb
+    code, _, err = command(*words, stdin="1 1 1 1 1\n")
+    assert (code, err) == (0, "")
+    other = "translate" if verb != "translate" else "predict"
+    code, _, err = command(other, "run", "a text")  # what is said instead is a command that works
+    if code == 2:
+        instead = shlex.split(re.findall("Use `minitransformer (.*)`", err)[0])
+        assert command(*instead, stdin="1 1 1 1 1\n")[0] == 0
