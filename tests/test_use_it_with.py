@@ -166,6 +166,7 @@ def test_a_language_model_begins_with_what_it_can_read(command, tokenizer, text)
     assert command(*printed(err), "--max-new-tokens", 2)[::2] == (0, "")
     code, out, err = command("check", "run")
     assert (code, "✗" in out) == (0, False), out
+    assert command("graph", "run", "-o", "data.html")[::2] == (0, "")
     Path("data.txt").unlink()
     for argv in (["generate", "run", "--max-new-tokens", 2], ["explain", "run"], ["graph", "run"]):
         code, _, err = command(*argv)

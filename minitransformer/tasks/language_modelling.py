@@ -237,8 +237,12 @@ class LanguageModelling(Task):
             )
         most = run.model.max_length
         if not texts:
-            ids = run.tokenizer.encode(validation()[: 100 * SHORT])
-            texts = [run.tokenizer.decode(ids[: min(SHORT, most or SHORT)])]
+            length = min(SHORT, most or SHORT)
+            whole = validation()[: 100 * SHORT]
+            later = re.sub(r"^\S*\s+", "", whole)  # the text may begin within a word, or with a space
+            starts = [run.tokenizer.decode(run.tokenizer.encode(text)[:length]) for text in (whole, later)]
+            found = best_readable(run.tokenizer, [[start] for start in starts], length, is_argument=False)
+            texts = found[0] if found else starts[:1]
         (text,) = texts
         tokens, limit = len(run.tokenizer.encode(text)), math.inf if most is None else most + 1
         if not 2 <= tokens <= limit:
