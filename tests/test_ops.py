@@ -21,7 +21,8 @@ WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 # ops that only rules call, for their gradients: op -> whose
 WITHIN_RULES = {
     "gamma_derivative": "lgamma", "convolution_input": "convolution",
-    "convolution_weight": "convolution", "alias": "composites",
+    "convolution_weight": "convolution", "alias": "composites", "logistic": "sigmoid",
+    "erfcx_derivative": "erfcx", "strided": "views of views",
 }  # fmt: skip
 
 OURS = {

@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .. import creation
 from ..errors import CaptureError
-from ..tensor import Tensor, as_tensor, tensor
+from ..tensor import Tensor, _from_lists, as_tensor, tensor
 from ..versions import caller, is_library, root
 from .calls import arrays_in
 from .failures import AFTER, raise_uncapturable, refuse, refused
@@ -378,7 +378,9 @@ def arrays_watched(effects: Effects) -> Iterator[None]:
 
 def _creates(code: CodeType) -> bool:
     """Whether a function makes a Tensor of new memory without an operation."""
-    return code is tensor.__code__ or (code.co_filename == creation.__file__ and code not in SHARING)
+    if code in (tensor.__code__, _from_lists.__code__):
+        return True
+    return code.co_filename == creation.__file__ and code not in SHARING
 
 
 def _lie_alike(x: np.ndarray, y: Any) -> bool:

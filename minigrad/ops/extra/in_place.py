@@ -293,18 +293,22 @@ def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
 
 def copy_values(x: Tensor, value: Any, name: str) -> Tensor:
     """Write `value`, broadcast, into the memory of x."""
-    value = apart(on_device_of(value, x.array), x.array)
+    value = apart(on_device_of(value, x.array), x.array, ...)
     return overwrite(x, name, lambda: array_module(x.array).copyto(x.array, value, casting="unsafe"))
 
 
-def apart(value: Any, array: Any) -> Any:
-    """`value` in memory of its own if it may be in that of `array`.
+def apart(value: Any, array: Any, index: Any) -> Any:
+    """`value`, in memory of its own if `array[index] = value` would read numbers that it has just written.
 
-    NumPy does so itself, but not (as of 2.4) for vectors of different strides: x[::2] = x[:5] would read
-    numbers that it has just written.
+    NumPy copies a value that overlaps, but not (as of 2.4) between vectors of different strides, such as
+    x[::2] = x[:5].
     """
-    is_vector = type(value) is np.ndarray and value.ndim == 1
-    return value.copy() if is_vector and np.may_share_memory(value, array) else value
+    source = value.array if isinstance(value, Tensor) else value
+    if not isinstance(source, np.ndarray) or source.ndim != 1 or not np.may_share_memory(source, array):
+        return value
+    if array[index].strides == source.strides:
+        return value
+    return ops["clone"].call(value) if isinstance(value, Tensor) else source.copy()
 
 
 def refuse_overlap(x: Tensor, name: str) -> None:
@@ -349,7 +353,7 @@ def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
             f"Convert the tensor first (x.float()), or detach the numbers."
         )
     if not is_recorded(x, value):
-        value = apart(on_device_of(value, x.array), x.array)
+        value = on_device_of(apart(value, x.array, index), x.array)
         return overwrite(x, name, lambda: x.array.__setitem__(index, value))
     if isinstance(value, Tensor):
         value = value.to(x.dtype, x.device)
