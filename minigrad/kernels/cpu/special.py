@@ -105,12 +105,14 @@ def erfcx_derivative(x, n):
     w_0 = erfcx(x) and 2 k w_k = w_{k-2} - 2 x w_{k-1} (7.2.5). For large x that difference cancels; there
     the ratios r_k = w_k / w_{k-1} = 1 / (2 (x + (k + 1) r_{k+1})) are found from a large k down.
     """
-    before, w = array_module(x).full_like(x, 2 / math.sqrt(math.pi)), erfcx(np.minimum(x, 1))
+    if isinstance(x, gpu.arrays):  # seldom used: computed on the CPU
+        return array_module(x).asarray(erfcx_derivative(x.get(), n))
+    before, w = 2 / math.sqrt(math.pi), erfcx(np.minimum(x, 1))
     for k in range(1, n + 1):
         before, w = w, (before / 2 - np.minimum(x, 1) * w) / k
     z, last = np.maximum(x, 1), n + 100
     ratio = 1 / (z + np.sqrt(z * z + 2 * last))
-    far = array_module(x).full_like(x, 2 / math.sqrt(math.pi))
+    far = 2 / math.sqrt(math.pi)
     for k in range(last - 1, -1, -1):
         ratio = 1 / (2 * (z + (k + 1) * ratio))
         far = far * ratio if k <= n else far
