@@ -6,7 +6,6 @@ one place (`minigrad/ops/methods.py`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter
@@ -246,11 +245,10 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
         if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
-            warnings.warn(
+            warn(
                 f"this tensor has no .grad, since it is not a leaf: {producer(self.node)} computed it.\n"
                 f"Call .retain_grad() on it before backward(). A parameter stays a leaf if it is updated in "
-                f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`.",
-                stacklevel=2,
+                f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`."
             )
         return self._grad
 
@@ -419,6 +417,8 @@ _NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # of which none is a
 
 def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
     """`data` as an array. `tracked` gets the tensors in lists that require a gradient, else refused."""
+    if data is None:
+        raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
     if isinstance(data, Tensor):
         data = data.array
     if type(data).__module__.partition(".")[0] == "cupy":

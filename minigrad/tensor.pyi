@@ -3,7 +3,6 @@
 # ruff: noqa
 from __future__ import annotations
 import builtins
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import attrgetter

@@ -213,7 +213,8 @@ HOW = ("sum", "mean", "amax", "amin")
 COUNTS = [
     *map(line, OF_ALL), *(line(name, 0) for name in ALONG), *map(pair, OF_PAIRS),
     *(line("p_norm", p) for p in (0, 1, 2, 3, np.inf, -np.inf)),
-    line("quantile", 0.3), line("nanquantile", 0.3), line("variance", None, 1, False), line("deviation", None, 1, False),
+    line("quantile", 0.3), line("nanquantile", 0.3), line("variance", None, 1, False),
+    line("deviation", None, 1, False),
     line("kthvalue", 40_000), line("topk", 3), line("extreme_places", 3, 0, True), line("sum_to_size", 1),
     line("histogram", 4), line("bucketize", np.arange(3)), line("normalize", 2.0, 0),
     line("layer_norm", None, None, (N,), 1e-5), line("rms_norm", None, (N,), 1e-5),

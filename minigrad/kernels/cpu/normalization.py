@@ -95,7 +95,8 @@ def _inverse_root(x, eps):
     Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless these squares leave the range of the dtype.
     """
     size = max(x.shape[-1], 1)
-    squares = np.asarray(np.vecdot(x, x))
+    with np.errstate(over="ignore"):  # such rows are computed again
+        squares = np.asarray(np.vecdot(x, x))
     squares += size * eps
     np.sqrt(squares, out=squares)
     info = np.finfo(x.dtype)

@@ -57,7 +57,8 @@ def length(x: Any, p: float, axes: tuple[int, ...]) -> Any:
 
 def mean_square(x: Any, divisor: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """sum(x**2) / divisor, also where the sum alone is too large for the dtype."""
-    value = total(x * x, axes, True) / divisor
+    with np.errstate(over="ignore"):  # such sums are computed again
+        value = total(x * x, axes, True) / divisor
     if isinstance(x, np.ndarray) and np.isinf(value).any():
         value = np.where(np.isinf(value), (length(x, 2, axes) / divisor**0.5) ** 2, value)
     return value if keepdim else value.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes))

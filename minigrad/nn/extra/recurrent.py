@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from ...ops.extra import recurrent
 from ...ops.extra.stacking import unbind
 from ...ops.shaping import cat, stack
 from ...tensor import Tensor
+from ...versions import warn
 from .. import functional as F
 from ..layers import new_parameter, reset_uniformly
 from ..module import Module, Parameter
@@ -84,10 +84,9 @@ class RNNBase(Module):
                 f"Leave it out, and apply nn.Linear({hidden_size}, {proj_size}) to the output."
             )
         if dropout and num_layers == 1:
-            warnings.warn(
+            warn(
                 f"dropout={dropout} has no effect: it is between layers, and there is one.\n"
-                f"Pass num_layers=2 or more, or apply nn.Dropout to the output.",
-                stacklevel=4,
+                f"Pass num_layers=2 or more, or apply nn.Dropout to the output."
             )
         self.mode, self.input_size, self.hidden_size, self.num_layers = (
             mode,

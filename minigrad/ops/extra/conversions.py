@@ -35,16 +35,19 @@ class Conversions:
 
     def __init__(self, without_gradient: frozenset[str]) -> None:
         self.without_gradient = without_gradient
-        self.last: tuple[int, int, int] | None = None  # the tensor and the call that asked `__array__` last
+        self.call: tuple[int, int] | None = None  # the frame and instruction that asked `__array__` last,
+        self.asked = set[int]()  # and of which tensors
 
     def array(self, to_array: Callable) -> Callable:
         def __array__(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
             if x._requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind in "fVO"):
-                self.last = None
                 frame = sys._getframe(1)
                 name, converts = self.asked_by(frame)
+                call = (id(frame), frame.f_lasti) if converts else None
+                if call != self.call:
+                    self.call, self.asked = call, set()
                 if converts:
-                    self.last = id(x), id(frame), frame.f_lasti
+                    self.asked.add(id(x))
                 elif name and name not in self.without_gradient:
                     refuse_lost_gradient(name if " " in name else f"np.{name}")
             return to_array(x, dtype, copy)
@@ -53,10 +56,11 @@ class Conversions:
 
     def number(self, to_float: Callable) -> Callable:
         def __float__(x: Tensor) -> float:
-            if self.last is not None:
-                frame, last = sys._getframe(1), self.last
-                self.last = None
-                if last == (id(x), id(frame), frame.f_lasti) and x._requires_grad and modes.grad_enabled:
+            if self.call is not None:
+                frame = sys._getframe(1)
+                asks_again = self.call == (id(frame), frame.f_lasti) and id(x) in self.asked
+                self.call, self.asked = None, set()
+                if asks_again and x._requires_grad and modes.grad_enabled:
                     refuse_lost_gradient("a NumPy array of a list")
             return to_float(x)
 
