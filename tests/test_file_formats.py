@@ -1,6 +1,7 @@
 """Data files in the forms that others publish: each is read for what it is, or refused before training, with
 the flag or the fix."""
 
+import csv
 import gzip
 import json
 import re
@@ -11,7 +12,7 @@ import pytest
 
 from minitransformer.cli import main
 from minitransformer.data.datasets import read_long_text, read_pairs
-from minitransformer.data.labels import read_documents, read_labelled, read_tagged
+from minitransformer.data.labels import read_answered, read_documents, read_labelled, read_tagged
 from minitransformer.data.tables import FileFormat
 from minitransformer.errors import UserError
 from minitransformer.files import sha256
@@ -229,7 +230,7 @@ READ = {
         "train-v2.0.json",
         squad(QUESTIONS),
         ANSWERED_AT,
-        "1 questions without an answer are left out",
+        "1 question without an answer is left out",
     ),
     "SQuAD as JSON lines": Form(
         "bert-answers",
@@ -426,7 +427,10 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         flags="--header",
     ),
     "CSV, a header or data": Form(
-        "bert-classify", "x.csv", lines(LABELLED, ","), r"header or data.*\n.*--header or --no-header"
+        "bert-classify",
+        "x.csv",
+        lines(LABELLED, ","),
+        r"header or data.*\n.*--header or --no-header; --columns 1,2 says",
     ),
     "CSV with commas in a text": Form(
         "bert-classify", "x.csv", "text,label\na, b,pos\n", r"line 2: 3 columns.*\n.*quotes"
@@ -495,6 +499,18 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         "x.jsonl",
         objects({"turns": [{"speaker": s, "text": "a"} for s in "abc"]}),
         r"3 speakers.*\n.*two",
+    ),
+    "messages that are a text": Form(
+        "dialogue",
+        "x.jsonl",
+        objects({"messages": DIALOGUE}, {"messages": "Good morning"}),
+        r"line 2: expected a list of turns in messages, found 'Good morning'.*\n.*remove the object",
+    ),
+    "messages that are a number": Form(
+        "dialogue",
+        "x.jsonl",
+        objects({"messages": DIALOGUE}, {"messages": 3}),
+        r"line 2: expected a list of turns in messages, found '3'.*\n.*remove the object",
     ),
     "pairs with a judgement": Form(
         "bert-similar",
@@ -603,6 +619,93 @@ def test_what_looks_wrong_is_said(folder, read, content, warning):
     write("mine.txt", lines(content))
     notes = read("mine.txt").notes
     assert any(re.search(f"warning: mine.txt: .*{warning}", note) for note in notes), notes
+
+
+def test_dialogues_without_a_reply_are_counted(folder):
+    write("one.jsonl", objects({"messages": DIALOGUE}, {"id": 3}))
+    write(
+        "four.jsonl",
+        objects({"messages": DIALOGUE}, {"id": 3}, *({"messages": x} for x in (None, [], ["Hi"]))),
+    )
+    for file, said in (
+        ("one.jsonl", "1 object without a reply in messages is left out"),
+        ("four.jsonl", "4 objects without a reply in messages are left out"),
+    ):
+        pairs = read_pairs(file)
+        assert list(pairs) == REPLIES
+        assert f"warning: {file}: {said}" in pairs.notes
+    write("all.jsonl", objects({"messages": DIALOGUE}))
+    assert not any("left out" in note or "not read" in note for note in read_pairs("all.jsonl").notes)
+
+
+def test_one_system_message_is_one(folder):
+    write("x.jsonl", objects({"messages": [{"role": "system", "content": "Be kind."}, *DIALOGUE]}))
+    assert "warning: x.jsonl: 1 system message is not read" in read_pairs("x.jsonl").notes
+
+
+@pytest.mark.parametrize(
+    ("speakers", "is_read"),
+    [
+        (("Anna", "Bob"), True),
+        (("Anna", "bot"), True),
+        (("human", "Anna"), True),
+        (("Anna", "human"), False),  # Anna is the bot, and cannot begin
+        (("bot", "Anna"), False),
+    ],
+)
+def test_known_speakers_have_their_roles_whoever_begins(folder, speakers, is_read):
+    turns = [
+        {"speaker": speaker, "text": text} for speaker, text in zip(speakers, ("Hi.", "Hello."), strict=True)
+    ]
+    write("x.jsonl", objects({"turns": turns}))
+    if is_read:
+        assert list(read_pairs("x.jsonl")) == [("user: Hi.", "Hello.")]
+    else:
+        with pytest.raises(UserError, match=r"the dialogue begins with a reply: 'Hi\.'"):
+            read_pairs("x.jsonl")
+
+
+ARTICLE = {"paragraphs": [{"context": "a", "qas": [{"question": "b", "answers": [{"text": "a"}]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("article", "problem"),
+    [
+        (3, "expected an object, found 3"),
+        (None, "expected an object, found null"),
+        ({"title": "x"}, "expected a list as paragraphs, found null"),
+        ({"paragraphs": {}}, "expected a list as paragraphs, found {}"),
+        ({"paragraphs": ["a"]}, 'expected an object, found "a"'),
+        ({"paragraphs": [{"context": "a"}]}, "expected a list as qas, found null"),
+        ({"paragraphs": [{"context": "a", "qas": None}]}, "expected a list as qas, found null"),
+        ({"paragraphs": [{"context": "a", "qas": "b"}]}, 'expected a list as qas, found "b"'),
+        ({"paragraphs": [{"context": "a", "qas": ["b"]}]}, 'expected an object, found "b"'),
+    ],
+)
+def test_squad_of_another_shape_is_refused_with_its_object(folder, article, problem):
+    write("x.json", json.dumps([ARTICLE, article]))
+    with pytest.raises(UserError) as error:
+        read_answered("x.json")
+    first, second = str(error.value).splitlines()
+    assert first == f"x.json, object 2: {problem}."
+    assert second.startswith("Write SQuAD's form")
+
+
+def test_a_csv_cell_may_be_long_and_csv_keeps_its_limit(folder):
+    limit = csv.field_size_limit()
+    long = "word " * 40_000
+    write("x.csv", f'text,label\n"{long}",pos\nshort,neg\n')
+    assert list(read_labelled("x.csv")) == [(long.strip(), "pos"), ("short", "neg")]
+    write("open.csv", f'text,label\nshort,neg\n"{long},pos\n')
+    with pytest.raises(UserError, match="line 3: not valid CSV: unexpected end of data"):
+        read_labelled("open.csv")
+    assert csv.field_size_limit() == limit
+
+
+def test_labels_that_are_numbers_are_not_alike(folder):
+    numbers = ("-1", "0", "1", "1.0", "10")
+    write("x.tsv", lines((text, numbers[i % 5]) for i, text in enumerate(TEXTS)))
+    assert not any("differ in" in note for note in read_labelled("x.tsv").notes)
 
 
 def test_labels_are_counted_before_training(folder, capsys):

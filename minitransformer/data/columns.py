@@ -326,7 +326,7 @@ def _columns(table: Table, labels: Sequence[str], roles: Sequence[str], how: Fil
 
 def _numbers(n: int) -> str:
     """An example of columns by number."""
-    return ",".join(map(str, range(n, 0, -1)))
+    return ",".join(map(str, range(1, n + 1)))
 
 
 def _names(table: Table) -> str:

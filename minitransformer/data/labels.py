@@ -15,10 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import nearest
+from ..errors import counted, nearest
 from ..files import printable
 from .batching import generator
-from .columns import ROLES, select_columns
+from .columns import ROLES, is_number, select_columns
 from .conll import read_words
 from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
@@ -276,6 +276,8 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
         lines.append(f"warning: {file}: {noun} that occur once: {named}{dots}")
     alike: dict[str, list[str]] = {}
     for label in counts:
+        if is_number(label):  # -1 and 1 differ in more than a sign
+            continue
         alike.setdefault("".join(re.findall(r"\w", label.casefold())) or label, []).append(label)
     for labels in alike.values():
         if len(labels) > 1:
@@ -341,9 +343,9 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
         )
     examples.notes = table.notes
     if unanswered:
-        examples.notes.append(
-            f"warning: {table.file}: {unanswered:,} questions without an answer are left out"
-        )
+        questions = f"{counted(unanswered, 'question')} without an answer"
+        verb = "is" if unanswered == 1 else "are"
+        examples.notes.append(f"warning: {table.file}: {questions} {verb} left out")
     return examples
 
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class FileFormat:
         if self.columns and not all(self.chosen):
             raise UserError(
                 f"columns = {self.columns!r} has an empty name.\n"
-                f"Write names or numbers, from 1, with commas between them, such as --columns 2,1."
+                f"Write names or numbers, from 1, with commas between them, such as --columns 1,2."
             )
 
     @classmethod
@@ -258,12 +259,23 @@ def _split_csv(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], 
     rows = []
     start = 1
     try:
-        for cells in reader:
-            rows.append((start, cells))
-            start = reader.line_num + 1
+        with _long_cells():
+            for cells in reader:
+                rows.append((start, cells))
+                start = reader.line_num + 1
     except csv.Error as error:
         return rows, (start, str(error))
     return rows, None
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let csv read cells as long as a file may be; its own limit, 131,072 characters, is the process's."""
+    before = csv.field_size_limit(LIMIT)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _regularity(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
@@ -324,10 +336,9 @@ def _objects(
         content = content["data"]
     if not isinstance(content, list):
         raise DataError(f"{where}: expected a list of objects.\n{how}.")
-    records = (
-        _of_squad(content) if any(isinstance(x, dict) and "paragraphs" in x for x in content) else content
-    )
-    for number, record in enumerate(records, 1):
+    if any(isinstance(x, dict) and "paragraphs" in x for x in content):
+        content = list(_of_squad(content, where))
+    for number, record in enumerate(content, 1):
         place = f"{where}, object {number}"
         yield place, _flat(record, place, how)
 
@@ -339,12 +350,33 @@ def _parsed(where: str, text: str, how: str) -> Any:
         raise DataError(f"{where}: not valid JSON: {error}.\n{how}.") from None
 
 
-def _of_squad(articles: Sequence[Any]) -> Iterator[Any]:
+def _of_squad(articles: Sequence[Any], where: str) -> Iterator[dict[str, Any]]:
     """The questions of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
-    for article in articles:
-        for paragraph in article.get("paragraphs", []):
-            for question in paragraph.get("qas", []):
-                yield {"context": paragraph.get("context"), **question}
+    for number, article in enumerate(articles, 1):
+        place = f"{where}, object {number}"
+        for paragraph in _squad_list(_squad_object(article, place), "paragraphs", place):
+            for question in _squad_list(_squad_object(paragraph, place), "qas", place):
+                yield {"context": paragraph.get("context"), **_squad_object(question, place)}
+
+
+SQUAD = (
+    'Write SQuAD\'s form: {"paragraphs": [{"context": "...", '
+    '"qas": [{"question": "...", "answers": [...]}]}]}'
+)
+
+
+def _squad_object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: expected an object, found {json.dumps(value)[:60]}.\n{SQUAD}.")
+    return value
+
+
+def _squad_list(record: dict[str, Any], name: str, where: str) -> list[Any]:
+    """The list of a field, which may be empty."""
+    value = record.get(name)
+    if not isinstance(value, list):
+        raise DataError(f"{where}: expected a list as {name}, found {json.dumps(value)[:60]}.\n{SQUAD}.")
+    return value
 
 
 def _flat(record: Any, where: str, how: str) -> dict[str, Any]:

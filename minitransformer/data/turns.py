@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import counted
 from .columns import normal_name
 from .tables import DataError, Examples, Table, cell_text, one_line
 
@@ -34,10 +35,11 @@ def turns_column(table: Table, chosen: Sequence[str]) -> int | None:
 def dialogue_pairs(table: Table, column: int) -> Examples:
     """Each reply as a target, with all turns before it as its source."""
     pairs = Examples()
-    left_out = 0
+    name = (table.names or [])[column]
+    system = without = 0
     for where, cells in table.rows:
-        turns = [_turn(where, turn) for turn in cells[column]]
-        left_out += sum(speaker == "system" for speaker, _ in turns)
+        turns = [_turn(where, turn) for turn in _listed(where, name, cells[column])]
+        system += sum(speaker == "system" for speaker, _ in turns)
         said = _joined(_who(where, [turn for turn in turns if turn[0] != "system"]))
         if said and said[0][0] == "bot":
             raise DataError(
@@ -45,19 +47,35 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
                 f"Begin it with what the user says."
             )
         exchanges = [(said[i][1], said[i + 1][1]) for i in range(0, len(said) - 1, 2)]
+        without += not exchanges
         for n, (user, reply) in enumerate(exchanges):
             pairs.append((history([*exchanges[:n], (user, "")]), reply))
-    names = table.names or []
     pairs.notes = [
-        f"{table.file}: {table.kind}: each reply in {names[column]}, with the turns before it",
+        f"{table.file}: {table.kind}: each reply in {name}, with the turns before it",
         f"warning: {table.file}: replies of one dialogue can be in several splits; --validation-data and "
         f"--test-data keep them apart",
     ]
-    if left_out:
-        pairs.notes.append(f"warning: {table.file}: {left_out:,} system messages are not read")
+    if system:
+        verb = "is" if system == 1 else "are"
+        pairs.notes.append(f"warning: {table.file}: {counted(system, 'system message')} {verb} not read")
+    if without:
+        rows = f"{counted(without, 'object')} without a reply in {name}"
+        pairs.notes.append(f"warning: {table.file}: {rows} {'is' if without == 1 else 'are'} left out")
     if not pairs:
-        raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {names[column]}.")
+        raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {name}.")
     return pairs
+
+
+def _listed(where: str, name: str, cell: Any) -> list[Any]:
+    """The turns of a cell; of an empty one, none."""
+    if isinstance(cell, list):
+        return cell
+    if cell == "":
+        return []
+    raise DataError(
+        f"{where}: expected a list of turns in {name}, found {cell!r:.60}.\n"
+        f'Write [{{"role": "user", "content": "..."}}, ...], or remove the object.'
+    )
 
 
 def _turn(where: str, turn: Any) -> tuple[str, str]:
@@ -76,23 +94,19 @@ def _turn(where: str, turn: Any) -> tuple[str, str]:
 
 
 def _who(where: str, turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The turns by "user" and "bot"; speakers without a role are the user first, then the bot."""
-    names: dict[str, str] = {}
-    found = []
-    for i, (speaker, text) in enumerate(turns):
-        if not speaker:
-            found.append(("bot" if i % 2 else "user", text))
-            continue
-        if speaker not in names:
-            by_name = "bot" if speaker in BOT else "user" if speaker in USER else ""
-            names[speaker] = by_name or ("bot" if "user" in names.values() else "user")
-        found.append((names[speaker], text))
-    if len(names) > 2:
+    """The turns by "user" and "bot"; of speakers without a role, the first has the role that is free."""
+    speakers = list(dict.fromkeys(speaker for speaker, _ in turns if speaker))
+    if len(speakers) > 2:
         raise DataError(
-            f"{where}: {len(names)} speakers: {', '.join(names)[:60]}.\n"
+            f"{where}: {len(speakers)} speakers: {', '.join(speakers)[:60]}.\n"
             f"Write dialogues of two, or source<TAB>target on each line."
         )
-    return found
+    roles = {speaker: "bot" if speaker in BOT else "user" for speaker in speakers if speaker in BOT + USER}
+    for speaker in speakers:
+        if speaker not in roles:
+            roles[speaker] = "bot" if "user" in roles.values() else "user"
+    by_place = ("user", "bot")
+    return [(roles[speaker] if speaker else by_place[i % 2], text) for i, (speaker, text) in enumerate(turns)]
 
 
 def _joined(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
