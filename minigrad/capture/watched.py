@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .. import creation
 from ..errors import CaptureError
-from ..tensor import Tensor, _from_lists, as_tensor, tensor
+from ..tensor import Tensor, _from_lists, as_tensor, tensor  # type: ignore[attr-defined]
 from ..versions import caller, is_library, root
 from .calls import arrays_in
 from .failures import AFTER, raise_uncapturable, refuse, refused

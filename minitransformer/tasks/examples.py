@@ -60,9 +60,12 @@ class ExampleTask(Task):
     @classmethod
     def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
         """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/training.md."""
-        predicts = cls.predictions.__func__ is not ExampleTask.predictions.__func__ or (
-            cls.read_example.__func__ is not ExampleTask.read_example.__func__
-            and cls.predict is not ExampleTask.predict
+
+        def defines(name: str) -> bool:
+            return getattr(cls, name).__func__ is not getattr(ExampleTask, name).__func__
+
+        predicts = defines("predictions") or (
+            defines("read_example") and cls.predict is not ExampleTask.predict
         )
         if cls.verb == "predict" and not predicts:
             return ["evaluate", str(folder)]

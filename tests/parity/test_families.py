@@ -60,7 +60,7 @@ def attempt(function, arguments, options):
 
 # what PyTorch computes, and we refuse
 REFUSED = (
-    "Integers to negative integer powers",  # where it rounds to 0
+    "integers to the power of",  # a negative one, where it rounds to 0
     "the median of no elements",  # of whole numbers, where it gives the smallest that there is
     "index 0 along axis 0, which has 0 elements",  # where nothing would be added
     "They are summed in pairs",  # tensordot of axes of lengths 1 and n
@@ -128,8 +128,8 @@ BINARY = [
 def test_elementwise_functions_of_one(name, x):
     if name == "gelu" and np.isinf(x).any():
         return  # where PyTorch gives NaN, in float32 alone
-    if name == "sign" and np.isnan(x).any():
-        return  # where PyTorch hides the NaN as 0, and we keep it as NumPy does
+    if name == "hardswish" and np.isneginf(x).any():
+        return  # where PyTorch gives -inf * 0, NaN, and we the limit, 0
     assert_as_pytorch(here(name), in_pytorch(name), x)
 
 
@@ -394,6 +394,8 @@ LOSSES = [
     x=arrays(shapes(max_dims=3), FLOATS), reduction=st.sampled_from(["none", "mean", "sum"]), data=st.data()
 )
 def test_losses(name, x, reduction, data):
+    if name == "binary_cross_entropy_with_logits" and np.isinf(x).any():
+        return  # where PyTorch gives inf - inf, NaN, and we the limit: 0 of a logit that is right
     target = data.draw(arrays(x.shape, (str(x.dtype),), finite=True))
     assert_as_pytorch(getattr(F, name), getattr(TF, name), x, target, reduction=reduction)
 

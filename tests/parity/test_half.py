@@ -107,7 +107,7 @@ CALLS = {  # what autocast casts: the shapes of its tensors, and the rest of its
     "gaussian_nll_loss": (N, N, N), "var": (N,),
 }  # fmt: skip
 UNCAST = {"logit"}  # by either
-ALIASES = {"p_norm": "norm", "variance": "var", "power": "pow", "convolution": "conv1d"}
+ALIASES = {"p_norm": "norm", "variance": "var", "deviation": "std", "power": "pow", "convolution": "conv1d"}
 WITHOUT_TORCH = {  # kernels and parts, of which PyTorch has none by the name; its pdist knows no bfloat16
     "convolution_input", "convolution_weight", "multi_head_attention", "weighted_cross_entropy",
     "soft_cross_entropy", "pdist",
