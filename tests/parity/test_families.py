@@ -394,8 +394,8 @@ LOSSES = [
     x=arrays(shapes(max_dims=3), FLOATS), reduction=st.sampled_from(["none", "mean", "sum"]), data=st.data()
 )
 def test_losses(name, x, reduction, data):
-    if name == "binary_cross_entropy_with_logits" and np.isinf(x).any():
-        return  # where PyTorch gives inf - inf, NaN, and we the limit: 0 of a logit that is right
+    if name in ("binary_cross_entropy_with_logits", "kl_div") and np.isinf(x).any():
+        return  # where PyTorch gives inf - inf or 0 * inf, NaN, and we the limit, such as 0
     target = data.draw(arrays(x.shape, (str(x.dtype),), finite=True))
     assert_as_pytorch(getattr(F, name), getattr(TF, name), x, target, reduction=reduction)
 
