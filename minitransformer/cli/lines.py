@@ -18,6 +18,12 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+def warn(where: str, what: str, error: UserError) -> None:
+    """Say which text is not "read" or not "translated", and why."""
+    reason = str(error).partition("\n")[0]
+    print(printable(f"warning: {where} is not {what}: {reason}"), file=sys.stderr)
+
+
 def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
     """The lines of standard input as they arrive, some at a time, without their ends; at least one.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from ..files import printable, to_json
 from ..tasks.predictions import Prediction
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
-from .lines import decode_line, read_lines
+from .lines import decode_line, read_lines, warn
 from .parsing import run_command
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
@@ -93,7 +92,7 @@ def predict_arguments(run: Run, inputs: Inputs, top: int, json: bool) -> list[st
         if not found:
             raise
         for i, error in errors.items():
-            warn(f"text {i + 1}", error)
+            warn(f"text {i + 1}", "read", error)
     empty = "null" if json else ""
     return [show(texts, found[i], json) if i in found else empty for i, texts in enumerate(inputs)]
 
@@ -113,14 +112,14 @@ def predict_lines(
                 if text.strip():
                     inputs[i] = [text.split()] if words else text.split("\t")
             except UserError as error:
-                warn(f"line {number + i + 1}", error)
+                warn(f"line {number + i + 1}", "read", error)
         try:
             found = dict(zip(inputs, run.task.predictions(run, list(inputs.values()), top), strict=True))
         except UserError:  # of one of them
             errors: dict[int, UserError] = {}
             found = dict(predict_each(run, inputs, top, errors))
             for i, problem in errors.items():
-                warn(f"line {number + i + 1}", problem)
+                warn(f"line {number + i + 1}", "read", problem)
         for i, prediction in found.items():
             shown[i] = show(inputs[i], prediction, json)
         number += len(lines)
@@ -137,9 +136,3 @@ def predict_each(
             yield i, prediction
         except UserError as error:
             errors[i] = error
-
-
-def warn(where: str, error: UserError) -> None:
-    """Say why a text has no prediction."""
-    reason = str(error).partition("\n")[0]
-    print(printable(f"warning: {where} is not read: {reason}"), file=sys.stderr)

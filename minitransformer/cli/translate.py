@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
@@ -10,12 +9,11 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
-from ..files import printable
 from ..tasks.inputs import warn_of_unknown
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-from .lines import decode_line, one_line, read_lines
+from .lines import decode_line, one_line, read_lines, warn
 from .parsing import run_command
 
 
@@ -61,7 +59,7 @@ def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list
     if not sentences:
         raise errors[0]
     for i, problem in errors.items():
-        warn(f"text {i + 1}", problem)
+        warn(f"text {i + 1}", "translated", problem)
     return translate_some(run, sentences, len(texts), **decoding)
 
 
@@ -72,12 +70,6 @@ def translate_some(run: Run, sentences: Mapping[int, str], length: int, **decodi
     texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
     results = {i: list(islice(texts, count)) for i in sentences}
     return [text for i in range(length) for text in results.get(i, [""] * count)]
-
-
-def warn(where: str, error: UserError) -> None:
-    """Say why a text has no translation."""
-    reason = str(error).partition("\n")[0]
-    print(printable(f"warning: {where} is not translated: {reason}"), file=sys.stderr)
 
 
 def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
@@ -93,5 +85,5 @@ def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) ->
                     run.task.source_ids(run, sentence)
                     sentences[i] = sentence
             except UserError as error:
-                warn(f"line {number}", error)
+                warn(f"line {number}", "translated", error)
         yield translate_some(run, sentences, len(lines), **decoding)
