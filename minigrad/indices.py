@@ -7,7 +7,6 @@ the arrays are looked at; in NumPy it counts as one of them, and may so move the
 
 from __future__ import annotations
 
-import warnings
 from operator import index as as_int
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from .devices import array_module, is_array
 from .errors import DtypeError, OptionError, RangeError
+from .versions import warn
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}
@@ -27,9 +27,7 @@ def array_index(index: Any, shape: tuple[int, ...]) -> Any:
     Its arrays are copies, which do not change later. An array of uint8 is a mask, as in PyTorch.
     """
     if type(index) is list and _is_tuple(index):
-        warnings.warn(
-            "x[[a, b]] of lists, slices or tensors is x[a, b], as in PyTorch: write that", stacklevel=4
-        )
+        warn("x[[a, b]] of lists, slices or tensors is x[a, b], as in PyTorch: write that")
         index = tuple(index)
     if not isinstance(index, tuple):
         return index if type(index) in _PLAIN else _slice(index) if type(index) is slice else _item(index)
@@ -85,9 +83,7 @@ def _item(i: Any) -> Any:
             f"Index with integers, slices, None, ..., arrays or lists of integers (.long()), or masks."
         )
     if array.dtype == np.uint8 and not isinstance(i, np.integer):
-        warnings.warn(
-            "an index of uint8 is a mask, as in PyTorch: write x[i != 0], or x[i.long()]", stacklevel=5
-        )
+        warn("an index of uint8 is a mask, as in PyTorch: write x[i != 0], or x[i.long()]")
         array = array != 0
     if not array.ndim and (array.dtype == bool or type(array) is np.ndarray):
         return array.item()  # an integer on a GPU stays there

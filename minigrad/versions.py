@@ -8,6 +8,7 @@ whether an array that it needs has been changed since.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 import warnings
@@ -17,6 +18,9 @@ from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .errors import GraphError
 
@@ -136,10 +140,12 @@ def overlaps_itself(tensor: Tensor) -> bool:
         reach += step * (n - 1)
     else:
         return False
-    places = {0}
-    for step, n in steps:
-        places = {place + step * i for place in places for i in range(n)}
-    return len(places) < array.size
+    if not steps[0][0]:
+        return True
+    unit = math.gcd(*[step for step, _ in steps])
+    used = np.zeros(sum(step // unit * (n - 1) for step, n in steps) + 1, bool)
+    as_strided(used, [n for _, n in steps], [step // unit for step, _ in steps])[...] = True
+    return np.count_nonzero(used) < array.size
 
 
 def first_address(tensors: Iterable[Tensor]) -> int:

@@ -634,6 +634,8 @@ def test_dialogues_without_a_reply_are_counted(folder):
         pairs = read_pairs(file)
         assert list(pairs) == REPLIES
         assert f"warning: {file}: {said}" in pairs.notes
+    write("open.jsonl", objects({"messages": DIALOGUE}, {"messages": [*DIALOGUE, "Why?"]}))
+    assert "warning: open.jsonl: 1 last turn without a reply is left out" in read_pairs("open.jsonl").notes
     write("all.jsonl", objects({"messages": DIALOGUE}))
     assert not any("left out" in note or "not read" in note for note in read_pairs("all.jsonl").notes)
 

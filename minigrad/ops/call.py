@@ -87,10 +87,10 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 _refuse_result(op)
             value, gradients = result
         except MinigradError as error:
-            place(error, op.name, inputs, settings)
+            place(error, op.name_in_errors, inputs, settings)
             raise
         except FOREIGN as error:
-            explain(op.name, inputs, settings, error, op.source)
+            explain(op.name_in_errors, inputs, settings, error, op.source)
         if mode["observers"]:
             value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
             for observer in mode["observers"]:

@@ -111,6 +111,11 @@ class OpInfo:
         self.key = key_of(registry, name, source)
         registry[self.key] = self
 
+    @property
+    def name_in_errors(self) -> str:
+        """What users call it, but as a function: slices, not x[…]."""
+        return self.public_name if self.public_name.isidentifier() else self.name
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name}>"
 

@@ -142,7 +142,7 @@ def _incomplete(where: str, cells: Sequence[Any], labels: Sequence[str], label: 
         line = "\t".join(map(str, cells))
         problem = f"expected {'<TAB>'.join(labels)}, found an empty side: {line[:60]!r}"
     else:
-        problem = f"the {label} is empty: {_shown(cells)}"
+        problem = f"the {label} is missing or empty: {_shown(cells)}"
     return f"{where}: {problem}.\nFix the line, or remove it."
 
 
@@ -220,6 +220,10 @@ def take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: 
         return
     table.names = list(first)
     table.rows = table.rows[1:]
+    if not table.rows:
+        raise DataError(
+            f"{table.file} has a header and no other line: {_shown(first)}.\nWrite the examples below it."
+        )
     while len(table.names) > 1 and table.names[-1] == "":
         table.names.pop()
     counts = Counter(map(normal_name, filter(None, table.names)))

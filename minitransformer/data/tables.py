@@ -346,6 +346,9 @@ def _objects(
 def _parsed(where: str, text: str, how: str) -> Any:
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{where}: not valid JSON at {at}: {error.msg}.\n{how}.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not valid JSON: {error}.\n{how}.") from None
 

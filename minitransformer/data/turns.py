@@ -36,7 +36,7 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
     """Each reply as a target, with all turns before it as its source."""
     pairs = Examples()
     name = (table.names or [])[column]
-    system = without = 0
+    system = without = unanswered = 0
     for where, cells in table.rows:
         turns = [_turn(where, turn) for turn in _listed(where, name, cells[column])]
         system += sum(speaker == "system" for speaker, _ in turns)
@@ -48,6 +48,7 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
             )
         exchanges = [(said[i][1], said[i + 1][1]) for i in range(0, len(said) - 1, 2)]
         without += not exchanges
+        unanswered += bool(exchanges) and len(said) % 2
         for n, (user, reply) in enumerate(exchanges):
             pairs.append((history([*exchanges[:n], (user, "")]), reply))
     pairs.notes = [
@@ -61,6 +62,9 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
     if without:
         rows = f"{counted(without, 'object')} without a reply in {name}"
         pairs.notes.append(f"warning: {table.file}: {rows} {'is' if without == 1 else 'are'} left out")
+    if unanswered:
+        turns = f"{counted(unanswered, 'last turn')} without a reply"
+        pairs.notes.append(f"warning: {table.file}: {turns} {'is' if unanswered == 1 else 'are'} left out")
     if not pairs:
         raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {name}.")
     return pairs

@@ -22,7 +22,7 @@ from minigrad.nn import functional as F
 from ..data.batching import IGNORE
 from ..data.labels import check_labels
 from ..data.splits import Sources, Splits
-from ..errors import UserError, nearest
+from ..errors import UserError, counted_units, nearest
 from ..files import printable
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
@@ -112,7 +112,7 @@ class Task:
     def describe(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
         """How many examples each split has, and how many were dropped and why."""
         counts = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
-        dropped = ", ".join(f"{n:,} {reason}" for reason, n in splits.dropped.items() if n)
+        dropped = ", ".join(counted_units(n, reason) for reason, n in splits.dropped.items() if n)
         return [f"{cls.unit}: {counts}" + (f"; dropped: {dropped}" if dropped else "")]
 
     @classmethod

@@ -217,6 +217,8 @@ class ndarray:
                 raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         else:
             value = bare(value)
+            if np.may_share_memory(self._array, value):
+                value = value.copy()
         if not advanced:
             self._array[index] = value
             return

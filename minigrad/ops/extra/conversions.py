@@ -86,6 +86,8 @@ class Conversions:
         if isinstance(ufunc, np.ufunc):
             decides = all(signature.endswith("?") for signature in ufunc.types)
             return "" if decides else name, False
+        if isinstance(function, type) and issubclass(function, np.generic):  # np.float32(x), as float(x)
+            return "", True
         is_numpys = (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
         return (name, False) if is_numpys and name not in _CONVERT else ("", True)
 

@@ -301,12 +301,12 @@ def apart(value: Any, array: Any, index: Any) -> Any:
     """`value`, in memory of its own if `array[index] = value` would read numbers that it has just written.
 
     NumPy copies a value that overlaps, but not (as of 2.4) between vectors of different strides, such as
-    x[::2] = x[:5].
+    x[::2] = x[:5]. CuPy copies all that overlap.
     """
     source = value.array if isinstance(value, Tensor) else value
-    if not isinstance(source, np.ndarray) or source.ndim != 1 or not np.may_share_memory(source, array):
+    if not isinstance(array, np.ndarray) or not isinstance(source, np.ndarray) or source.ndim != 1:
         return value
-    if array[index].strides == source.strides:
+    if not np.may_share_memory(source, array) or array[index].strides == source.strides:
         return value
     return ops["clone"].call(value) if isinstance(value, Tensor) else source.copy()
 
