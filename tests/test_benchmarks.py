@@ -62,6 +62,8 @@ from minitransformer.explain import explain_documents
 from minitransformer.inspection import card
 from minitransformer.recipes import load_recipe
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 COMPILERS = ("compile", "reduce-overhead", "tinygrad")
 SMALL = "L1 H2 d4 T4 B2 V5"

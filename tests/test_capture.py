@@ -1187,6 +1187,7 @@ def test_what_a_step_reads_is_kept_for_it(device):
     assert step(np.full(3, 5.0)).numpy().tolist() == [10, 10, 10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("fused", [True, False])
 def test_captured_ops_are_the_ops(part, fused):
@@ -1281,6 +1282,7 @@ def test_a_plan_shows_its_calls_and_shares_memory():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_random_programs_captured_leave_the_same_bits(seed):
     """Every third by its definitions. More of them: python -m tests.captured_programs."""
@@ -1841,6 +1843,7 @@ def logged(trainer):
     return [{k: v for k, v in json.loads(line).items() if k != "tokens_per_second"} for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [("text", {"precision": "bfloat16"}), ("text", {"micro_batches": 2}), ("pairs", {"steps": 6})],

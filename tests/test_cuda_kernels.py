@@ -30,6 +30,8 @@ from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import launching
 from minigrad.random import Key, keep_mask
 
+pytestmark = pytest.mark.slow
+
 SOURCES = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
 VARIANTS = [
     (source, dtype, numbers)

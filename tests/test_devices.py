@@ -36,6 +36,8 @@ from minitransformer.tasks import Translation
 from minitransformer.tokenizers import Tokenizer
 from minitransformer.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow
+
 OURS = {
     name: r
     for name, r in sorted(registry.items())

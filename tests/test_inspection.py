@@ -177,6 +177,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_card_is_within_a_fifth_of_the_peak_of_train(here):
     sizes = ["--n-embd", "16", "--n-layer", "8", "--batch-size", "512"]
     flags = ["shakespeare-char-cpu", "--data", "text.txt", *sizes]

@@ -27,6 +27,7 @@ def jitter(model):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_gradient_of_every_parameter_of_a_tiny_transformer(norm_first):
     # relu's kink would mislead; as small as two heads can be

@@ -26,6 +26,8 @@ from minitransformer.training.ranks import join
 from minitransformer.training.run import Run
 from minitransformer.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow
+
 MPIEXEC = which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 needs_mpi = pytest.mark.skipif(
     not (MPIEXEC and find_spec("mpi4py")), reason="no mpiexec or no mpi4py: pip install '.[distributed]'"

@@ -14,6 +14,8 @@ from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.readme import write_readme
 from minitransformer.training.repetition import Original
 
+pytestmark = pytest.mark.slow
+
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 
 

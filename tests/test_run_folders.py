@@ -23,6 +23,8 @@ from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.folder import read_record
 from minitransformer.training.run import Run
 
+pytestmark = pytest.mark.slow
+
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
 

@@ -179,6 +179,7 @@ def unbroken(tmp_path_factory):
     return weights(trainer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):

@@ -25,6 +25,8 @@ from minitransformer.training.folder import _write_record as write_record
 from minitransformer.training.folder import read_record
 from minitransformer.training.run import Run
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
     "d_model": 16, "num_heads": 2, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_encoder_layers": 1,
@@ -63,14 +65,17 @@ def flags(name):
 @pytest.fixture
 def few(monkeypatch):
     """Splits of the package's own data have a few examples, with the words of those that are trained on."""
+    drawn = {}  # by what they are of: a command draws all examples anew, of which a few are used here
     for task in set(TASKS.values()):
         splits = task.__dict__.get("splits")
         if splits is not None and task.__module__.startswith("minitransformer."):
 
             def shortened(cls, data, sources, splits=splits):
-                found = splits.__func__(cls, data, sources)
+                key = cls, data, sources
+                found = drawn.get(key) or splits.__func__(cls, data, sources)
                 if isinstance(found["train"], str):
                     return found
+                drawn[key] = found
                 train = found["train"][:60]
                 return Splits({"train": train, "validation": train[::8], "test": found["test"][:8]})
 
