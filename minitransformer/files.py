@@ -11,14 +11,14 @@ import reprlib
 import shlex
 import stat
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
 from minigrad.io import write_atomically
 
-from .errors import UserError
+from .errors import UserError, counted
 
 # what a terminal obeys, or what reorders a line; half a surrogate pair cannot be printed at all
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,6 +33,31 @@ JSON_LIMIT = 2**25  # bytes; what is read takes up to 30 times as much memory
 def printable(text: object) -> str:
     r"""The text with control characters made visible: an escape is shown as \x1b, not sent."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+
+
+# names of devices on Windows, with any suffix
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\s*(\..*)?", re.IGNORECASE)
+
+
+def check_name(name: str, what: str) -> str:
+    """The name; a UserError unless it can be the name of a file or folder on any system, and leads nowhere
+    else: not a path, "..", a drive or a device of Windows, and at most 200 bytes."""
+    is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
+    size = len(name.encode(errors="surrogatepass"))
+    if (
+        not is_part
+        or not name.strip(" .")
+        or printable(name) != name
+        or {"\n", "\t"} & set(name)
+        or size > 200
+        or _DEVICES.fullmatch(name)
+    ):
+        given = f"{what} is {reprlib.repr(printable(name))}, of {counted(size, 'byte')}"
+        raise UserError(
+            f"{given}; expected a name that a folder can have on any system.\n"
+            f"Use letters, digits, hyphens and dots, at most 200 bytes."
+        )
+    return name
 
 
 def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:

@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tomli_w
 from tiny import PAIRS, TINY, TINY_GPT
 
 from minigrad.kernels import use
 from minitransformer.cli import main
-from minitransformer.files import read_json
+from minitransformer.errors import UserError
+from minitransformer.files import check_name, read_json, sha256, to_json
 from minitransformer.training import evaluations
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.folder import read_record
@@ -37,6 +39,47 @@ def contents(folder):
 def final_weights(folder):
     checkpoints = Checkpoints(Path(folder) / "checkpoints")
     return (checkpoints.path("last") / "model.safetensors").read_bytes()
+
+
+# --- Where a run folder is ---
+
+NOT_NAMES = [
+    "", ".", "..", "...", " ", "../../escaped", "a/b", "/escaped", "a\\b", r"\\host\x", "C:escaped",
+    "nul", "AUX.txt", "com1", "a\0b", "a\nb", "a\tb", "\x1b[31m", "\u202e", "x" * 201, "é" * 101,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_NAMES, ids=lambda name: ascii(name[:12]))
+def test_the_name_of_a_recipe_is_not_a_path(cli, here, name):
+    (here / "mine.toml").write_text(tomli_w.dumps({"name": name, "task": "translation"}), encoding="utf-8")
+    before = contents(here)
+    for verb in ("train", "card"):
+        code, out, err = cli(verb, "mine.toml", "--data", "pairs.tsv")
+        assert (code, out) == (2, "")
+        assert re.fullmatch(r"error: mine.toml: name .*\n.*\n", err)
+    assert contents(here) == before
+    with pytest.raises(UserError):
+        check_name(name, "name")
+
+
+def test_the_name_in_the_record_of_a_run_is_not_a_path(cli, here):
+    path = here / "mine" / "run.json"
+    record = read_json(path)
+    del record["sha256"]
+    for name in ("../../escaped", "/escaped", ".."):
+        record["recipe"] = name
+        path.write_text(json.dumps({**record, "sha256": sha256(to_json(record).encode())}))
+        before = contents(here)
+        for command in ("train", "evaluate", "show"):
+            code, out, err = cli(command, "mine")
+            assert (code, out) == (2, "")
+            assert "mine/run.json: name is" in err
+        assert contents(here) == before
+
+
+def test_what_files_are_named_is_a_name():
+    for name in ("mine", "a b (v2)", "Größe", "x.y", "-x", "ab:c", "nullify"):
+        assert check_name(name, "name") == name
 
 
 # --- What a training may delete ---
@@ -76,6 +119,19 @@ def test_a_record_that_was_changed_is_refused(cli, here):
     code, out, err = cli("evaluate", "mine")
     assert (code, out) == (2, "")
     assert "mine/run.json is damaged or was changed: it does not match its checksum" in err
+
+
+@pytest.mark.parametrize("key", ["id", "sha256", "begun", "history", "tokenizer_sha256", "labels"])
+def test_no_key_of_a_record_turns_its_check_off(cli, here, key):
+    path = here / "mine" / "run.json"
+    for other in (f"{key[:-1]}~", f"{key}x"):
+        changed = path.read_text().replace(f'"{key}":', f'"{other}":')
+        shutil.copytree(here / "mine", here / "copy", dirs_exist_ok=True)
+        (here / "copy" / "run.json").write_text(changed)
+        for command in (["evaluate", "copy"], [*TRAIN, "--run-dir", "copy", "--resume"]):
+            code, out, err = cli(*command)
+            assert (code, out) == (2, "")
+            assert "it does not match its checksum" in err
 
 
 def test_overwrite_deletes_what_a_run_writes_and_nothing_else(cli, here):

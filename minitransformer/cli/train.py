@@ -18,7 +18,7 @@ from minigrad.devices import check_device
 from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
-from ..files import printable
+from ..files import check_name, printable
 from ..inspection.diagnostics import PICTURE, Diagnostics
 from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
@@ -154,8 +154,13 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | Non
     recipe, options = parse(defaults, argv[1:])
     if options.data is not None and original is None:
         recipe, options = parse(recipes.with_own_data(defaults, options.data.name), argv[1:])
-    default = original.folder if original and options.resume else Path("runs") / defaults.name
-    return recipe, options, options.run_dir or default, original
+    if options.run_dir is not None:
+        folder = options.run_dir
+    elif original is not None and options.resume:
+        folder = original.folder
+    else:
+        folder = Path("runs") / check_name(defaults.name, "name")
+    return recipe, options, folder, original
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..config import TrainConfig, fits
 from ..errors import UserError, nearest
-from ..files import printable, read_text
+from ..files import check_name, printable, read_text
 from ..models.presets import preset
 from ..models.protocol import MODELS, model_class
 from ..tasks import TASKS, Task, task_class
@@ -29,7 +29,8 @@ class RecipeError(UserError):
 class Recipe:
     """A task with its data, a model and a training. `vocab_size` 0 means all tokens of the training data.
 
-    Parts that are left out have the defaults of the task, and of the first of its models.
+    Parts that are left out have the defaults of the task, and of the first of its models. A recipe read from
+    a file has a name, from which the run's folder is made: it cannot lead to another place.
     """
 
     task: str
@@ -42,6 +43,8 @@ class Recipe:
     expect: Expectations = field(default_factory=dict)  # its scores, as they were measured
 
     def __post_init__(self) -> None:
+        if self.name:
+            check_name(self.name, "name")
         task = task_class(self.task)
         model_type = self.model_type or self._type_of(self.model)
         task.check_model(model_type)
@@ -194,6 +197,8 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
     except UserError as error:
         raise RecipeError(f"{where} [expect]: {error}") from None
     content = {"name": name, **content, "model": {**settings, **model} if chosen else model}
+    if content["name"] == "":
+        raise RecipeError(f"{where}: name is empty.\nGive it a name, or leave that line out.")
     build = lambda **parts: Recipe(task, **parts, model_type=model_type, expect=expectations)
     return _build(build, types, content, where)
 

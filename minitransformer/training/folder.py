@@ -176,6 +176,9 @@ _LATER = {  # runs of older versions have none
     "labels", "reading", "init_from", "command", "data_lines", "examples",
 }  # fmt: skip
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
+# Versions that wrote no checksums wrote none of these keys. Each of them is enough to tell that the record
+# has a checksum: damage to one key does not turn the check off.
+_CHECKED = {"id", "sha256", "tokenizer_sha256", "begun", "history"}
 
 
 def read_record(folder: Path) -> Record | None:
@@ -187,12 +190,11 @@ def read_record(folder: Path) -> Record | None:
     ours = isinstance(content, dict) and content.keys() >= _REQUIRED
     if not (ours and isinstance(content["versions"], dict) and "minitransformer" in content["versions"]):
         return None
-    if "id" in content and content.pop("sha256", "") != _sum(content):
+    is_checked = not _CHECKED.isdisjoint(content)
+    if is_checked and content.pop("sha256", "") != _sum(content):
         raise _unreadable(f"{printable(path)} is damaged or was changed: it does not match its checksum.")
     known = {
-        name: kind
-        for name, kind in _TYPES.items()
-        if name in content or ("id" in content and name not in _LATER)
+        name: kind for name, kind in _TYPES.items() if name in content or (is_checked and name not in _LATER)
     }
     _read_record(path, known)
     for entry in content.get("history", []):
@@ -348,7 +350,10 @@ def read_config(folder: Path, record: Record) -> Recipe:
     if record.id:
         _check_sum(path, [entry["config_sha256"] for entry in record.history])
     recipe = recipes.load_recipe(str(path))
-    return replace(recipe, name=record.recipe, data=_as_it_was_read(recipe.data, path))
+    try:
+        return replace(recipe, name=record.recipe, data=_as_it_was_read(recipe.data, path))
+    except UserError as error:  # somebody has given the recipe a name that is a path
+        raise _unreadable(f"{printable(folder / 'run.json')}: {str(error).splitlines()[0]}") from None
 
 
 def _as_it_was_read(data: Any, path: Path) -> Any:
