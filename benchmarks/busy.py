@@ -38,7 +38,7 @@ class Other:
     """Another process, which computes on `core` within a `with`."""
 
     def __init__(self, core: int | None) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", OTHER], stdin=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, "-P", "-c", OTHER], stdin=subprocess.PIPE, text=True)
         if core is not None:
             os.sched_setaffinity(self.process.pid, [core])
 

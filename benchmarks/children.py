@@ -62,7 +62,7 @@ def command(
 ) -> list[str]:
     """The command of a measurement process, pinned to `cores` or to the idlest."""
     call = json.dumps([module, function, args, threads, kernels, ranks, cores])
-    return [sys.executable, "-m", "benchmarks.children", call]
+    return [sys.executable, "-P", "-m", "benchmarks.children", call]
 
 
 def environment(threads: int, settings: Mapping[str, str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from minigrad.nn import functional
 from minigrad.nodes import Node, producer
 from minigrad.versions import arrays_in, root
 
+from .children import environment
 from .measuring import measure
 from .programs import PROGRAMS, Program, block
 
@@ -104,9 +105,9 @@ def growth_in_a_process_of_its_own(library: str, name: str) -> int | None:
     if not Path("/proc/self/statm").exists():
         return None
     code = f"from benchmarks.memory import growth; print(growth({library!r}, {name!r}))"
-    settings = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "0", "OPENBLAS_NUM_THREADS": "1"}
+    settings = environment(1, {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "0"})
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | settings, capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", code], env=settings, capture_output=True, text=True, check=True
     )
     return int(done.stdout)
 

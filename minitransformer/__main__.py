@@ -11,6 +11,8 @@ import sys
 
 def main() -> int:
     """Import the verb's code, and run it; returns the exit code."""
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
+        os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
     before = signal.signal(signal.SIGINT, _stop)
     from . import cli
 

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the attacks use fork, memfd_create and /proc")
-@pytest.mark.parametrize("attack", ["kills", "damage", "together", "hostile", "languages", "strangers"])
+@pytest.mark.parametrize(
+    "attack", ["kills", "damage", "together", "hostile", "languages", "strangers", "modules", "stops"]
+)
 def test_attack(attack, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", f"tests.attacks.{attack}"]

@@ -30,7 +30,7 @@ class Checkout:
     """A process that works with the packages of one checkout."""
 
     def __init__(self, root: Path, kernels: str) -> None:
-        command = [sys.executable, str(Path(__file__).resolve()), "--serve", kernels]
+        command = [sys.executable, "-P", str(Path(__file__).resolve()), "--serve", kernels]
         environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(root)}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment

@@ -18,6 +18,7 @@ from statistics import mean
 
 from ..errors import UserError
 from ..files import printable, read_json
+from ..processes import run_python
 from ..tasks import Metric, Task, task_class
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
@@ -130,10 +131,9 @@ def train(one: SweepRun, title: str) -> int:
         return 0
     print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
     resume = ["--resume"] if one.folder.exists() else []
-    command = [sys.executable, "-m", "minitransformer", "train", *one.words, "--run-dir", str(one.folder)]
+    command = ["-m", "minitransformer", "train", *one.words, "--run-dir", str(one.folder), *resume]
     environment = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
-    done = subprocess.run([*command, *resume], env=environment, stdout=subprocess.DEVNULL, check=False)
-    return done.returncode
+    return run_python(command, environment, subprocess.DEVNULL)
 
 
 def report(plan: Sequence[SweepRun], task: type[Task]) -> None:

@@ -39,13 +39,18 @@ FORMATS = ("svg", "png", "pdf")
 
 @contextmanager
 def styled(*texts: Sequence[object]) -> Iterator[None]:
-    """matplotlib's settings within it, with fonts for the characters of these tokens."""
-    from matplotlib import rc_context
+    """matplotlib's settings within it, with fonts for the characters of these tokens.
+
+    A `matplotlibrc`, such as one in the current folder, changes nothing: it might even run LaTeX.
+    """
+    from matplotlib import rc_context, rcdefaults, rcParams
 
     characters = {c for tokens in texts for token in tokens for c in str(token)}
     others = {font for c in characters if (font := font_of(c)) is not None} - {FONT}
     settings: Any = {**STYLE, "font.family": [FONT, *sorted(others)]}
-    with rc_context(settings):
+    with rc_context():
+        rcdefaults()
+        rcParams.update(settings)
         yield
 
 
@@ -85,7 +90,7 @@ def to_bytes(figure: Figure, kind: str) -> bytes:
 
     picture = io.BytesIO()
     no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with rc_context({"svg.hashsalt": "minitransformer"}):
+    with rc_context({"svg.hashsalt": "minitransformer", "text.usetex": False}):
         figure.savefig(picture, format=kind, dpi=200, metadata=no_date)
     return picture.getvalue()
 

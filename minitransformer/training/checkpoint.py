@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,9 @@ MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
 )  # fmt: skip
 STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "task": dict}
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
+PATIENCE = 5.0  # seconds in which a reader starts again because a training has replaced checkpoints
+
+T = TypeVar("T")
 
 
 class CheckpointError(UserError):
@@ -61,9 +65,31 @@ class Checkpoints:
         named = re.compile(rf"{prefix}step-\d{{8,}}" + (r"-\d+" if prefix else ""))
         return [path for path in self.folder.glob(f"{prefix}step-*") if named.fullmatch(path.name)]
 
+    def unchanged(self, read: Callable[[], T]) -> T:
+        """What `read` returns, which begins again if it fails because a training replaces checkpoints.
+
+        Its error is only raised if the checkpoints are the same before and after: they are damaged then.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            before = self.names()
+            try:
+                return read()
+            except (UserError, OSError):
+                if self.names() == before:
+                    raise
+                if time.monotonic() > deadline:
+                    raise CheckpointError(
+                        f"a training replaces the checkpoints of {self.folder} before they are read.\n"
+                        f"Try again when it has ended, or train with a larger --checkpoint-every."
+                    ) from None
+
     @property
     def index(self) -> dict[str, str]:
         """The names of the "last" and the "best" checkpoint; empty if there is none."""
+        return self.unchanged(self._index)
+
+    def _index(self) -> dict[str, str]:
         names = self.names()
         if not names:
             return {}
@@ -186,6 +212,9 @@ class Checkpoints:
 
         Of "ema" and of the best, which the validation chose, those are the averaged weights if there are any.
         """
+        return self.unchanged(lambda: self._read_model(which))
+
+    def _read_model(self, which: str) -> tuple[Path, bytes]:
         path = self.path("last" if which == "ema" else which)
         state = self._state(path)
         averaged = EMA in _sizes(state)
@@ -200,7 +229,7 @@ class Checkpoints:
         """The folder and the weights of a checkpoint; of "average:5" the mean of the newest five."""
         kind, _, count = which.partition(":")
         if kind == "average":
-            return self.folder / which, self.average(count)
+            return self.folder / which, self.unchanged(lambda: self.average(count))
         path, content = self.read_model(which)
         return path, self._weights(path, content)
 
@@ -350,7 +379,10 @@ class Checkpoints:
             raise self._unusable(path, f"{file}: {error.strerror}") from None
         except UserError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
-        self._check(path, file, content, self._sums(path))
+        sums = self._sums(path)
+        if not sums and "run" in state:
+            raise self._unusable(path, f"it has no {SUMS}")
+        self._check(path, file, content, sums)
         return content
 
     def _check(self, path: Path, file: str, content: bytes, sums: Mapping[str, str]) -> None:

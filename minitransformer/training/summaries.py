@@ -42,8 +42,11 @@ def last_state(folder: Path) -> dict[str, Any]:
     """The state of a run's last checkpoint; none if it has none, or one that cannot be read."""
     checkpoints = Checkpoints(folder / "checkpoints")
     with suppress(UserError, OSError, LookupError):
-        path = checkpoints.folder / checkpoints.names()[-1] / "state.json"
-        return read_json(path, {"step": int, "seconds": float})
+        return checkpoints.unchanged(
+            lambda: read_json(
+                checkpoints.folder / checkpoints.names()[-1] / "state.json", {"step": int, "seconds": float}
+            )
+        )
     return {}
 
 
