@@ -14,7 +14,19 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the attacks use fork, memfd_create and /proc")
 @pytest.mark.parametrize(
-    "attack", ["kills", "damage", "together", "hostile", "languages", "strangers", "modules", "stops"]
+    "attack",
+    [
+        "kills",
+        "damage",
+        "together",
+        "hostile",
+        "languages",
+        "strangers",
+        "modules",
+        "stops",
+        "flips",
+        "starts",
+    ],
 )
 def test_attack(attack, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}

@@ -22,7 +22,7 @@ from tiny import TEXT, TINY, TINY_GPT
 import minigrad as mg
 from minitransformer.cli import main
 from minitransformer.training.log import read_log
-from minitransformer.training.ranks import join
+from minitransformer.training.ranks import RanksError, join, words_by_flag
 from minitransformer.training.run import Run
 from minitransformer.training.trainer import Trainer
 
@@ -116,6 +116,30 @@ def full_disk(folder):
     trainer.checkpoints.save, trainer.task.validate = refuse, lambda model: {"loss": next(losses)}
     trainer.train()
     (folder / f"full-{trainer.ranks.rank}.json").write_text(json.dumps(trainer.best.state_dict()))
+
+
+DIFFERENCES = {  # what rank 1 is given, and what both ranks say
+    "steps": ({"steps": 9}, "steps is 7 on rank 0, 9 on rank 1"),
+    "label_smoothing": ({"label_smoothing": 0.2}, "label_smoothing is 0.1 on rank 0, 0.2 on rank 1"),
+    "micro_batches": ({"micro_batches": 2}, "micro_batches is 1 on rank 0, 2 on rank 1"),
+    "validate_every": ({"validate_every": 3}, "validate_every is"),
+    "seed": ({"seed": 1}, "seed is 0 on rank 0, 1 on rank 1"),
+    "dropout": ({"dropout": 0.3}, "the config of the model is"),
+    "batches": ({"max_tokens": 1000}, "the checksum of the first batch is"),
+}
+
+
+def differ(folder):
+    """Rank 1 differs in one thing at a time; each rank says what it is told, and what differs on no rank."""
+    ranks, said = join(), {}
+    for name, (options, _) in {**DIFFERENCES, "nothing": ({}, "")}.items():
+        trainer = translation(Path(folder) / name, ranks=ranks, **(options if ranks.rank else {}))
+        try:
+            trainer.train()
+        except RanksError as error:
+            said[name] = str(error)
+        ranks.barrier()
+    (Path(folder) / f"said-{ranks.rank}.json").write_text(json.dumps(said))
 
 
 def whether_mpi(folder):
@@ -298,6 +322,31 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step_and_saves_it(here):
     assert f"stopped after step {done}; the run is saved" in err
     assert json.loads((here / "mine/checkpoints/index.json").read_text())["last"] == f"step-{done:08d}"
     assert (here / "mine/curves.png").is_file()
+
+
+@needs_mpi
+def test_ranks_with_different_settings_say_which_and_train_nothing(tmp_path):
+    code, _, err = on(2, "differ", tmp_path)
+    assert code == 0, err
+    said = [json.loads((tmp_path / f"said-{rank}.json").read_text()) for rank in (0, 1)]
+    assert said[0] == said[1]
+    assert said[0].keys() == DIFFERENCES.keys()
+    for name, (_, message) in DIFFERENCES.items():
+        assert message in said[0][name]
+        assert len(said[0][name].splitlines()) == 2
+        assert not (tmp_path / name / "checkpoints").exists()
+    assert (tmp_path / "nothing" / "checkpoints").is_dir()
+
+
+def test_a_command_line_is_compared_by_flag():
+    words = words_by_flag(
+        "train", ["mine.toml", "--lr", "1e-3", "--data=a.tsv", "--keep_all", "--betas", "0", "1"]
+    )
+    assert words == {
+        "verb": "train", "recipe": "mine.toml", "--lr": "1e-3", "--data": "given", "--keep-all": "given",
+        "--betas": "0 1",
+    }  # fmt: skip
+    assert words_by_flag("train", ["x", "--data", "a"]) == words_by_flag("train", ["x", "--data", "/b/c"])
 
 
 @needs_mpi

@@ -102,7 +102,7 @@ def load(verb: str) -> Any:
 
 def check_verb(verb: str) -> None:
     """Raise a UserError for an unknown verb, or under mpiexec for any that joins no ranks."""
-    ranks = current_ranks() if verb in ("train", "sweep") else join()
+    ranks = current_ranks() if verb in ("train", "sweep") else join(command={"verb": verb})
     if verb not in VERBS:
         raise UserError(
             f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n"
@@ -118,7 +118,7 @@ def check_verb(verb: str) -> None:
 def _explain(error: BaseException, debug: bool) -> int | None:
     """Print the error; returns the exit code, or None for a bug in a single process."""
     ranks = current_ranks()
-    ranks.wait_turn()
+    ranks.wait_turn(error)
     match error:
         case UserError() | MinigradError():
             message = str(error)

@@ -22,7 +22,7 @@ from ..processes import run_python
 from ..tasks import Metric, Task, task_class
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
-from ..training.ranks import join
+from ..training.ranks import join, words_by_flag
 from .evaluate import print_columns
 from .recipe_flags import recipe_comes_first
 from .train import read_command
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> None:
         if argv and not asked:
             print(recipe_comes_first(argv[0]), file=sys.stderr)
         raise SystemExit(0 if asked else 2)
-    ranks = join()
+    ranks = join(command=words_by_flag("sweep", argv))
     plan = plan_runs(argv)
     tasks = [check(one) for one in plan]  # before the first is trained
     task = tasks[0]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,7 +47,7 @@ from ..training.folder import (
 )
 from ..training.init_from import Source, initialize
 from ..training.memory import check_memory
-from ..training.ranks import Ranks, join
+from ..training.ranks import Ranks, code_sha256, join, words_by_flag
 from ..training.readme import write_readme
 from ..training.repetition import Original
 from ..training.run import check_same_data
@@ -93,7 +94,7 @@ USAGE = "usage: minitransformer train RECIPE|file.toml|RUN [options]   (train RE
 
 
 def run(argv: list[str]) -> None:
-    ranks = join(requested_device(argv))
+    ranks = join(requested_device(argv), words_by_flag("train", argv))
     with ranks.print_on_rank_0():
         recipe, options, folder, original = read_command(argv)
     device = check_device(options.device)
@@ -216,6 +217,7 @@ class TrainingSetup:
     task: Task
     model: nn.Module
     record: Record
+    data_sha256: dict[str, str]  # of each split
     lines: list[str]  # about the data, and the weights that the run starts from
 
 
@@ -224,6 +226,8 @@ def train(training: Training, stack: ExitStack) -> bool:
     on_rank_0 = training.ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
     setup = prepare(training)
+    if training.ranks.size > 1:  # the checksum of all code takes a moment
+        training.ranks.check_same(what_ranks_share(training, setup))
     trainer = start(training, setup, console, stack)
     announce(training, setup, trainer, console)
     finished = trainer.train()
@@ -262,7 +266,28 @@ def prepare(training: Training) -> TrainingSetup:
         training.device, training.ranks.size, reading, kind.short_inputs(recipe.data, tokenizer, splits),
     )  # fmt: skip
     task.live = LiveRun(training.folder, recipe, kind, tokenizer, labels, model, splits)
-    return TrainingSetup(recipe, splits, tokenizer, labels, task, model, record, [*lines, *inherited])
+    return TrainingSetup(
+        recipe, splits, tokenizer, labels, task, model, record, checked, [*lines, *inherited]
+    )
+
+
+def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]:
+    """What must be the same on all ranks, by name: settings, data, run folder, versions and kernels."""
+    recipe, device = setup.recipe, training.device
+    found: dict[str, Any] = {"task": recipe.task, "model_type": recipe.model_type, "recipe": recipe.name}
+    for part in ("data", "model", "training"):
+        found |= {f"{part}.{name}": value for name, value in asdict(getattr(recipe, part)).items()}
+    found |= {f"the checksum of the {name} split": known for name, known in setup.data_sha256.items()}
+    found["the checksum of the tokenizer"] = setup.record.tokenizer_sha256
+    found["the list of labels"] = setup.labels
+    found["the run of --init-from"] = setup.record.init_from
+    if training.resumed is not None:
+        found["the run that is resumed"] = setup.record.id
+    found["the run folder"] = os.path.realpath(training.folder)
+    found |= {f"the version of {name}": version for name, version in describe_versions(device).items()}
+    machine = describe_machine(device)
+    found |= {name: machine[name] for name in ("kernels", "processor", "byteorder", "device")}
+    return found | {"the checksum of our code": code_sha256()}
 
 
 def choose_tokenizer(

@@ -8,11 +8,13 @@ process.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,12 +23,18 @@ from minigrad import Tensor, nn
 from minigrad.devices import gpu_count, load_cupy
 
 from ..errors import UserError, counted
+from ..files import printable
 
 T = TypeVar("T")
 
+NOT_GIVEN = "not given"
+DATA = ("--data", "--validation-data", "--test-data", "--data-dir")  # what is in them is compared, not where
+
 
 class RanksError(UserError):
-    """Ranks that cannot communicate, or whose weights differ."""
+    """Ranks that cannot communicate, that were started differently, or whose weights differ."""
+
+    on_all_ranks = False  # whether each rank raises it, so that the message of one is enough
 
 
 class Ranks:
@@ -54,6 +62,12 @@ class Ranks:
     def barrier(self) -> None:
         """Wait for all ranks."""
 
+    def check_same(self, settings: Mapping[str, Any]) -> None:
+        """Raise a RanksError on all ranks unless all have the same settings; it names the first that differs.
+
+        All ranks call it at the same points, so that none waits for one that does something else.
+        """
+
     def check_equal(self, model: nn.Module, step: int) -> None:
         """Raise a RanksError unless all ranks have the same weights, bit for bit."""
 
@@ -62,7 +76,7 @@ class Ranks:
         """A context in which the other ranks print nothing."""
         yield
 
-    def wait_turn(self) -> None:
+    def wait_turn(self, error: BaseException) -> None:
         """Delay an error message by rank: if all ranks fail alike, the first message aborts the others."""
 
     def abort(self, code: int) -> None:
@@ -125,17 +139,32 @@ class MPIRanks(Ranks):
     def barrier(self) -> None:
         self.comm.Barrier()
 
+    def check_same(self, settings: Mapping[str, Any]) -> None:
+        every = self.comm.allgather({name: str(value) for name, value in settings.items()})
+        for name in dict.fromkeys(name for known in every for name in known):
+            values = [known.get(name, NOT_GIVEN) for known in every]
+            if others := [rank for rank, value in enumerate(values) if value != values[0]]:
+                first, other = printable(_short(values[0])), printable(_short(values[others[0]]))
+                raise self._error(
+                    f"the ranks were started differently: {printable(name)} is {first} on rank 0, "
+                    f"{other} on rank {', '.join(map(str, others))}.\n"
+                    f"Start all ranks with the same command, data and versions."
+                )
+
     def check_equal(self, model: nn.Module, step: int) -> None:
-        checksum = 0
-        for p in model.parameters():
-            checksum = zlib.crc32(np.ascontiguousarray(p.numpy()).reshape(-1).view(np.uint8).data, checksum)
-        checksums = self.comm.allgather(checksum)
+        checksums = self.comm.allgather(checksum_of(p.numpy() for p in model.parameters()))
         others = [str(rank) for rank, other in enumerate(checksums) if other != checksums[0]]
         if others:
-            raise RanksError(
+            raise self._error(
                 f"after step {step} the weights on rank {', '.join(others)} differ from those on rank 0.\n"
                 f"Use the same options, data, versions and processor on all ranks; continue with --resume."
             )
+
+    def _error(self, message: str) -> RanksError:
+        """An error that each rank raises."""
+        error = RanksError(message)
+        error.on_all_ranks = True
+        return error
 
     @contextlib.contextmanager
     def print_on_rank_0(self) -> Iterator[None]:
@@ -146,8 +175,9 @@ class MPIRanks(Ranks):
                 stack.enter_context(contextlib.redirect_stderr(devnull))
             yield
 
-    def wait_turn(self) -> None:
-        time.sleep(min(self.rank, 5) * 0.6)
+    def wait_turn(self, error: BaseException) -> None:
+        seconds = 10.0 if getattr(error, "on_all_ranks", False) else 0.6
+        time.sleep(min(self.rank, 5) * seconds)
 
     def abort(self, code: int) -> None:
         time.sleep(0.2)  # mpiexec drops output that it has not read yet
@@ -178,6 +208,41 @@ class NCCLRanks(MPIRanks):
         self._gpus.allReduce(place, place, flat.size, kind, self._nccl.NCCL_SUM, stream)
 
 
+def checksum_of(arrays: Iterable[np.ndarray]) -> int:
+    """A checksum of the bytes of arrays."""
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
+    return checksum
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:40]}...{text[-40:]}"
+
+
+def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
+    """A command line as settings that ranks compare: the recipe, and the values of each flag."""
+    found, name = {"verb": verb}, "recipe"
+    for word in argv:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            name = name.replace("_", "-")
+            found[name] = f"{found.get(name, '')} {value}".strip()
+        elif name not in DATA:
+            found[name] = f"{found.get(name, '')} {word}".strip()
+    return {name: "given" if name in DATA or not value else value for name, value in found.items()}
+
+
+def code_sha256() -> str:
+    """The checksum of our source code: two checkouts may have one version number."""
+    digest = hashlib.sha256()
+    for package in ("minigrad", "minitransformer"):
+        folder = Path(__file__).parents[2] / package
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".cu", ".cuh")):
+            digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 # ---------------------------------------------------------------- joining
 
 SIZES = (
@@ -194,14 +259,18 @@ def current_ranks() -> Ranks:
     return _current
 
 
-def join(device: str = "cpu") -> Ranks:
-    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", a GPU each."""
+def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks:
+    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", a GPU each.
+
+    All must have been started with the same `command` (`words_by_flag`).
+    """
     global _current
     started = max(int(os.environ.get(name, 1)) for name in SIZES)
     if started > 1 and _current.size == 1:
         comm = _world(started)
-        _divide_cores(comm)
         _current = MPIRanks(comm)
+        _current.check_same({**(command or {}), "device": device})
+        _divide_cores(comm)
         if device.startswith("cuda:"):
             raise RanksError(
                 f"{device} is one GPU, but each of {started} ranks needs its own.\n"

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from .folder import lock
 from .log import Log, disk_is_full, truncate_log
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
-from .ranks import Ranks, RanksError
+from .ranks import Ranks, RanksError, checksum_of
 from .schedules import resolve
 from .signals import stop_signals
 from .stopping import BestScore
@@ -90,7 +91,7 @@ class Trainer:
         self.average = MovingAverage(model, config.ema_decay) if config.ema_decay else None
         self.validation = Validation(task, config.validation_texts, config.samples)
         self.best = BestScore(config.monitor, config.patience, task.metric(config.monitor))
-        self._is_monitor_checked = False
+        self._is_monitor_checked = self._is_batch_checked = False
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
@@ -112,6 +113,7 @@ class Trainer:
         config, start = self.config, time.perf_counter()
         step = self.step + 1
         batch = self.task.next_batch()
+        self._check_batch(batch)
         random.set_step(step)
         self.model.train()
         lr = config.learning_rate(step)
@@ -147,6 +149,13 @@ class Trainer:
             "grad_norm": norm,
             "tokens_per_second": batch.n_tokens / seconds,
         }
+
+    def _check_batch(self, batch: Any) -> None:
+        """Raise a RanksError unless all ranks have the same first batch, of which each computes a shard."""
+        if self.ranks.size > 1 and not self._is_batch_checked:
+            arrays = [array for array in vars(batch).values() if isinstance(array, np.ndarray)]
+            self.ranks.check_same({"the checksum of the first batch": checksum_of(arrays)})
+        self._is_batch_checked = True
 
     def _backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
         """Accumulate the gradients of the parts of a batch; returns the share of each in the mean loss."""
@@ -273,7 +282,7 @@ class Trainer:
                 f"{self.folder} already contains checkpoints.\n"
                 f"Continue with resume() (--resume), use another folder, or delete them (--overwrite)."
             )
-        self.ranks.check_equal(self.model, self.step)
+        self._check_ranks()
         stop = False  # a signal may reach ranks in different steps; they stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
@@ -293,6 +302,25 @@ class Trainer:
             waited = f"{counted(self.best.waited, 'validation')} without a better {self.config.monitor}"
             self.console.print(f"stopped early, at step {self.step}: {waited}", highlight=False)
         return not stop
+
+    def _check_ranks(self) -> None:
+        """Raise a RanksError unless all ranks are at the same point with the same settings and weights."""
+        if self.ranks.size == 1:
+            return
+        moments = [x for own in self.optimizer.state_dict()["state"].values() for x in own.values()]
+        self.ranks.check_same(
+            {
+                **asdict(self.config),
+                "the config of the model": getattr(self.model, "config", ""),
+                "step": self.step,
+                "the position in the data": self.task.state(),
+                "the best score": self.best.state_dict(),
+                "the checksum of the moments": checksum_of(
+                    x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in moments
+                ),
+            }
+        )
+        self.ranks.check_equal(self.model, self.step)
 
     @property
     def finished(self) -> bool:
