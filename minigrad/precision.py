@@ -14,6 +14,7 @@ PyTorch leaves to their inputs' dtype compute in float32 here, and dot and tenso
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +96,14 @@ class GradScaler:
             and growth_factor > 1
             and 0 < backoff_factor < 1
             and growth_interval > 0
+            and good_steps >= 0
         ):
+            names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+            found = zip(names, (*numbers, growth_interval), strict=True)
+            given = ", ".join(f"{name}={' '.join(reprlib.repr(x).split())}" for name, x in found)
             raise OptionError(
                 f"GradScaler needs init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and a positive "
-                f"integer as growth_interval, got init_scale={factor!r}, growth_factor={growth_factor!r}, "
-                f"backoff_factor={backoff_factor!r}, growth_interval={growth_interval!r}.\n"
+                f"integer as growth_interval, got {given}.\n"
                 f"Leave them at their defaults."
             )
         self.factor, self.growth_factor, self.backoff_factor = float(factor), growth_factor, backoff_factor
@@ -187,6 +191,11 @@ class GradScaler:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         if not self.enabled:
             return
+        if not isinstance(state_dict, Mapping):
+            raise DtypeError(
+                f"a scaler's state is a dictionary, got {type(state_dict).__name__}.\n"
+                f"Load what the state_dict() of an enabled scaler gave."
+            )
         missing = self.state_dict().keys() - state_dict.keys()
         if missing:
             raise StateError(

@@ -88,9 +88,12 @@ class Generator:
     def set_state(self, state: Tensor) -> Generator:
         """Go back to where `get_state` found it."""
         try:
-            start, step, row, calls = json.loads(bytes(np.asarray(state, np.uint8)))
-            self.restore(Snapshot(start, step, row, calls))
-        except (TypeError, ValueError):
+            before = Snapshot(*json.loads(bytes(np.asarray(state, np.uint8))))
+            numbers = (*before[:3], *before.calls.values())
+            if not all(type(n) is int and 0 <= n < 2**64 for n in numbers):
+                raise ValueError("not a state")
+            self.restore(before)
+        except (TypeError, ValueError, AttributeError, RecursionError):
             raise StateError(
                 "this is not the state of a random number generator.\nPass what get_rng_state() returned."
             ) from None

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..checks import INTEGER, is_integer, refuse
 from ..devices import array_module, on_device
-from ..errors import OptionError
+from ..errors import OptionError, StateError
 from ..modes import enable_grad, no_grad
 from ..tensor import Tensor
 from ..versions import caller
-from .optimizer import Optimizer, saved_parts
+from .optimizer import Optimizer, as_array
 
 
 class Point(NamedTuple):
@@ -45,10 +46,6 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise OptionError(
-                f"line_search_fn is None or 'strong_wolfe', got {line_search_fn!r}.\nGive one of them."
-            )
         super().__init__(
             params,
             lr=lr,
@@ -62,12 +59,24 @@ class LBFGS(Optimizer):
         if len(self.param_groups) > 1:
             raise OptionError("LBFGS takes one group of parameters.\nPass model.parameters().")
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        search, calls = options["line_search_fn"], options["max_eval"]
+        if search not in (None, "strong_wolfe"):
+            raise OptionError(f"line_search_fn is None or 'strong_wolfe', got {search!r}.\nPass one of them.")
+        if not is_integer(calls):  # the constructor takes None, and computes it
+            refuse("max_eval", calls, INTEGER)
+        for name in ("tolerance_grad", "tolerance_change"):
+            if math.isnan(options[name]):
+                raise OptionError(f"{name} is not a number.\nPass one.")
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Iterate from here; returns the loss before it."""
         if closure is None:
             raise OptionError(
                 "LBFGS.step needs a closure.\nPass a function that computes gradients and returns the loss."
             )
+        self.check_groups()
         group, source = self.param_groups[0], caller()
         state = self.state[group["params"][0]]
         calls = 0
@@ -85,7 +94,7 @@ class LBFGS(Optimizer):
         for iteration in range(1, group["max_iter"] + 1):
             t = min(1.0, 1.0 / float(abs(g).sum())) * group["lr"] if not state else group["lr"]
             d = self._direction(g, state)
-            state.update(direction=d, gradient=g)
+            state.update(direction=d, gradient=g, length=np.array(t))
             before, slope = loss, float(g @ d)
             if slope > -group["tolerance_change"]:
                 break
@@ -154,15 +163,30 @@ class LBFGS(Optimizer):
                 p.array[...] = values[begin : begin + p.array.size].reshape(p.shape)
                 begin += p.array.size
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        states, groups = saved_parts(state_dict)
-        for saved in groups:
-            self.param_groups[0].update({name: value for name, value in saved.items() if name != "params"})
-        p = self.param_groups[0]["params"][0]
-        own = {
-            name: np.array(x.cpu() if isinstance(x, Tensor) else x) for name, x in states.get(0, {}).items()
-        }
-        self.state[p] = {name: on_device(x, p.device) if x.ndim else x for name, x in own.items()}
+    def loaded_state(
+        self, number: int, own: Mapping[str, Any], p: Tensor, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Copies of the saved state of all parameters, which is checked first."""
+        size = sum(q.array.size for q in self.param_groups[0]["params"])
+        shapes = {"direction": (size,), "gradient": (size,), "length": ()}
+        if "steps" in own:
+            rows = len(as_array(own["steps"]).reshape(-1, size))
+            shapes |= {"steps": (rows, size), "changes": (rows, size), "scale": ()}
+        arrays = {name: as_array(x) for name, x in own.items()}
+        for name, shape in shapes.items():
+            found = arrays[name].shape if name in arrays else None
+            if found != shape or arrays[name].dtype.kind != "f":
+                problem = "is missing" if found is None else f"has shape {found}"
+                raise StateError(
+                    f"optimizer state {number}.{name} {problem}, expected floats of shape {shape}.\n"
+                    f"Load what state_dict() of LBFGS gave for the same model."
+                )
+        if p is not self.param_groups[0]["params"][0] or arrays.keys() - shapes:
+            raise StateError(
+                f"optimizer state {number} is not one of LBFGS, which has {', '.join(shapes)} of the first "
+                f"parameter.\nLoad what state_dict() of LBFGS gave for the same model."
+            )
+        return {name: on_device(x, p.device) if x.ndim else x for name, x in arrays.items()}
 
 
 def _largest(x: Any) -> float:

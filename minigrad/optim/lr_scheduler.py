@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..checks import check_constructor
+from ..checks import SETTING, Checks, check_constructor, is_integer
 from ..errors import DtypeError, OptionError, ShapeError, StateError, counted
+from ..explain import describe
 from ..tensor import Tensor
 from .optimizer import Optimizer
 
@@ -125,6 +129,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Set the next rates; or those of the schedule at `epoch`."""
+        self.check_options()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         has_schedule = type(self).get_lr is LRScheduler.get_lr
         self._set(self._schedule() if epoch is not None and has_schedule else self.get_lr())
@@ -141,14 +146,45 @@ class LRScheduler:
     def state_dict(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in self.unsaved}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; rates that nothing has changed since become the saved ones."""
-        check_state(self, state_dict, "last_epoch", "_last_lr")
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave; rates that nothing has changed since become the saved ones.
+
+        PyTorch's states are taken too. A state that is incomplete, or of another schedule, is an error, and
+        changes nothing.
+        """
+        self._load(self.checked_state(state_dict))
+
+    def _load(self, state: dict[str, Any]) -> None:
+        """Take over a state that was checked."""
         before = self._last_lr
-        self.__dict__.update(state_dict)
+        self.__dict__.update(state)
         for group, old, new in zip(self.optimizer.param_groups, before, self._last_lr, strict=True):
             if group["lr"] == old:
                 group["lr"] = new
+
+    def check_options(self) -> None:
+        """Refuse attributes that the constructor would refuse as arguments."""
+        check_attributes(self)
+
+    def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state with what PyTorch's has under other names; as it is, if it is ours."""
+        return state
+
+    def checked_state(self, state_dict: Any) -> dict[str, Any]:
+        """What of a state is loaded; a StateError if it is not a state of this schedule."""
+        if not isinstance(state_dict, Mapping):
+            raise _not_a_state(self, f"it is {type(state_dict).__name__}, not a dictionary")
+        state = self.from_pytorch({k: x for k, x in state_dict.items() if k not in self.unsaved})
+        own = self.state_dict()
+        of_older_versions = {name for name in own if str(name).startswith("_")} - {"_last_lr"}
+        check_state(self, own, state, of_older_versions)
+        trial = copy.copy(self)
+        trial.__dict__.update(state)
+        try:
+            trial.check_options()
+        except (OptionError, ShapeError) as error:
+            raise _not_a_state(self, str(error).splitlines()[0].removesuffix(".")) from None
+        return state
 
 
 _LRScheduler = LRScheduler  # its older name
@@ -163,12 +199,74 @@ def check_optimizer(scheduler: Any, optimizer: Any) -> Optimizer:
     return optimizer
 
 
-def check_state(scheduler: Any, state: Any, *names: str) -> None:
-    if not isinstance(state, Mapping) or any(name not in state for name in names):
-        raise StateError(
-            f"this is not a state of {type(scheduler).__name__}: it has no {' or no '.join(names)}.\n"
-            f"Load what state_dict() gave."
+PER_GROUP = ("base_lrs", "max_lrs", "min_lrs", "base_momentums", "max_momentums", "_last_lr")
+ONLY_IN_PYTORCH = {"verbose", "use_beta1", "T_cur", "T_i"}
+
+
+def check_attributes(scheduler: Any) -> None:
+    """Refuse attributes that are not of the kinds of a constructor's arguments, and lists that do not fit."""
+    ours = next(kind for kind in type(scheduler).__mro__ if kind.__module__.startswith("minigrad."))
+    checks, own = _checks_of(ours), vars(scheduler)
+    checks.check_settings({name: own[name] for name in checks.kinds if name in own})
+    count = len(scheduler.optimizer.param_groups)
+    for name in PER_GROUP:
+        rates = own.get(name)
+        if rates is None and name not in own:
+            continue
+        if not isinstance(rates, list | tuple) or len(rates) != count or not all(map(_is_number, rates)):
+            raise OptionError(
+                f"{name} must be {counted(count, 'number')}, one for each group, got {describe(rates)}.\n"
+                f"Assign such a list."
+            )
+    if own.get("last_epoch", 0) < -1:
+        raise OptionError(
+            f"last_epoch must be at least -1, got {scheduler.last_epoch}.\nAssign such a number."
         )
+
+
+@cache
+def _checks_of(scheduler: type) -> Checks:
+    return Checks(scheduler.__init__, SETTING)  # type: ignore[misc]
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float | np.number) and type(x) is not bool and not math.isnan(x)
+
+
+def check_state(
+    scheduler: Any, own: Mapping[str, Any], state: Mapping[str, Any], optional: Iterable[str] = ()
+) -> None:
+    """Raise a StateError unless a state has all names of `own`, no strange one, and values of their kinds."""
+    if missing := [name for name in own if name not in state and name not in optional]:
+        raise _not_a_state(scheduler, f"it has no {' and no '.join(missing)}")
+    if type(scheduler).__module__.startswith("minigrad."):
+        known = own.keys() | ONLY_IN_PYTORCH
+        unknown = [name for name in state if name not in known and not str(name).startswith("_")]
+        if unknown:
+            raise _not_a_state(scheduler, f"it has {unknown[0]!r}, which {type(scheduler).__name__} has not")
+    for name, value in own.items():
+        if name in state and not _is_like(value, state[name]):
+            raise _not_a_state(
+                scheduler, f"its {name} is {describe(state[name])}, where this one's is {describe(value)}"
+            )
+
+
+def _is_like(own: Any, value: Any) -> bool:
+    """Whether a saved value is of the same kind as the own one."""
+    if isinstance(own, bool | str):
+        return isinstance(value, type(own))
+    if isinstance(own, int | float | np.number):
+        return _is_number(value)
+    if isinstance(own, list | tuple):
+        return isinstance(value, list | tuple) and (not own or all(_is_like(own[0], x) for x in value))
+    return True
+
+
+def _not_a_state(scheduler: Any, problem: str) -> StateError:
+    return StateError(
+        f"this is not a state of {type(scheduler).__name__}: {problem}.\n"
+        f"Load what state_dict() of the same schedule gave."
+    )
 
 
 def one_for_each(name: str, value: Any, count: int) -> list[Any]:
@@ -232,10 +330,13 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        if step_size < 1:
-            raise OptionError(f"step_size must be a positive integer, got {step_size}.\nPass one.")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.step_size < 1:
+            raise OptionError(f"step_size must be a positive integer, got {self.step_size}.\nPass one.")
 
     def lr(self, initial: float, group: int) -> float:
         return initial * self.gamma ** (self.last_epoch // self.step_size)
@@ -249,6 +350,19 @@ class MultiStepLR(LRScheduler):
     ) -> None:
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        check_milestones(self.milestones)
+
+    def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
+        """PyTorch's milestones are a Counter."""
+        milestones = state.get("milestones")
+        return (
+            {**state, "milestones": sorted(milestones.elements())}
+            if isinstance(milestones, Counter)
+            else state
+        )
 
     def lr(self, initial: float, group: int) -> float:
         return initial * self.gamma ** bisect_right(self.milestones, self.last_epoch)
@@ -271,9 +385,12 @@ class ConstantLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        check_share("factor", factor)
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        check_share("factor", self.factor)
 
     def lr(self, initial: float, group: int) -> float:
         return initial * (self.factor if self.last_epoch < self.total_iters else 1)
@@ -290,14 +407,22 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        check_share("start_factor", start_factor, above=True)
-        check_share("end_factor", end_factor)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        check_share("start_factor", self.start_factor, above=True)
+        check_share("end_factor", self.end_factor)
 
     def lr(self, initial: float, group: int) -> float:
         done = min(self.last_epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
         return initial * (self.start_factor + (self.end_factor - self.start_factor) * done)
+
+
+def check_milestones(milestones: Any) -> None:
+    if not isinstance(milestones, list | tuple) or not all(map(_is_number, milestones)):
+        raise OptionError(f"milestones must be numbers, got {describe(milestones)}.\nPass a list of them.")
 
 
 def check_share(name: str, value: float, above: bool = False) -> None:
@@ -324,10 +449,13 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first learning rate down to `eta_min` at call `T_max`, and up again after it."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        if T_max < 1:
-            raise OptionError(f"T_max must be at least 1, got {T_max}.\nPass such a number.")
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.T_max < 1:
+            raise OptionError(f"T_max must be at least 1, got {self.T_max}.\nPass such a number.")
 
     def lr(self, initial: float, group: int) -> float:
         done = math.pi * self.last_epoch / self.T_max
@@ -345,16 +473,26 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if T_0 < 1 or T_mult < 1:
-            raise OptionError(
-                f"T_0 and T_mult must be at least 1, got {T_0} and {T_mult}.\nPass such numbers."
-            )
         self.T_0, self.T_mult, self.eta_min, self.epoch = T_0, T_mult, eta_min, float(last_epoch)
         super().__init__(optimizer, last_epoch)
 
+    def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
+        """PyTorch counts the epochs within a cycle, `T_cur`: its fraction is that of all epochs."""
+        if "epoch" in state or not _is_number(state.get("T_cur")) or not _is_number(state.get("last_epoch")):
+            return state
+        return {**state, "epoch": state["last_epoch"] + state["T_cur"] % 1}
+
     def step(self, epoch: float | None = None) -> None:
+        self.check_options()
         self.epoch = self.epoch + 1 if epoch is None else epoch
         super().step(None if epoch is None else math.floor(epoch))
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.T_0 < 1 or self.T_mult < 1:
+            raise OptionError(
+                f"T_0 and T_mult must be at least 1, got {self.T_0} and {self.T_mult}.\nPass such numbers."
+            )
 
     def lr(self, initial: float, group: int) -> float:
         since, length = self.epoch, self.T_0
@@ -418,12 +556,8 @@ class OneCycleLR(_WithMomentum):
             raise OptionError(
                 "OneCycleLR needs the number of steps.\nPass total_steps, or epochs and steps_per_epoch."
             )
-        if anneal_strategy not in ("cos", "linear"):
-            raise OptionError(f'anneal_strategy is "cos" or "linear", got {anneal_strategy!r}.\nChoose one.')
         check_share("pct_start", pct_start)
         self.total_steps = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
-        if self.total_steps < 1:
-            raise OptionError(f"a cycle of {self.total_steps} steps.\nPass a positive number of steps.")
         self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
         self._check_momentum(optimizer)
         groups = optimizer.param_groups
@@ -441,6 +575,28 @@ class OneCycleLR(_WithMomentum):
         if three_phase:
             self.phases[1:] = [(2 * up, 1.0, first, 0.0, 1.0), (end, first, last, 1.0, 1.0)]
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.anneal_strategy not in ("cos", "linear"):
+            raise OptionError(
+                f'anneal_strategy is "cos" or "linear", got {self.anneal_strategy!r}.\nChoose one.'
+            )
+        if not is_integer(self.total_steps) or self.total_steps < 1:
+            raise OptionError(f"a cycle of {self.total_steps} steps.\nPass a positive number of steps.")
+        if not self.phases or not all(
+            len(phase) == 5 and all(map(_is_number, phase)) for phase in self.phases
+        ):
+            raise OptionError(
+                f"phases must be tuples of five numbers, got {describe(self.phases)}.\nLeave them."
+            )
+
+    def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
+        """PyTorch's state says the same of the phases by names: those of this schedule are kept."""
+        if "_schedule_phases" not in state or state.get("total_steps") != self.total_steps:
+            return state
+        names = ("anneal_strategy", "max_lrs", "base_momentums", "max_momentums", "phases")
+        return {**{name: vars(self)[name] for name in names}, **state}
 
     def _between(self) -> tuple[float, float]:
         """The factor of the largest learning rate, and how far the momentum is from the least."""
@@ -492,10 +648,6 @@ class CyclicLR(_WithMomentum):
         max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise OptionError(
-                f'mode is "triangular", "triangular2" or "exp_range", got {mode!r}.\nChoose one.'
-            )
         self.cycle_momentum, self.mode, self.gamma = cycle_momentum, mode, gamma
         self._check_momentum(optimizer)
         groups = optimizer.param_groups
@@ -510,6 +662,19 @@ class CyclicLR(_WithMomentum):
         self.step_ratio = step_size_up / self.total_size
         self.scale_fn, self.scale_mode = scale_fn, scale_mode
         super().__init__(optimizer, last_epoch)
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.scale_fn is None and self.mode not in ("triangular", "triangular2", "exp_range"):
+            raise OptionError(
+                f'mode is "triangular", "triangular2" or "exp_range", got {self.mode!r}.\nChoose one.'
+            )
+        numbers = _is_number(self.total_size) and _is_number(self.step_ratio)
+        if not numbers or self.total_size <= 0 or not 0 < self.step_ratio < 1:
+            raise OptionError(
+                f"a cycle of {self.total_size} steps, of which {self.step_ratio} go up.\n"
+                f"Pass positive numbers of steps."
+            )
 
     def _height(self) -> float:
         """How far the rate is from the least: 0 to 1 in the first cycle."""
@@ -533,8 +698,6 @@ class CyclicLR(_WithMomentum):
 class _Several(LRScheduler):
     """A schedule made of schedules of the same optimizer."""
 
-    unsaved = ("optimizer", "schedulers")
-
     def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
         if any(not isinstance(s, LRScheduler) or s.optimizer is not optimizer for s in schedulers):
             raise OptionError(
@@ -546,15 +709,23 @@ class _Several(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "schedulers": [s.state_dict() for s in self.schedulers]}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        check_state(self, state_dict, "schedulers", "last_epoch", "_last_lr")
-        state = dict(state_dict)
+    def checked_state(self, state_dict: Any) -> dict[str, Any]:
+        state = super().checked_state(state_dict)
+        saved = state["schedulers"]
+        if len(saved) != len(self.schedulers):
+            raise _not_a_state(
+                self, f"it is of {counted(len(saved), 'schedule')}, not {len(self.schedulers)}"
+            )
+        states = [scheduler.checked_state(x) for scheduler, x in zip(self.schedulers, saved, strict=True)]
+        return {**state, "schedulers": states}
+
+    def _load(self, state: dict[str, Any]) -> None:
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        for scheduler, saved in zip(self.schedulers, state.pop("schedulers"), strict=True):
-            scheduler.load_state_dict(saved)
+        for scheduler, saved in zip(self.schedulers, state["schedulers"], strict=True):
+            scheduler._load(saved)
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
-        super().load_state_dict(state)
+        super()._load({name: value for name, value in state.items() if name != "schedulers"})
 
 
 class SequentialLR(_Several):
@@ -567,19 +738,26 @@ class SequentialLR(_Several):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
-        if len(milestones) != len(schedulers) - 1:
-            raise OptionError(
-                f"{counted(len(schedulers), 'schedule')} and {counted(len(milestones), 'milestone')}.\n"
-                f"Pass one milestone between every two schedules."
-            )
         self._take(schedulers, optimizer)
         self.milestones, self.last_epoch = list(milestones), last_epoch + 1
+        self.check_options()
         for group in optimizer.param_groups:  # as it was before the schedules were made
             group["lr"] = group["initial_lr"]
         self.schedulers[0].step(0)
         self._last_lr = self.schedulers[0].get_last_lr()
 
+    def check_options(self) -> None:
+        super().check_options()
+        check_milestones(self.milestones)
+        if len(self.milestones) != len(self.schedulers) - 1:
+            raise OptionError(
+                f"{counted(len(self.schedulers), 'schedule')} and "
+                f"{counted(len(self.milestones), 'milestone')}.\n"
+                f"Pass one milestone between every two schedules."
+            )
+
     def step(self) -> None:  # type: ignore[override]
+        self.check_options()
         self.last_epoch += 1
         now = bisect_right(self.milestones, self.last_epoch)
         starts = now > 0 and self.milestones[now - 1] == self.last_epoch
@@ -598,6 +776,7 @@ class ChainedScheduler(_Several):
         self._last_lr = schedulers[-1].get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
+        self.check_options()
         self.last_epoch += 1
         for scheduler in self.schedulers:
             scheduler.step()
@@ -623,13 +802,6 @@ class ReduceLROnPlateau:
         min_lr: float | list[float] = 0.0,
         eps: float = 1e-8,
     ) -> None:
-        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise OptionError(
-                f'mode must be "min" or "max", threshold_mode "rel" or "abs": {mode!r}, {threshold_mode!r}.\n'
-                f"Choose among them."
-            )
-        if not 0 <= factor < 1:
-            raise OptionError(f"factor must be from 0 to below 1, got {factor}.\nPass one in that range.")
         self.optimizer = check_optimizer(self, optimizer)
         self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = (
@@ -641,6 +813,28 @@ class ReduceLROnPlateau:
         self.min_lrs = one_for_each("min_lr", min_lr, len(optimizer.param_groups))
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Refuse attributes that the constructor would refuse as arguments."""
+        check_attributes(self)
+        mode, threshold_mode = self.mode, self.threshold_mode
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise OptionError(
+                f'mode must be "min" or "max", threshold_mode "rel" or "abs": {mode!r}, {threshold_mode!r}.\n'
+                f"Choose among them."
+            )
+        if not 0 <= self.factor < 1:
+            raise OptionError(
+                f"factor must be from 0 to below 1, got {self.factor}.\nPass one in that range."
+            )
+        counts = self.num_bad_epochs, self.cooldown_counter, self.last_epoch
+        if not _is_number(self.best) or not all(is_integer(n) and n >= 0 for n in counts):
+            raise OptionError(
+                f"best must be a number, the counts of calls integers: {describe(self.best)}, "
+                f"{describe(counts)}.\n"
+                f"Leave them as they are."
+            )
 
     def is_better(self, metric: float) -> bool:
         sign = -1 if self.mode == "min" else 1
@@ -650,6 +844,7 @@ class ReduceLROnPlateau:
         return sign * metric > sign * self.best + margin
 
     def step(self, metrics: Any) -> None:
+        self.check_options()
         self.last_epoch += 1
         if self.is_better(float(metrics)):
             self.best, self.num_bad_epochs = float(metrics), 0
@@ -672,9 +867,19 @@ class ReduceLROnPlateau:
         return {name: getattr(self, name) for name in names} | {"lrs": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        check_state(self, state_dict, "lrs", "best")
-        state = dict(state_dict)
-        for group, lr in zip(self.optimizer.param_groups, state.pop("lrs"), strict=True):
+        """Go on from what `state_dict` gave; a state that is not of this class changes nothing."""
+        if not isinstance(state_dict, Mapping):
+            raise _not_a_state(self, f"it is {type(state_dict).__name__}, not a dictionary")
+        check_state(self, self.state_dict(), state_dict)
+        state = {name: value for name, value in state_dict.items() if name in self.state_dict()}
+        rates = state.pop("lrs")
+        trial = copy.copy(self)
+        trial.__dict__.update(state, _last_lr=rates)
+        try:
+            trial.check_options()
+        except OptionError as error:
+            raise _not_a_state(self, str(error).splitlines()[0].removesuffix(".")) from None
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
         self.__dict__.update(state)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,11 @@ class Formula(Optimizer):
     A subclass defines `hyperparameters`, the numbers of an update, and `change`, which has the formula.
     """
 
-    arrays: tuple[str, ...]
-
     def __init__(self, params: Any, options: dict[str, Any]) -> None:
         """`options` are the local variables of a constructor."""
         ours = {name: value for name, value in options.items() if name not in ("self", "params", "__class__")}
         check_implementation(self, ours.pop("implementation"))
         super().__init__(params, ours)
-
-    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The arrays that the state has under these options."""
-        return self.arrays
 
     def update(self, p: np.ndarray, g: np.ndarray, state: State, group: dict[str, Any]) -> None:
         names = self.names(group)
@@ -76,7 +71,9 @@ class RMSprop(Formula):
     ) -> None:
         super().__init__(params, locals())
 
-    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+    arrays = ("square_avg", "momentum_buffer", "grad_avg")
+
+    def names(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         momentum = ("momentum_buffer",) if group["momentum"] else ()
         return ("square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
@@ -147,9 +144,12 @@ class Adadelta(Formula):
         maximize: bool = False,
         **implementation: Any,
     ) -> None:
-        if isinstance(rho, int | float) and rho > 1:
-            raise OptionError(f"rho must be from 0 to 1, got {rho!r}.\nPass one in that range.")
         super().__init__(params, locals())
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        if options["rho"] > 1:
+            raise OptionError(f"rho must be from 0 to 1, got {options['rho']!r}.\nPass one in that range.")
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
         rho, eps, sqrt = group["rho"], group["eps"], array_module(p).sqrt
@@ -195,6 +195,7 @@ class NAdam(Formula):
     """Adam with Nesterov's momentum, which grows with the steps (Dozat 2016)."""
 
     arrays = ("exp_avg", "exp_avg_sq")
+    numbers = ("step", "mu_product")
 
     def __init__(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,9 @@ class Muon(Optimizer):
     AdamW. Embeddings, output layers, biases and norms are for AdamW.
     """
 
+    arrays = ("momentum_buffer",)
+    numbers = ()
+
     def __init__(
         self,
         params: Any,
@@ -36,10 +42,6 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        if adjust_lr_fn is not None and adjust_lr_fn not in ADJUST:
-            raise OptionError(
-                f"adjust_lr_fn={adjust_lr_fn!r} is not known.\nChoose one of {ADJUST}, or None."
-            )
         super().__init__(
             params,
             lr=lr,
@@ -51,6 +53,15 @@ class Muon(Optimizer):
             ns_steps=ns_steps,
             adjust_lr_fn=adjust_lr_fn,
         )
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        adjust, coefficients = options["adjust_lr_fn"], options["ns_coefficients"]
+        if adjust is not None and adjust not in ADJUST:
+            raise OptionError(f"adjust_lr_fn={adjust!r} is not known.\nChoose one of {ADJUST}, or None.")
+        numbers = isinstance(coefficients, tuple | list) and len(coefficients) == 3
+        if not numbers or not all(isinstance(x, Real) and isfinite(x) for x in coefficients):
+            raise OptionError(f"ns_coefficients are three numbers, got {coefficients!r}.\nPass such numbers.")
 
     def add_param_group(self, group: Any) -> None:
         super().add_param_group(group)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from types import CodeType
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..checks import check_constructor, check_methods
-from ..devices import array_module, device_of, is_array, is_writeable, on_device
+from ..checks import FLAG, SETTING, Checks, check_constructor, check_methods, refuse
+from ..devices import array_module, device_of, is_array, is_floating, is_writeable, on_device
 from ..errors import DtypeError, OptionError, ShapeError, StateError, counted
+from ..explain import describe
 from ..kernels import kernels
 from ..modes import enable_grad, no_grad
 from ..tensor import Tensor
@@ -25,6 +27,7 @@ from ..versions import bump_versions, caller, root
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same
+NEWER_FLAGS = {"maximize", "decoupled_weight_decay"}  # which states of older versions of PyTorch do not have
 
 
 def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
@@ -45,6 +48,10 @@ class Optimizer:
     """
 
     scheduled: tuple[str, ...] = ("lr",)  # the options that `hyperparameters` reads
+    # what the state of a parameter may have: arrays of its shape, and numbers; None where that is not known
+    arrays: tuple[str, ...] | None = None
+    numbers: tuple[str, ...] = ("step",)
+    fixed: tuple[str, ...] = ()  # options that say which algorithm it is: no state changes them
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
@@ -68,6 +75,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
+        self.checked: dict[int, tuple[Any, ...]] = {}  # the values of each group when last checked, by its id
         allocator.keep_freed_memory()
         for group in groups:
             self.add_param_group(group)
@@ -100,13 +108,35 @@ class Optimizer:
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
             raise OptionError("a parameter is listed twice.\nPass each once.")
-        _check_ranges({**self.defaults, **group})
+        self.check_options({**self.defaults, **group})
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise OptionError(
                 f"{type(self).__name__} has no option {sorted(unknown)}.\nIts options: {list(self.defaults)}."
             )
         self.param_groups.append({**self.defaults, **group, "params": params})
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that the constructor would refuse. They are checked again before each step."""
+        _kinds_of(type(self)).check_settings(options)
+        _check_ranges(options)
+
+    def check_groups(self) -> None:
+        """Refuse options of groups that were changed to what the constructor would refuse."""
+        for group in self.param_groups:
+            values, before = tuple(group.values()), self.checked.get(id(group), ())
+            if len(values) != len(before) or not all(map(is_, values, before)):
+                owner = self.owner_of(group)
+                if missing := owner.defaults.keys() - group.keys():
+                    raise OptionError(
+                        f"a group of {type(owner).__name__} has no {min(missing)}.\nPut it back in the group."
+                    )
+                owner.check_options(group)
+                self.checked[id(group)] = values
+
+    def owner_of(self, group: Mapping[str, Any]) -> Optimizer:
+        """The optimizer that updates a group: another one where an optimizer is made of several."""
+        return self
 
     def _parameters(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -142,7 +172,8 @@ class Optimizer:
         return loss
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
-        """Note a step, called at `source`, that changes these parameters."""
+        """Note a step, called at `source`, that changes these parameters; a recorded step does so too."""
+        self.check_groups()
         self.uploaded.clear()
         bump_versions(params, f"{type(self).__name__}.step", source)
 
@@ -205,42 +236,110 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` gave for the same parameters in the same order."""
-        states, groups = saved_parts(state_dict)
-        if len(groups) not in (0, len(self.param_groups)):
+        """Continue from what `state_dict` gave for the same parameters in the same order.
+
+        A state that is incomplete, or of another optimizer or model, is an error, and changes nothing. A
+        parameter may have no state: then it had no gradient yet.
+        """
+        kind = type(self).__name__
+        states, groups = saved_parts(state_dict, kind)
+        if groups and len(groups) != len(self.param_groups):
             raise StateError(
                 f"optimizer state of {len(groups)} parameter groups for one of {len(self.param_groups)}.\n"
                 f"Load the state of the same optimizer."
             )
-        for i, (saved, group) in enumerate(zip(groups, self.param_groups, strict=False)):
-            if len(saved.get("params", group["params"])) != len(group["params"]):
-                raise StateError(
-                    f"group {i} of the optimizer state has {counted(len(saved['params']), 'parameter')}, "
-                    f"this one {len(group['params'])}.\nLoad the state of the same optimizer."
-                )
+        groups = groups or [{} for _ in self.param_groups]  # of older files
+        options = [self._loaded_options(i, saved) for i, saved in enumerate(groups)]
         order = [number for saved in groups for number in saved.get("params", ())]
-        parameters = self._parameters()
-        by_number = dict(zip(order, parameters, strict=True)) if order else dict(enumerate(parameters))
+        if len(order) != len(set(order)):
+            raise _incomplete(kind, "a parameter twice in 'params'")
+        by_number = dict(zip(order or range(len(self._parameters())), self._located(), strict=True))
         loaded: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, own in states.items():
-            p = by_number.get(number)
-            for name, value in own.items():
-                array = _loaded(f"{number}.{name}", value, p)
-                if p is not None:
-                    loaded[p][name] = array
-        for group in self.param_groups:
-            names = set().union(*(loaded[p] for p in group["params"] if p in loaded))
-            for p in group["params"]:
-                if missing := names - loaded.get(p, dict.fromkeys(names)).keys():
-                    number = next(i for i, q in enumerate(parameters) if q is p)
-                    raise StateError(
-                        f"optimizer state {number}.{min(missing)} is missing, though other parameters have "
-                        f"theirs.\nLoad what state_dict() gave."
-                    )
-        for saved, group in zip(groups, self.param_groups, strict=False):
-            skipped = ("params", "param_names", *IMPLEMENTATION)
-            group.update({name: value for name, value in saved.items() if name not in skipped})
+            if number not in by_number:
+                raise StateError(
+                    f"optimizer state {number!r} does not fit these parameters: it is of none of them.\n"
+                    f"Load the state of the same model."
+                )
+            p, i = by_number[number]
+            own = {name: x for name, x in own.items() if x is not None}  # older versions of PyTorch's SGD
+            if own:
+                owner = self.owner_of(self.param_groups[i])
+                loaded[p] = owner.loaded_state(number, own, p, {**self.param_groups[i], **options[i]})
+        for group, new in zip(self.param_groups, options, strict=True):
+            group.update(new)
         self.state = loaded
+
+    def _located(self) -> list[tuple[Tensor, int]]:
+        """Each parameter, and the number of its group."""
+        return [(p, i) for i, group in enumerate(self.param_groups) for p in group["params"]]
+
+    def _loaded_options(self, i: int, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of group number `i` in a state; a StateError if they are not of this optimizer."""
+        group = self.param_groups[i]
+        owner = self.owner_of(group)
+        if len(saved.get("params", group["params"])) != len(group["params"]):
+            raise StateError(
+                f"group {i} of the optimizer state has {counted(len(saved['params']), 'parameter')}, "
+                f"this one {len(group['params'])}.\nLoad the state of the same optimizer."
+            )
+        skipped = ("params", "param_names", *IMPLEMENTATION)
+        options = {name: value for name, value in saved.items() if name not in skipped}
+        # a file has no words and no None, and states of older versions lack some flags
+        needed = {name for name, x in owner.defaults.items() if not isinstance(x, str | None)} - NEWER_FLAGS
+        if saved and (missing := sorted(needed - options.keys())):
+            raise StateError(
+                f"group {i} of the optimizer state has no {', '.join(missing)}, which "
+                f"{type(owner).__name__} has.\nLoad what state_dict() of the same optimizer gave."
+            )
+        if strange := (_options_of_all() & options.keys()) - owner.defaults.keys():
+            raise StateError(
+                f"group {i} of the optimizer state has {min(strange)}, which "
+                f"{type(owner).__name__} has not.\n"
+                f"Load what state_dict() of the same optimizer gave."
+            )
+        for name in owner.fixed:
+            if options.get(name, group[name]) != group[name]:
+                raise StateError(
+                    f"group {i} of the optimizer state has {name}={options[name]!r}, this one "
+                    f"{group[name]!r}.\nLoad the state of the same kind of optimizer."
+                )
+        try:
+            owner.check_options({**group, **options})
+        except OptionError as error:
+            problem = str(error).splitlines()[0]
+            raise StateError(
+                f"group {i} of the optimizer state: {problem}\nLoad what state_dict() gave."
+            ) from None
+        return options
+
+    def names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The arrays that a parameter's state has under these options, once it was updated."""
+        return self.arrays or ()
+
+    def loaded_state(
+        self, number: int, own: Mapping[str, Any], p: Tensor, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Copies of a parameter's saved state, which is checked first."""
+        kind = type(self).__name__
+        if self.arrays is None:
+            return {name: _loaded(f"{number}.{name}", x, p, (p.shape, ())) for name, x in own.items()}
+        if missing := [name for name in (*self.names(options), *self.numbers) if name not in own]:
+            raise StateError(
+                f"optimizer state {number}.{missing[0]} is missing: a state of {kind} has it.\n"
+                f"Load what state_dict() of the same optimizer gave."
+            )
+        if unknown := own.keys() - {*self.arrays, *self.numbers}:
+            raise StateError(
+                f"optimizer state {number}.{min(map(str, unknown))} is not part of a state of {kind}.\n"
+                f"Load what state_dict() of the same optimizer gave."
+            )
+        return {
+            name: _loaded_number(f"{number}.{name}", x)
+            if name in self.numbers
+            else _loaded(f"{number}.{name}", x, p, (p.shape,))
+            for name, x in own.items()
+        }
 
     def __repr__(self) -> str:
         lines = []
@@ -250,53 +349,127 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
 
 
-def saved_parts(state_dict: Mapping[str, Any]) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+def saved_parts(
+    state_dict: Mapping[str, Any], kind: str
+) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
     """The state of each parameter by its number, and the options of each group.
 
     Of a nested dictionary, or of a flat one from a file: `state.0.exp_avg` (in older files `0.exp_avg`),
-    `param_groups.0.lr`.
+    `param_groups.0.lr`. `kind` is the optimizer's, for errors.
     """
     if not isinstance(state_dict, Mapping):
         raise DtypeError(
             f"an optimizer state is a dictionary, got {type(state_dict).__name__}.\n"
             f"Load what state_dict() gave."
         )
-    if "state" in state_dict and "param_groups" in state_dict:
-        return dict(state_dict["state"]), [dict(group) for group in state_dict["param_groups"]]
+    if "state" in state_dict or "param_groups" in state_dict:
+        return _nested_parts(state_dict, kind)
     states: dict[int, dict[str, Any]] = {}
     groups: dict[int, dict[str, Any]] = {}
     for key, value in state_dict.items():
-        kind, _, rest = key.removeprefix("state.").partition(".")
+        name_of, _, rest = str(key).removeprefix("state.").partition(".")
         number, _, name = rest.partition(".")
-        if kind == "param_groups" and number.isdecimal():
+        if name_of == "param_groups" and number.isdecimal():
             option = np.asarray(value).tolist()
             is_pair = isinstance(option, list) and name != "params"
             groups.setdefault(int(number), {})[name] = tuple(option) if is_pair else option
-        elif kind.isdecimal() and rest:
-            states.setdefault(int(kind), {})[rest] = value
+        elif name_of.isdecimal() and rest:
+            states.setdefault(int(name_of), {})[rest] = value
         elif key != "steps":  # of older files
             raise StateError(
                 f"optimizer state {key!r} does not name a parameter by its number.\n"
                 f"Load what state_dict() gave."
             )
-    return states, [groups[number] for number in sorted(groups)]
+    if not states and not groups:
+        raise _incomplete(kind, "neither 'state' nor 'param_groups'")
+    return states, _checked_groups([groups[number] for number in sorted(groups)], kind)
 
 
-def _loaded(key: str, value: Any, p: Tensor | None) -> Any:
-    """A copy of a saved array, on the parameter's device."""
-    value = value.array if isinstance(value, Tensor) else value
-    if p is None or np.shape(value) not in (p.shape, ()):
+def _nested_parts(
+    state_dict: Mapping[str, Any], kind: str
+) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+    for name in ("state", "param_groups"):
+        if name not in state_dict:
+            raise _incomplete(kind, f"no {name!r}")
+    states, groups = state_dict["state"], state_dict["param_groups"]
+    if not isinstance(states, Mapping) or not all(isinstance(own, Mapping) for own in states.values()):
+        raise _incomplete(kind, "no dictionary for each parameter in 'state'")
+    if not isinstance(groups, list | tuple) or not groups:
+        raise _incomplete(kind, "no list of groups in 'param_groups'")
+    if not all(isinstance(group, Mapping) and "params" in group for group in groups):
+        raise _incomplete(kind, "no 'params' in each of 'param_groups'")
+    return {number: dict(own) for number, own in states.items()}, _checked_groups(groups, kind)
+
+
+def _checked_groups(groups: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The groups of a state; a StateError unless each lists the numbers of its parameters."""
+    result = [dict(group) for group in groups]
+    lists = [group["params"] for group in result if "params" in group]
+    if len(lists) not in (0, len(result)):
+        raise _incomplete(kind, "no 'params' in each of 'param_groups'")
+    if not all(isinstance(x, list) and all(type(number) is int for number in x) for x in lists):
+        raise _incomplete(kind, "no numbers of parameters in 'params'")
+    return result
+
+
+def _incomplete(kind: str, what: str) -> StateError:
+    return StateError(f"this is not a state of {kind}: it has {what}.\nLoad what state_dict() gave.")
+
+
+def _loaded(key: str, value: Any, p: Tensor, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """A copy of a saved array of one of these shapes, on the parameter's device."""
+    array = as_array(value)
+    if array.shape not in shapes:
         raise StateError(
-            f"optimizer state {key} of shape {np.shape(value)} does not fit these parameters.\n"
-            f"Load the state of the same model."
+            f"optimizer state {key} of shape {array.shape} does not fit these parameters: "
+            f"{key.partition('.')[0]} has shape {p.shape}.\nLoad the state of the same model."
         )
-    array = np.array(np.asarray(value.get() if hasattr(value, "get") else value), order="C")
-    if array.ndim and array.dtype.kind in "biu":
+    if not is_floating(array.dtype) and (array.ndim or p.shape not in shapes or len(shapes) == 1):
         raise StateError(
             f"optimizer state {key} is {array.dtype}, expected floating point numbers.\n"
             f"Load what state_dict() gave."
         )
     return on_device(array, p.device) if array.ndim else array
+
+
+def _loaded_number(key: str, value: Any) -> np.ndarray:
+    """A copy of a saved number, such as of steps."""
+    array = as_array(value)
+    is_step = key.endswith(".step")
+    fits = array.ndim == 0 and (array.dtype.kind in "iu" or is_floating(array.dtype))
+    if not fits or not 0 <= float(array) < 2**62 or (is_step and float(array) % 1):
+        what = "a number of steps" if is_step else "a number of at least 0"
+        raise StateError(
+            f"optimizer state {key} is {describe(value)}, expected {what}.\nLoad what state_dict() gave."
+        )
+    return np.array(int(array)) if is_step else array
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A copy of a tensor or array, on the CPU."""
+    value = value.array if isinstance(value, Tensor) else value
+    try:
+        return np.array(
+            np.asarray(value.get() if is_array(value) and hasattr(value, "get") else value), order="C"
+        )
+    except (TypeError, ValueError):  # nested lists of different lengths, a class
+        return np.array(None)
+
+
+@cache
+def _kinds_of(optimizer: Any) -> Checks:
+    """The kinds of the options: those of the arguments of the library's constructor."""
+    ours = next(kind for kind in optimizer.__mro__ if kind.__module__.startswith("minigrad."))
+    return Checks(ours.__init__, SETTING)
+
+
+@cache
+def _options_of_all() -> set[str]:
+    """The options of all optimizers of the library."""
+    kinds = [Optimizer]
+    for kind in kinds:
+        kinds += [sub for sub in kind.__subclasses__() if sub.__module__.startswith("minigrad.")]
+    return set().union(*(_kinds_of(kind).kinds for kind in kinds)) - {"self", "params", "defaults", "options"}
 
 
 AT_LEAST_0 = (
@@ -336,6 +509,9 @@ class SGD(Optimizer):
     With `nesterov` p -= lr * (g + momentum * v) (Sutskever et al. 2013).
     """
 
+    arrays = ("momentum_buffer",)
+    numbers = ()
+
     def __init__(
         self,
         params: Any,
@@ -349,8 +525,6 @@ class SGD(Optimizer):
         **implementation: Any,
     ) -> None:
         check_implementation(self, implementation)
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise OptionError("nesterov needs a momentum and no dampening.\nPass momentum=0.9, dampening=0.")
         super().__init__(
             params,
             lr=lr,
@@ -360,6 +534,14 @@ class SGD(Optimizer):
             nesterov=nesterov,
             maximize=maximize,
         )
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
+            raise OptionError("nesterov needs a momentum and no dampening.\nPass momentum=0.9, dampening=0.")
+
+    def names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return self.arrays if options["momentum"] else ()
 
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
@@ -386,6 +568,8 @@ class Adam(Optimizer):
     """
 
     scheduled = ("lr", "betas", "eps", "weight_decay")
+    arrays = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    fixed = ("decoupled_weight_decay",)
 
     def __init__(
         self,
@@ -412,6 +596,14 @@ class Adam(Optimizer):
             decoupled_weight_decay=decoupled_weight_decay,
         )
         self.flat: dict[int, FlatParameters | None] = {}  # the small parameters of each group, by its id
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        if not isinstance(options["decoupled_weight_decay"], bool):  # AdamW's constructor does not take it
+            refuse("decoupled_weight_decay", options["decoupled_weight_decay"], FLAG)
+
+    def names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return self.arrays if options["amsgrad"] else self.arrays[:2]
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Small parameters are flattened into one where they are all at the same step."""

@@ -11,6 +11,8 @@ import numpy as np
 from minigrad import Tensor, nn, no_grad
 from minigrad.devices import on_device
 
+from ..errors import UserError
+
 
 class MovingAverage:
     """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
@@ -62,9 +64,27 @@ class MovingAverage:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Continue from what `state_dict` gave; of another model, it is a UserError and changes nothing."""
+        averages = {}
         for name, p in self.parameters.items():
-            self.averages[name] = on_device(np.array(state[name].numpy(), p.array.dtype), p.device)
+            found = state.get(name) if isinstance(state, Mapping) else None
+            if not isinstance(found, Tensor) or found.shape != p.shape or not found.is_floating_point():
+                raise UserError(
+                    f"this is not an average of this model: {name} is {_described(found)}, "
+                    f"expected {p.dtype}{list(p.shape)}.\nLoad what state_dict() of the same model's gave."
+                )
+            averages[name] = on_device(np.array(found.numpy(), p.array.dtype), p.device)
+        if unknown := state.keys() - self.model.state_dict().keys():
+            raise UserError(
+                f"this is not an average of this model, which has no {min(map(str, unknown))}.\n"
+                f"Load what state_dict() of the same model's gave."
+            )
+        self.averages = averages
+
+
+def _described(found: Any) -> str:
+    """A tensor's dtype and shape, for errors."""
+    return f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else "missing"
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

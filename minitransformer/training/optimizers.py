@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minigrad import Tensor, nn, optim
@@ -53,9 +53,12 @@ class MuonAdamW(optim.AdamW):
             self.muon = optim.Muon(hidden, config.lr, decay, momentum, adjust_lr_fn="match_rms_adamw")
             self.param_groups += self.muon.param_groups
 
+    def owner_of(self, group: Mapping[str, Any]) -> optim.Optimizer:
+        return self.muon if self.muon is not None and group is self.muon.param_groups[0] else self
+
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """By the optimizer of the group."""
-        if self.muon is not None and group is self.muon.param_groups[0]:
+        if self.muon is not None and self.owner_of(group) is self.muon:
             self.muon.state, self.muon.uploaded = self.state, self.uploaded
             self.muon.update_all(params, group)
         else:

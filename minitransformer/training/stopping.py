@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
+
+from minigrad.explain import describe
 
 from ..errors import UserError, nearest
 from ..tasks.metrics import Metric
@@ -49,5 +52,11 @@ class BestScore:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` gave; of another score, or without a best one, start anew."""
+        fits = isinstance(state, Mapping) and state.keys() >= self.state_dict().keys()
+        fits = fits and type(state["waited"]) is int and state["waited"] >= 0
+        if not fits or type(state["value"]) not in (int, float, NoneType) or state["value"] != state["value"]:
+            raise UserError(
+                f"this is not a state of the best score: {describe(state)}.\nLoad what state_dict() gave."
+            )
         if state["monitor"] == self.monitor and state["value"] is not None:
-            self.value, self.waited = float(state["value"]), int(state["waited"])
+            self.value, self.waited = float(state["value"]), state["waited"]

@@ -1,0 +1,518 @@
+"""States of optimizers, schedules and other objects: what is not a state of this one is refused, whole.
+
+Nothing here lists classes, options or names of states: the library does, and each state is spoiled in every
+place. A state that was refused has changed nothing.
+"""
+
+import copy
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn, optim
+from minigrad.errors import MinigradError
+from minigrad.optim import lr_scheduler
+from minitransformer import TrainConfig
+from minitransformer.tasks.metrics import Metric
+from minitransformer.training.averaging import MovingAverage
+from minitransformer.training.optimizers import build_optimizer
+from minitransformer.training.stopping import BestScore
+
+NOT_STATES = (None, [], 3, "state", {}, {"a": 1}, mg.Tensor, {"state": None, "param_groups": None}, {3: 4})
+BAD_VALUES = (None, "x", math.nan, -1, [], (), {}, mg.Tensor, [None], (math.nan, math.nan))
+
+
+def model(width=2):
+    mg.manual_seed(0)
+    return nn.Sequential(nn.Linear(width, 3, bias=False), nn.Linear(3, 2, bias=False))
+
+
+def by_class(kind):
+    return lambda parameters: kind(parameters, lr=0.1)
+
+
+def muon_and_adamw(parameters):
+    holder = nn.Module()
+    holder.hidden, holder.head = (nn.Linear(2, 2) for _ in range(2))
+    holder.hidden.weight, holder.head.weight = parameters
+    return build_optimizer(holder, TrainConfig(optimizer="muon"))
+
+
+CLASSES = {
+    name: kind
+    for name, kind in vars(optim).items()
+    if inspect.isclass(kind) and issubclass(kind, optim.Optimizer) and kind is not optim.Optimizer
+}
+OPTIMIZERS = {name: by_class(kind) for name, kind in CLASSES.items()} | {
+    "SGD with momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam with amsgrad": lambda p: optim.Adam(p, amsgrad=True),
+    "RMSprop, centered": lambda p: optim.RMSprop(p, momentum=0.5, centered=True),
+    "MuonAdamW": muon_and_adamw,
+}
+SAME_STATE = {("SGD", "SGD with momentum"), ("Adam", "Adam with amsgrad"), ("RMSprop", "RMSprop, centered")}
+EACH = pytest.mark.parametrize("name", OPTIMIZERS)
+
+
+def trained(name, steps=3, width=2):
+    """An optimizer after some steps, and its parameters."""
+    parameters = list(model(width).parameters())
+    optimizer = OPTIMIZERS[name](parameters)
+    train(optimizer, parameters, steps)
+    return optimizer, parameters
+
+
+def options_of(state):
+    """The names of the options in a state, without those that older versions of PyTorch lack."""
+    return [group.keys() - optim.optimizer.NEWER_FLAGS for group in state["param_groups"]]
+
+
+def train(optimizer, parameters, steps):
+    def closure():
+        optimizer.zero_grad()
+        loss = sum(((p - 0.5) ** 2).sum() for p in parameters)
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        optimizer.step(closure)
+
+
+def content(x):
+    """Whatever is in a state, so that two can be compared."""
+    if isinstance(x, dict):
+        return {key: content(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [content(value) for value in x]
+    return np.asarray(x).tolist() if isinstance(x, mg.Tensor | np.ndarray) else x
+
+
+def places(state, path=()):
+    """The path of everything in a state, at any depth."""
+    for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+        yield (*path, key)
+        if isinstance(value, dict | list) and "params" not in path:
+            yield from places(value, (*path, key))
+
+
+def spoiled(state, path, change):
+    """A copy of a state with one thing in it changed."""
+    state = copy.deepcopy(state)
+    holder = state
+    for key in path[:-1]:
+        holder = holder[key]
+    change(holder, path[-1])
+    return state
+
+
+def remove(holder, key):
+    del holder[key]
+
+
+def put(value):
+    def change(holder, key):
+        holder[key] = value
+
+    change.__name__ = f"put {value!r:.40}"
+    return change
+
+
+def one_more(holder, key):
+    if isinstance(holder[key], dict):
+        holder[key][99] = copy.deepcopy(next(iter(holder[key].values()), {"step": 1}))
+    elif isinstance(holder[key], list):
+        holder[key].append(holder[key][-1])
+
+
+def refused(call, otherwise):
+    """Check that a call ends in an error of two lines; `otherwise` says what else happened."""
+    try:
+        call()
+    except (MinigradError, ValueError) as error:
+        message = str(error)
+    else:
+        pytest.fail(otherwise)
+    assert len(message.splitlines()) == 2, (otherwise, message)
+
+
+def assert_refused(holder, state, what):
+    """Loading the state is an error of two lines, and changes nothing."""
+    before = content(holder.state_dict())
+    refused(lambda: holder.load_state_dict(state), f"{what} was loaded")
+    assert content(holder.state_dict()) == before, what
+
+
+# ---------------------------------------------------------------- optimizers
+
+
+@EACH
+def test_what_is_not_a_state_is_refused(name):
+    optimizer, _ = trained(name)
+    for state in NOT_STATES:
+        assert_refused(optimizer, state, state)
+
+
+@EACH
+def test_a_state_that_lacks_something_is_refused_by_its_name(name):
+    optimizer, _ = trained(name)
+    state = optimizer.state_dict()
+    newer = optim.optimizer.NEWER_FLAGS
+    for path in places(state):
+        is_parameter = len(path) == 2 and path[0] == "state"  # it may have had no gradient yet
+        is_word = len(path) == 3 and isinstance(state[path[0]][path[1]][path[2]], str | None)
+        is_only_one = len(path) == 3 and path[0] == "state" and len(state["state"][path[1]]) == 1
+        if is_only_one:  # without it there is none, as of a parameter that had no gradient yet
+            continue
+        optional = path[-1] in newer or is_parameter or is_word
+        if not optional or (path[0] == "state" and not is_parameter):
+            assert_refused(optimizer, spoiled(state, path, remove), f"without {path}")
+
+
+@EACH
+@pytest.mark.parametrize("value", [np.zeros((7, 7)), np.zeros((7, 7), np.int64), "x", [], {}, math.nan, -1])
+def test_what_is_in_a_state_has_its_kind_and_shape(name, value):
+    optimizer, _ = trained(name)
+    state = optimizer.state_dict()
+    for path in places(state["state"], ("state",)):
+        known = {**(optimizer.state_dict()["state"].get(path[1]) or {})} if len(path) == 3 else {}
+        if len(path) == 3 and path[2] in ("length", "scale") and isinstance(value, float | int):
+            continue  # LBFGS's numbers may have any sign
+        if len(path) == 2 and isinstance(value, dict):
+            continue  # no state, as of a parameter that had no gradient yet
+        assert_refused(optimizer, spoiled(state, path, put(value)), f"{value!r:.20} at {path} {list(known)}")
+
+
+@EACH
+def test_more_or_other_parameters_are_refused(name):
+    optimizer, _ = trained(name)
+    state = optimizer.state_dict()
+    for i, _ in enumerate(state["param_groups"]):
+        path = ("param_groups", i, "params")
+        assert_refused(optimizer, spoiled(state, path, one_more), "one parameter more")
+        assert_refused(optimizer, spoiled(state, path, put(["a"])), "a parameter with a name")
+    assert_refused(optimizer, spoiled(state, ("param_groups",), one_more), "one group more")
+    if state["state"]:
+        assert_refused(optimizer, spoiled(state, ("state",), one_more), "one state more")
+        assert_refused(optimizer, trained(name, width=5)[0].state_dict(), "the state of a wider model")
+
+
+@EACH
+def test_the_state_of_another_class_is_refused(name):
+    optimizer, _ = trained(name)
+    for other in OPTIMIZERS:
+        related = {(name, other), (other, name)} & SAME_STATE
+        if other != name and not related:
+            for steps in (0, 3):
+                state = trained(other, steps)[0].state_dict()
+                if not steps and options_of(state) == options_of(optimizer.state_dict()):
+                    continue  # nothing tells them apart yet
+                assert_refused(optimizer, state, f"the state of {other} after {steps} steps")
+
+
+@EACH
+@pytest.mark.parametrize("steps", [0, 3])
+def test_its_own_state_is_loaded_and_goes_on(name, steps, tmp_path):
+    optimizer, parameters = trained(name, steps)
+    mg.save_file(optimizer.state_dict(), tmp_path / "state.safetensors")
+    for state in (optimizer.state_dict(), mg.load_file(tmp_path / "state.safetensors")):
+        others = [nn.Parameter(p.array.copy()) for p in parameters]
+        other = OPTIMIZERS[name](others)
+        other.load_state_dict(state)
+        whole, wholes = copy.deepcopy((optimizer, parameters))
+        train(whole, wholes, 2)
+        train(other, others, 2)
+        for p, q in zip(wholes, others, strict=True):
+            np.testing.assert_array_equal(p.array, q.array)
+
+
+@EACH
+def test_an_option_that_the_constructor_refuses_is_refused_by_a_step(name):
+    optimizer, parameters = trained(name)
+    for i, group in enumerate(optimizer.param_groups):
+        owner = optimizer.owner_of(group)
+        kind = optim.AdamW if name == "MuonAdamW" and owner is optimizer else type(owner)
+        for option, good in {k: v for k, v in group.items() if k in owner.defaults}.items():
+            for value in BAD_VALUES:
+                try:
+                    kind([mg.ones(2, 2, requires_grad=True)], **{option: value})
+                    bad = False
+                except (
+                    MinigradError,
+                    TypeError,
+                ):  # of AdamW's decoupled_weight_decay, which it does not take
+                    bad = (option, value) != ("max_eval", None)  # which the constructor computes
+                if not bad:
+                    continue
+                before = [p.array.copy() for p in parameters]
+                group[option] = value
+                refused(lambda: train(optimizer, parameters, 1), f"{option}={value!r} of group {i} was taken")
+                group[option] = good
+                for p, array in zip(parameters, before, strict=True):
+                    np.testing.assert_array_equal(p.array, array)
+        learning_rate = group.pop("lr")
+        with pytest.raises(MinigradError, match="has no lr"):
+            train(optimizer, parameters, 1)
+        group["lr"] = learning_rate
+    train(optimizer, parameters, 1)
+
+
+@EACH
+def test_an_option_that_the_constructor_refuses_is_refused_in_a_state(name):
+    optimizer, _ = trained(name)
+    state = optimizer.state_dict()
+    for i, group in enumerate(optimizer.param_groups):
+        for option in group.keys() & {"lr", "betas", "eps", "weight_decay", "momentum", "rho"}:
+            for value in ("x", math.nan, -1):
+                bad = spoiled(state, ("param_groups", i, option), put(value))
+                assert_refused(optimizer, bad, f"{option}={value!r}")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_pytorchs_own_state_goes_on_as_there(name):
+    torch = pytest.importorskip("torch")
+    start = [p.numpy().copy() for p in model().parameters()]
+    theirs = [torch.nn.Parameter(torch.tensor(x)) for x in start]
+    optimizer = getattr(torch.optim, name)(theirs, lr=0.1)
+    train(optimizer, theirs, 3)
+    ours = [nn.Parameter(p.detach().numpy().copy()) for p in theirs]
+    mine = OPTIMIZERS[name](ours)
+    if name == "LBFGS":  # its state has other names
+        assert_refused(mine, optimizer.state_dict(), "PyTorch's LBFGS")
+        return
+    mine.load_state_dict(optimizer.state_dict())
+    train(optimizer, theirs, 2)
+    train(mine, ours, 2)
+    atol = 1e-2 if name == "Muon" else 1e-6  # PyTorch's orthogonalizes in bfloat16
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=2e-5, atol=atol)
+
+
+def test_a_users_optimizer_has_states_of_its_own():
+    class Mine(optim.Optimizer):
+        def update(self, p, g, state, group):
+            state["count"] = np.array(state.get("count", 0) + 1)
+            p -= group["lr"] * g
+
+    parameters = list(model().parameters())
+    optimizer = Mine(parameters, lr=0.1)
+    train(optimizer, parameters, 2)
+    other = Mine(parameters, lr=0.5)
+    other.load_state_dict(optimizer.state_dict())
+    assert content(other.state_dict()) == content(optimizer.state_dict())
+    assert_refused(other, {}, "nothing")
+
+
+# ---------------------------------------------------------------- schedules
+
+ARGUMENTS = {
+    "LambdaLR": (lambda epoch: 0.5,), "MultiplicativeLR": (lambda epoch: 0.5,), "StepLR": (2,),
+    "MultiStepLR": ([2, 4],), "ExponentialLR": (0.9,), "CosineAnnealingLR": (5,),
+    "CosineAnnealingWarmRestarts": (5,), "OneCycleLR": (0.5, 100), "CyclicLR": (0.1, 0.5),
+    "SequentialLR": None, "ChainedScheduler": None,
+}  # fmt: skip
+SCHEDULES = {
+    name: kind
+    for name, kind in vars(lr_scheduler).items()
+    if inspect.isclass(kind)
+    and kind.__module__ == lr_scheduler.__name__
+    and not name.startswith("_")
+    and kind is not lr_scheduler.LRScheduler
+}
+EACH_SCHEDULE = pytest.mark.parametrize("name", SCHEDULES)
+
+
+def scheduled(name, steps=3):
+    optimizer = optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1, momentum=0.9)
+    kind = SCHEDULES[name]
+    if name in ("SequentialLR", "ChainedScheduler"):
+        parts = [lr_scheduler.StepLR(optimizer, 2), lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        schedule = kind(optimizer, parts, [2]) if name == "SequentialLR" else kind(parts)
+    else:
+        schedule = kind(optimizer, *ARGUMENTS.get(name, ()))
+    for _ in range(steps):
+        advance(schedule)
+    return schedule
+
+
+def advance(schedule):
+    optimizer = schedule.optimizer
+    optimizer.step()
+    schedule.step(*([1.0] if isinstance(schedule, lr_scheduler.ReduceLROnPlateau) else []))
+
+
+@EACH_SCHEDULE
+def test_what_is_not_a_state_of_a_schedule_is_refused(name):
+    schedule = scheduled(name)
+    state = schedule.state_dict()
+    for bad in NOT_STATES:
+        assert_refused(schedule, bad, bad)
+    for path in places(state):
+        older = isinstance(path[-1], str) and path[-1].startswith("_") and path[-1] != "_last_lr"
+        inside = isinstance(path[-1], int) and path[0] in ("milestones", "phases")  # how many is free
+        if not older and not inside:
+            assert_refused(schedule, spoiled(state, path, remove), f"without {path}")
+        for value in (object, "x", [], math.nan):
+            found = state
+            for key in path:
+                found = found[key]
+            if found is None or (isinstance(found, str) and isinstance(value, str)):
+                continue
+            if value == [] and path[-1] == "milestones" and name == "MultiStepLR":
+                continue  # none is allowed
+            assert_refused(schedule, spoiled(state, path, put(value)), f"{value!r} at {path}")
+
+
+@EACH_SCHEDULE
+def test_the_state_of_another_schedule_is_refused(name):
+    schedule = scheduled(name)
+    for other in SCHEDULES:
+        same = {name, other} <= {"LambdaLR", "MultiplicativeLR"}  # functions are not part of a state
+        if other != name and not same:
+            assert_refused(schedule, scheduled(other).state_dict(), other)
+
+
+@EACH_SCHEDULE
+def test_its_own_state_of_a_schedule_is_loaded_and_goes_on(name):
+    before, after = scheduled(name), scheduled(name, 0)
+    after.load_state_dict(before.state_dict())
+    for _ in range(4):
+        advance(before)
+        advance(after)
+        assert after.optimizer.param_groups[0]["lr"] == before.optimizer.param_groups[0]["lr"]
+    scheduled(name, 0).load_state_dict(scheduled(name, 0).state_dict())
+
+
+@EACH_SCHEDULE
+def test_pytorchs_state_of_a_schedule_goes_on_as_there(name):
+    torch = pytest.importorskip("torch")
+    if name in ("SequentialLR", "ChainedScheduler", "ReduceLROnPlateau"):
+        pytest.skip("PyTorch's state has other names, and is refused")
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1, momentum=0.9)
+    theirs = getattr(torch.optim.lr_scheduler, name)(optimizer, *ARGUMENTS.get(name, ()))
+    for _ in range(3):
+        optimizer.step()
+        theirs.step()
+    ours = scheduled(name, 0)
+    ours.optimizer.load_state_dict(optimizer.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    for _ in range(4):
+        optimizer.step()
+        theirs.step()
+        ours.step()
+        rates = [o.param_groups[0]["lr"] for o in (ours.optimizer, optimizer)]
+        assert rates[0] == pytest.approx(rates[1], rel=1e-9)
+
+
+@EACH_SCHEDULE
+def test_an_attribute_that_the_constructor_refuses_is_refused_by_a_step(name):
+    schedule = scheduled(name)
+    kind = SCHEDULES[name]
+    names = [n for n in inspect.signature(kind).parameters if n in vars(schedule) and n != "optimizer"]
+    if "Several" in kind.__mro__[1].__name__:
+        names = []
+    for option in names:
+        good = getattr(schedule, option)
+        for value in BAD_VALUES:
+            fresh = optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1, momentum=0.9)
+            arguments = inspect.signature(kind).bind_partial(fresh, *ARGUMENTS.get(name, ())).arguments
+            try:
+                kind(**{**arguments, option: value})
+                continue
+            except (MinigradError, TypeError):
+                pass
+            setattr(schedule, option, value)
+            rates = schedule.get_last_lr()
+            refused(lambda: advance(schedule), f"{option}={value!r} was taken")
+            setattr(schedule, option, good)
+            assert schedule.get_last_lr() == rates
+    advance(schedule)
+
+
+# ---------------------------------------------------------------- all other objects with a state
+
+
+class OfGenerator:
+    """A random number generator, by the names of the others."""
+
+    def __init__(self, steps):
+        self.generator = mg.Generator()
+        self.generator.manual_seed(1)
+        for _ in range(steps):
+            mg.rand(2, generator=self.generator)
+
+    def state_dict(self):
+        return {"state": self.generator.get_state()}
+
+    def load_state_dict(self, state):
+        self.generator.set_state(state["state"] if isinstance(state, dict) and "state" in state else state)
+
+
+def best_score(steps):
+    best = BestScore("loss", 3, Metric("loss", higher_is_better=False))
+    for i in range(steps):
+        best.update({"loss": 1.0 + i})
+    return best
+
+
+def average(steps):
+    moving = MovingAverage(model(), 0.9)
+    for step in range(steps):
+        moving.update(step + 1)
+    return moving
+
+
+def scaler(steps):
+    made = mg.amp.GradScaler()
+    made.good_steps = steps
+    return made
+
+
+OBJECTS = {
+    "module": lambda steps: model(), "average": average, "scaler": scaler, "best score": best_score,
+    "generator": OfGenerator,
+}  # fmt: skip
+EACH_OBJECT = pytest.mark.parametrize("name", OBJECTS)
+
+
+@EACH_OBJECT
+def test_what_is_not_a_state_of_an_object_is_refused(name):
+    holder = OBJECTS[name](3)
+    state = holder.state_dict()
+    for bad in NOT_STATES:
+        assert_refused(holder, bad, bad)
+    for path in places(state):
+        assert_refused(holder, spoiled(state, path, remove), f"without {path}")
+        for value in (np.zeros((7, 7)), "x", [], {}, None, mg.Tensor, math.nan):
+            if (name, path) in {("best score", ("monitor",))} or (path == ("value",) and value is None):
+                continue  # of another score, or without one: it starts anew
+            assert_refused(holder, spoiled(state, path, put(value)), f"{value!r:.20} at {path}")
+
+
+@EACH_OBJECT
+def test_the_state_of_another_object_is_refused(name):
+    holder = OBJECTS[name](3)
+    for other in OBJECTS.keys() - {name}:
+        if {name, other} != {"module", "average"}:  # an average is a model's state
+            assert_refused(holder, OBJECTS[other](3).state_dict(), other)
+
+
+@EACH_OBJECT
+@pytest.mark.parametrize("steps", [0, 3])
+def test_its_own_state_of_an_object_is_loaded(name, steps):
+    before, after = OBJECTS[name](steps), OBJECTS[name](0)
+    after.load_state_dict(before.state_dict())
+    assert content(after.state_dict()) == content(before.state_dict())
+
+
+def test_bytes_that_are_not_a_state_of_a_generator_change_nothing():
+    generator = mg.Generator()
+    before = generator.get_state().tolist()
+    for text in (
+        "[]", "[null, 0, 0, {}]", '[0, "x", 0, {}]', "[0, 0, -1, {}]", "[0, 0, 0, []]", "3", "[" * 9999,
+        '[0, 0, 0, {"a": null}]', '{"seed": 0}', "[0, 0, 0, {}, 1]", "[1e400, 0, 0, {}]",
+    ):  # fmt: skip
+        with pytest.raises(MinigradError, match="not the state of a random number generator"):
+            generator.set_state(mg.tensor(np.frombuffer(text.encode(), np.uint8).copy()))
+        assert generator.get_state().tolist() == before
