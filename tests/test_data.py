@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitransformer.data import datasets
+from minitransformer.data import datasets, downloads
 from minitransformer.data.batching import (
     IGNORE,
     BatchStream,
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_named(captions):
 
 
 def test_a_file_that_unpacks_to_gigabytes_is_refused(captions, monkeypatch):
-    monkeypatch.setattr(datasets, "PUBLIC_LIMIT", 1000)
+    monkeypatch.setattr(downloads, "LIMIT", 1000)
     (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 300))
     assert len(datasets._from_folder(captions, "train.fr")) == 900
     (captions / "train.fr.gz").write_bytes(gzip.compress(b"un\n" * 400))
@@ -223,15 +223,15 @@ def home(monkeypatch, tmp_path):
         asked: list[str] = []  # noqa: RUF012
         answer: bytes | Exception = PLAYS
 
-    def urlopen(url, timeout):
+    def open_url(url):
         Home.asked.append(url)
         if isinstance(Home.answer, Exception):
             raise Home.answer
         return Response(Home.answer)
 
     Home.asked = []
-    monkeypatch.setattr(datasets, "WAIT", 0)
-    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr(downloads, "WAIT", 0)
+    monkeypatch.setattr(downloads, "open_url", open_url)
     monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(datasets.SHA256, "input.txt", hashlib.sha256(PLAYS).hexdigest())
     return Home
@@ -265,7 +265,7 @@ def test_a_language_that_cannot_be_downloaded_leaves_no_files(home, tmp_path):
 
 
 def test_a_download_that_does_not_end_is_cut(home, monkeypatch):
-    monkeypatch.setattr(datasets, "PUBLIC_LIMIT", len(PLAYS))
+    monkeypatch.setattr(downloads, "LIMIT", len(PLAYS))
     home.answer = PLAYS * 3
     assert "".join(tinyshakespeare().values()) == PLAYS.decode()
 

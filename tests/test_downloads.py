@@ -2,13 +2,18 @@
 
 import gzip
 import hashlib
+import io
+import os
 import threading
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from minitransformer.data import datasets
+from minitransformer.data import datasets, downloads
 from minitransformer.data.datasets import DataError, multi30k, tinyshakespeare
 
 PLAYS = b"First Citizen:\nBefore we proceed any further, hear me speak.\n" * 5000
@@ -50,7 +55,7 @@ def home(monkeypatch, tmp_path):
         address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setattr(datasets, "MULTI30K", address)
         monkeypatch.setattr(datasets, "SHAKESPEARE", f"{address}/plays")
-        monkeypatch.setattr(datasets, "WAIT", 0.01)
+        monkeypatch.setattr(downloads, "WAIT", 0.01)
         monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / "cache"))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         for name, text in {"input.txt": PLAYS, **captions}.items():
@@ -108,12 +113,12 @@ def test_a_bar_follows_the_download_and_does_not_wait_for_its_end(home, monkeypa
         def __exit__(self, *_):
             pass
 
-        def read(self, size):
+        def read1(self, size):
             sizes.append(size)
             start = sum(sizes[:-1])
             return PLAYS[start : start + size]
 
-    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: Response())
+    monkeypatch.setattr(downloads, "open_url", lambda url: Response())
     assert "".join(tinyshakespeare().values()).encode() == PLAYS
     assert len(sizes) > 4
 
@@ -131,3 +136,60 @@ def test_a_cache_that_cannot_be_written_to_is_named_with_the_way_out(home, tmp_p
     with pytest.raises(DataError, match=r"cannot keep downloaded data in .*\n.*MINITRANSFORMER_CACHE"):
         tinyshakespeare()
     assert not home.requests
+
+
+@pytest.mark.parametrize(
+    ("start", "target", "allowed"),
+    [
+        ("https", "https://elsewhere/x", True),
+        ("http", "https://elsewhere/x", True),
+        ("http", "http://elsewhere/x", True),
+        ("https", "http://elsewhere/x", False),
+        ("https", "/other", True),
+        *[(start, target, False) for start in ("http", "https")
+          for target in ("file:///etc/passwd", "ftp://elsewhere/x", "data:,x", "x:y")],
+    ],
+)  # fmt: skip
+def test_a_redirect_leads_to_web_pages_and_never_from_https_to_http(monkeypatch, start, target, allowed):
+    opened = []
+
+    def open_once(self, url, timeout):
+        opened.append(url)
+        if len(opened) > 1:
+            return "the response"
+        headers = Message()
+        headers["Location"] = target
+        raise urllib.error.HTTPError(url, 302, "Found", headers, io.BytesIO())
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", open_once)
+    if allowed:
+        assert downloads.open_url(f"{start}://home/file") == "the response"
+    else:
+        with pytest.raises(downloads.Refused, match="is redirected to"):
+            downloads.open_url(f"{start}://home/file")
+        assert len(opened) == 1
+
+
+def test_redirects_end(monkeypatch):
+    def redirect(self, url, timeout):
+        headers = Message()
+        headers["Location"] = url
+        raise urllib.error.HTTPError(url, 302, "Found", headers, io.BytesIO())
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", redirect)
+    with pytest.raises(downloads.Refused, match="more than 5 times"):
+        downloads.open_url("https://home/file")
+
+
+def test_a_process_that_waits_says_for_whom_and_not_for_ever(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(downloads, "DEADLINE", 1.0)
+    monkeypatch.setattr(downloads, "IDLE", 0.0)
+    cached = tmp_path / "input.txt"
+    with downloads.downloading(cached), ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(lambda: downloads.downloading(cached).__enter__())
+        who = f"process {os.getpid()} on "
+        with pytest.raises(DataError, match=rf"{who}.* has been downloading input.txt .*\nStop it, or pass"):
+            waits.result()
+    assert f"waiting for {who}" in capsys.readouterr().err
+    with downloads.downloading(cached):
+        pass

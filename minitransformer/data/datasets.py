@@ -5,26 +5,19 @@ Public data sets are downloaded to a cache folder, or read from `--data-dir`.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import http.client
-import io
 import os
 import re
-import time
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-
 from minigrad.io import write_atomically
 
 from ..errors import counted
 from ..files import printable, read_bytes, sha256
+from . import downloads
 from .columns import JUDGEMENTS, normal_name, select_columns
 from .tables import (
     AUTO,
@@ -46,9 +39,6 @@ MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare"
 LANGUAGES = ("en", "de", "fr")
 SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
-
-PUBLIC_LIMIT = 2**26  # bytes of a public file, decompressed
-ATTEMPTS, WAIT = 3, 1.0  # of a download; seconds before the second one, twice as many before the third
 
 # of the decompressed files
 SHA256 = {
@@ -283,7 +273,7 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
     if (content := _intact(cached)) is None:
-        with _writable(cached.parent), FileLock(f"{cached}.lock"):
+        with _writable(cached.parent), downloads.downloading(cached):
             if (content := _intact(cached)) is None:  # another process may have downloaded it meanwhile
                 content = _download(name, base_url)
                 write_atomically(cached, content)
@@ -305,16 +295,18 @@ def _writable(folder: Path) -> Iterator[None]:
 
 def _intact(cached: Path) -> bytes | None:
     """The content of a file of the cache, or None if there is none or its checksum is wrong."""
-    content = read_bytes(cached, PUBLIC_LIMIT) if cached.is_file() else b""
+    content = read_bytes(cached, downloads.LIMIT) if cached.is_file() else b""
     return content if sha256(content) == SHA256.get(cached.name) else None
 
 
 def _from_folder(folder: Path, name: str) -> str:
     for path in (folder / f"{name}.gz", folder / name):
         if os.path.exists(path):
-            content = read_bytes(path, PUBLIC_LIMIT)
+            content = read_bytes(path, downloads.LIMIT)
             try:
-                return (_decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+                if path.suffix == ".gz":
+                    content = downloads.decompress(content, downloads.LIMIT)
+                return content.decode("utf-8")
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
                 raise DataError(f"{printable(path)} is damaged: {error}.\nDownload it again.") from None
     raise DataError(
@@ -323,56 +315,17 @@ def _from_folder(folder: Path, name: str) -> str:
     )
 
 
-def _decompress(content: bytes) -> bytes:
-    """What is in a gzip file. More than PUBLIC_LIMIT is an OSError, as other damage."""
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-        content = file.read(PUBLIC_LIMIT + 1)
-    if len(content) > PUBLIC_LIMIT:
-        raise OSError(f"it has more than {PUBLIC_LIMIT:,} bytes")
-    return content
-
-
 def _download(name: str, base_url: str) -> bytes:
-    """Download a file and check its checksum. A connection that fails is tried again."""
+    """Download a file and check its checksum."""
     if name not in SHA256:
         raise DataError(f"unknown public file {name}.\nPass a folder that contains it with --data-dir DIR.")
     compressed = base_url == MULTI30K
     url = f"{base_url}/{name}.gz" if compressed else f"{base_url}/{name}"
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            content = _fetch(url, f"downloading {name}")
-            content = _decompress(content) if compressed else content
-            break
-        except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
-            final = isinstance(error, urllib.error.HTTPError) and error.code < 500  # such as "not found"
-            if final or attempt == ATTEMPTS:
-                raise DataError(
-                    f"could not download {url}: {error}.\n"
-                    f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
-                ) from None
-            time.sleep(WAIT * attempt)
+    content = downloads.download(url, name, compressed)
     checksum = sha256(content)
     if checksum != SHA256[name]:
         raise DataError(
             f"{url} has changed: sha256 is {checksum}, expected {SHA256[name]}.\n"
             f"Pass the folder of an original copy with --data-dir DIR."
         )
-    return content
-
-
-def _fetch(url: str, description: str) -> bytes:
-    """What an address gives, at most PUBLIC_LIMIT bytes, with a progress bar."""
-    from rich.console import Console
-    from rich.progress import wrap_file
-
-    content = b""
-    with urllib.request.urlopen(url, timeout=30) as response:
-        size = int(response.headers.get("Content-Length") or 0)
-        with wrap_file(response, size, description=description, console=Console(stderr=True)) as file:
-            while len(content) < PUBLIC_LIMIT and (
-                part := file.read(min(2**16, PUBLIC_LIMIT - len(content)))
-            ):
-                content += part
-    if len(content) < min(size, PUBLIC_LIMIT):
-        raise ConnectionError(f"the connection ended after {len(content):,} of {size:,} bytes")
     return content
