@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
         "stops",
         "flips",
         "starts",
+        "downloads",
     ],
 )
 def test_attack(attack, tmp_path):

@@ -39,7 +39,7 @@ class Refused(OSError):
 
 
 def download(url: str, name: str, compressed: bool = False, limit: int | None = None) -> bytes:
-    """What an address gives; a connection that fails is tried again. A DataError if all fail, or it is late."""
+    """What an address gives. A connection that fails is tried again; late or in vain it is a DataError."""
     transfer = _Transfer(url, compressed, LIMIT if limit is None else limit)
     start = time.monotonic()
     thread = threading.Thread(target=transfer.run, daemon=True, name=f"download of {name}")
