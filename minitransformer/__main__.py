@@ -7,6 +7,9 @@ interrupted import would print a traceback.
 import os
 import signal
 import sys
+import warnings
+
+from . import environment
 
 
 def main() -> int:
@@ -14,10 +17,21 @@ def main() -> int:
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
     before = signal.signal(signal.SIGINT, _stop)
-    from . import cli
+    environment.prepare_streams()
+    warnings.showwarning = environment.show_warning
+    try:
+        import numpy as np  # noqa: F401 (if it fails, then by itself: in an extension it would print a traceback)
 
-    if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
-        cli.load(sys.argv[1])
+        from . import cli
+
+        if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
+            cli.load(sys.argv[1])
+    except Exception as error:
+        message = environment.explain(error)
+        if message is None or "--debug" in sys.argv:
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGINT, before)
     return cli.main()
 

@@ -10,7 +10,7 @@ import re
 import reprlib
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -60,6 +60,27 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def one_line(text: object) -> str:
+    """The text on one line, with control characters made visible: nothing in it looks like a line of ours."""
+    return printable(text).replace("\n", "\\n")
+
+
+def shell_command(words: Iterable[object]) -> str:
+    """A command as it is typed in a shell, on one line. A Path that begins with "-" is not an option."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: object) -> str:
+    text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
+    if one_line(text) == text and "\t" not in text:
+        return shlex.quote(text)
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}"
+        for byte in os.fsencode(text)
+    )
+    return f"$'{escaped}'"
+
+
 def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
     try:
@@ -99,7 +120,7 @@ def check_is_text(path: str | Path, content: bytes) -> None:
     """Raise a UserError for a compressed file, for one in UTF-16, and for other bytes that are no text."""
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
-            name = shlex.quote(printable(Path(path).name))
+            name = shell_command([Path(Path(path).name)])
             raise UserError(f"{printable(path)} is {kind}.\n{fix.format(file=name)}.")
     if content[:4096].count(0) > len(content[:4096]) / 8:
         raise UserError(

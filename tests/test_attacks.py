@@ -27,6 +27,9 @@ ROOT = Path(__file__).parents[1]
         "flips",
         "starts",
         "downloads",
+        "environments",
+        "streams",
+        "users",
     ],
 )
 def test_attack(attack, tmp_path):

@@ -11,9 +11,10 @@ import pytest
 from tiny import PAIRS, TINY
 
 from minitransformer.cli import PrintableStream, main
-from minitransformer.cli.lines import MAX_LINE, one_line, read_lines
+from minitransformer.cli.lines import MAX_LINE, read_lines
 from minitransformer.cli.translate import translate_lines
 from minitransformer.errors import UserError
+from minitransformer.files import one_line
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import translation
 from minitransformer.tasks.inputs import warn_of_unknown

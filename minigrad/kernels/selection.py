@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ..devices import gpu
-from ..errors import DependencyError, OptionError
+from ..errors import DependencyError, MinigradError, OptionError
 from ..modes import Switch
 
 NAMES = {"numpy": "cpu", "jit": "jit"}
@@ -38,7 +39,19 @@ def kernels(array: Any) -> ModuleType:
 
 
 def _load(name: str) -> ModuleType:
-    return import_module(f"minigrad.kernels.{(NAMES | GPU_NAMES)[name]}")
+    try:
+        return import_module(f"minigrad.kernels.{(NAMES | GPU_NAMES)[name]}")
+    except Exception as error:  # what numba raises for its variables of the environment can be anything
+        if name != "jit" or isinstance(error, MinigradError):
+            raise
+        reason = str(error).partition("\n")[0]
+        read = [name for name in sorted(os.environ) if name.startswith(("NUMBA_", "SOURCE_DATE_EPOCH"))]
+        known = ", ".join(f"{name} (now {os.environ[name][:40]!r})" for name in read)
+        fix = f"Correct or unset {known}" if known else "Install numba again: pip install -e '.[fast]'"
+        raise DependencyError(
+            f"the kernels 'jit' cannot be loaded: {reason.rstrip('.')}.\n"
+            f"{fix}; or choose NumPy's kernels: mg.kernels.use('numpy')."
+        ) from error
 
 
 class use(Switch):

@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import traceback
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
 
+from .. import environment
 from ..errors import UserError, nearest
-from ..files import printable
+from ..files import one_line, printable
 from ..training.ranks import current_ranks, join
 
 VERBS = {
@@ -38,12 +41,14 @@ VERBS = {
 
 
 class PrintableStream(io.TextIOBase):
-    """A stream that shows control characters instead of sending them."""
+    """A stream that shows control characters instead of sending them, and the line breaks in `names`."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
+    def __init__(self, stream: Any, names: Iterable[str] = ()) -> None:
+        self.stream, self.names = stream, list(names)
 
     def write(self, text: str) -> int:
+        for name in self.names:
+            text = text.replace(name, one_line(name))
         return self.stream.write(printable(text))
 
     def flush(self) -> None:
@@ -59,12 +64,13 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # characters that the terminal cannot encode become "?"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    if all(printable(word) == word for word in args):
+    if all(one_line(word) == word for word in args):
         return _main(args)
-    # the parser repeats arguments in its messages
+    # messages repeat arguments; a line break in a name must not begin a line that looks like one of ours
+    names = sorted({part for word in args for part in re.split("[/=]", word) if "\n" in part}, key=len)[::-1]
     with (
         contextlib.redirect_stdout(PrintableStream(sys.stdout)),
-        contextlib.redirect_stderr(PrintableStream(sys.stderr)),
+        contextlib.redirect_stderr(PrintableStream(sys.stderr, names)),
     ):
         return _main(args)
 
@@ -72,26 +78,32 @@ def main(argv: list[str] | None = None) -> int:
 def _main(args: list[str]) -> int:
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
+    try:
+        code = _run(args)
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
+        return code
+    except BaseException as error:
+        explained = _explain(error, debug)
+        if explained is None:  # a bug: Python prints the traceback and exits with 1
+            raise
+        current_ranks().abort(explained)
+        return explained
+
+
+def _run(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2
     if args[0] == "--version":
         print(f"minitransformer {__version__}")
         return 0
+    check_verb(args[0])
+    allocator.keep_freed_memory()
     try:
-        check_verb(args[0])
-        allocator.keep_freed_memory()
         load(args[0]).run(args[1:])
-        if sys.stdout is not None:  # it may be closed
-            sys.stdout.flush()
     except SystemExit as exit:  # tyro's: 0 after --help, 2 for invalid options
         return int(exit.code or 0)
-    except BaseException as error:
-        code = _explain(error, debug)
-        if code is None:  # a bug: Python prints the traceback and exits with 1
-            raise
-        current_ranks().abort(code)
-        return code
     return 0
 
 
@@ -128,11 +140,16 @@ def _explain(error: BaseException, debug: bool) -> int | None:
             print("stopped", file=sys.stderr)
             return 1
         case BrokenPipeError():  # the reader of the output, such as `head`, has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return 1
         case OSError():
-            file = error.filename or "standard output"
-            message = f"{file}: {error.strerror}.\nCheck the path, the free space and the permissions."
+            file = error.filename or environment.OUTPUT
+            if file == environment.OUTPUT:
+                _discard_output()
+            problem = f"{file}: {error.strerror or error}"
+            message = f"{problem}.\nCheck the path, the free space and the permissions."
+        case _ if known := environment.explain(error):
+            message = known
         case _ if ranks.size == 1:
             return None
         case _:
@@ -140,8 +157,16 @@ def _explain(error: BaseException, debug: bool) -> int | None:
             return 1
     if debug:
         traceback.print_exc()
-    print(f"{ranks.name}error: {printable(message)}", file=sys.stderr, flush=True)
+    problem, _, fix = printable(message).rpartition("\n")
+    lines = [one_line(problem), fix] if problem else [fix]
+    print(f"{ranks.name}error: " + "\n".join(lines), file=sys.stderr, flush=True)
     return 2
+
+
+def _discard_output() -> None:
+    """Discard what standard output did not take: at exit Python would try again, and print a traceback."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def usage() -> str:

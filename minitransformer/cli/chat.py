@@ -9,12 +9,12 @@ from tyro.conf import arg
 
 from ..data.turns import history
 from ..errors import UserError
-from ..files import printable
+from ..files import one_line, printable
 from ..tasks.inputs import warn_of_unknown
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-from .lines import decode_line, one_line, read_lines
+from .lines import decode_line, read_lines
 from .parsing import run_command
 
 Turns = list[tuple[str, str]]  # what was said, and the reply

@@ -8,20 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import UserError
-from ..files import printable
+from ..files import one_line
 
 MAX_LINE = 1 << 20  # bytes of a line of standard input
-
-
-def one_line(text: str) -> str:
-    """The text on one line, with control characters made visible."""
-    return printable(text).replace("\n", "\\n")
 
 
 def warn(where: str, what: str, error: UserError) -> None:
     """Say which text is not "read" or not "translated", and why."""
     reason = str(error).partition("\n")[0]
-    print(printable(f"warning: {where} is not {what}: {reason}"), file=sys.stderr)
+    print(one_line(f"warning: {where} is not {what}: {reason}"), file=sys.stderr)
 
 
 def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
@@ -33,7 +28,7 @@ def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
         print(f"type what to {what}, a text on each line; Ctrl-D ends", file=sys.stderr)
     stream: Any = sys.stdin.buffer if sys.stdin else io.BytesIO()
     rest, empty = b"", True
-    while block := stream.read1(MAX_LINE):
+    while block := _read(stream):
         lines = block.split(b"\n")
         lines[0] = (rest + lines[0])[: MAX_LINE + 1]
         rest = lines.pop()
@@ -44,6 +39,14 @@ def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
         raise UserError(f"there is nothing to {what}.\nPass a text in quotes, or lines on standard input.")
     if rest:
         yield [rest]
+
+
+def _read(stream: Any) -> bytes:
+    try:
+        return stream.read1(MAX_LINE)
+    except OSError as error:
+        problem = f"standard input cannot be read: {error.strerror}"
+        raise UserError(f"{problem}.\nPass a text in quotes, or lines through a pipe.") from None
 
 
 def decode_line(line: bytes, is_first: bool = False) -> str:

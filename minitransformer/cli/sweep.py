@@ -108,7 +108,7 @@ def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
 
 def check(one: SweepRun) -> type[Task]:
     """The task; a UserError for flags that `train` refuses, or for a folder with a run of other settings."""
-    recipe, options, *_ = read_command([*one.words, "--run-dir", str(one.folder)])
+    recipe, options, *_ = read_command([*one.words, f"--run-dir={one.folder}"])
     task = task_class(recipe.task)
     record = read_record(one.folder) if one.folder.exists() else None
     if record is None or not record.begun:
@@ -131,7 +131,7 @@ def train(one: SweepRun, title: str) -> int:
         return 0
     print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
     resume = ["--resume"] if one.folder.exists() else []
-    command = ["-m", "minitransformer", "train", *one.words, "--run-dir", str(one.folder), *resume]
+    command = ["-m", "minitransformer", "train", *one.words, f"--run-dir={one.folder}", *resume]
     environment = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
     return run_python(command, environment, subprocess.DEVNULL)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from minigrad.devices import check_device
 from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
-from ..files import check_name, printable
+from ..files import check_name, one_line, printable, shell_command
 from ..inspection.diagnostics import PICTURE, Diagnostics
 from ..inspection.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
@@ -28,7 +28,7 @@ from ..tasks import Task, task_class
 from ..tokenizers import Tokenizer, TokenizerError
 from ..training import run as runs
 from ..training.checkpoint import Checkpoints
-from ..training.curves import draw_curves
+from ..training.curves import CURVES, draw_curves
 from ..training.environment import describe_machine, describe_versions, rounding_differences
 from ..training.folder import (
     EVENTS,
@@ -100,6 +100,7 @@ def run(argv: list[str]) -> None:
     device = check_device(options.device)
     with ExitStack() as stack:
         if ranks.rank == 0:
+            check_drawing()
             check_folder(folder, options.resume, options.overwrite)
             if folder.exists():  # a new folder is made when all else is known to be right
                 hold(folder, options, stack)
@@ -116,7 +117,7 @@ def run(argv: list[str]) -> None:
                 recipe, options = parse(resumed.recipe, argv[1:])
             elif sources.data is not None and options.data is None:
                 recipe, options = parse(recipes.with_own_data(recipe, sources.data.name), argv[1:])
-        command = shlex.join(["minitransformer", "train", *argv])
+        command = shell_command(["minitransformer", "train", *argv])
         training = Training(
             argv[0], command, recipe, options, sources, folder, ranks, device, resumed, original
         )
@@ -377,38 +378,48 @@ def finish(
 ) -> None:
     """Draw the curves; evaluate a run that is finished, and say how one that was stopped goes on."""
     folder = training.folder
-    curves = draw(folder, console)
     if not finished:
+        draw(folder, console)
         describe(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return
-    conclude(folder, setup.splits, trainer.seconds, console, training.device)
-    describe(folder, console)
-    if (folder / PICTURE).is_file():
-        console.print(f"diagnostics: {folder / PICTURE}")
-    console.print(f"curves:      {curves}\ncheckpoints: {folder / 'checkpoints'}")
+    run = runs.Run(folder, device=training.device)
+    console.print(f"trained in {trainer.seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
+    scores = evaluate(run, setup.splits)
+    draw(folder, console)
+    describe(folder, console)  # all files are there before results are printed, which may fail
+    print_results(run, setup.splits, scores)
+    for name, place in (("diagnostics", folder / PICTURE), ("curves", folder / CURVES)):
+        if place.is_file():
+            console.print(one_line(f"{name + ':':<12} {place}"))
+    console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
     command = task_class(setup.recipe.task).command_line(setup.recipe, folder, setup.record.examples)
     console.print(f"use it with: {command}")
 
 
-def draw(folder: Path, console: Console) -> Path:
-    """Draw the diagnostics, if there are any, and the curves, unless the disk is full."""
+def check_drawing() -> None:
+    """Import what draws the curves, so that a setting that it refuses is an error before the training."""
+    import_module("matplotlib.backends.backend_agg")
+
+
+def draw(folder: Path, console: Console) -> None:
+    """Draw the diagnostics, if there are any, and the curves. A picture that fails costs no results."""
     try:
         draw_diagnostics(folder)
-        return draw_curves(folder)
-    except OSError as error:
-        console.print(printable(f"warning: cannot write {folder / 'curves.png'}: {error.strerror}"))
-        return folder / "curves.png"
+        draw_curves(folder)
+    except Exception as error:
+        reason = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
+        console.print(one_line(f"warning: cannot write {folder / CURVES}: {reason}"))
 
 
 def describe(folder: Path, console: Console) -> None:
     """Write the README.md of the run; a full disk is a warning."""
     try:
         if not write_readme(folder):
-            console.print(printable(f"{folder / README} was edited: it is left as it is"))
+            console.print(one_line(f"{folder / README} was edited: it is left as it is"))
     except OSError as error:
-        console.print(printable(f"warning: cannot write {folder / README}: {error.strerror}"))
+        console.print(one_line(f"warning: cannot write {folder / README}: {error.strerror}"))
 
 
 def first_weights(training: Training) -> Source | None:
@@ -469,26 +480,30 @@ def environment_changes(training: Training, folder: Path, record: Record) -> dic
     if changed := rounding_differences(record.environment, now):
         listed = ", ".join(f"{name} {old} (now {new})" for name, (old, new) in changed.items())
         problem = f"{folder} was trained with {listed}: the weights will not be the same, bit for bit"
-        print(printable(f"warning: {problem}"), file=sys.stderr)
+        print(one_line(f"warning: {problem}"), file=sys.stderr)
     return changed
 
 
 def _resume_command(training: Training) -> str:
     """The command that continues a run, which remembers its data and settings."""
     options = training.options
-    words = ["minitransformer", "train", training.name, "--resume", "--run-dir", training.folder]
+    words: list[object] = [
+        "minitransformer",
+        "train",
+        training.name,
+        "--resume",
+        "--run-dir",
+        training.folder,
+    ]
     words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--capture"] if options.capture else ["--no-capture"] if options.no_capture else []
     words += ["--diagnostics"] if options.diagnostics else []
     words += ["--tensorboard"] if options.tensorboard else []
-    return shlex.join(map(str, words))
+    return shell_command(words)
 
 
-def conclude(folder: Path, splits: dict[str, Any], seconds: float, console: Console, device: str) -> None:
-    """Evaluate the best checkpoint, write predictions and metrics, and print a few results."""
-    run = runs.Run(folder, device=device)
-    console.print(f"trained in {seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
-    scores = evaluate(run, splits)
+def print_results(run: runs.Run, splits: dict[str, Any], scores: dict[str, Any]) -> None:
+    """Print the scores, and a few examples."""
     report(scores, run.task)
     for line in compare_with_recipe(run, scores):
         print(line)

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
+from ..files import one_line
 from ..tasks.inputs import warn_of_unknown
 from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
-from .lines import decode_line, one_line, read_lines, warn
+from .lines import decode_line, read_lines, warn
 from .parsing import run_command
 
 

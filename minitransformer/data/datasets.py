@@ -264,7 +264,13 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 def cache_folder() -> Path:
     """The folder of downloaded data: MINITRANSFORMER_CACHE, or ~/.cache/minitransformer."""
-    return Path(os.environ.get("MINITRANSFORMER_CACHE") or Path.home() / ".cache" / "minitransformer")
+    try:
+        return Path(os.environ.get("MINITRANSFORMER_CACHE") or Path.home() / ".cache" / "minitransformer")
+    except RuntimeError:
+        raise DataError(
+            "there is no folder for downloaded data: this user has no home.\n"
+            "Name one in the environment variable MINITRANSFORMER_CACHE."
+        ) from None
 
 
 def _text(name: str, base_url: str, data_dir: Path | None) -> str:

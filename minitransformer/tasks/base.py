@@ -7,7 +7,6 @@ how they are scored. An instance gives a trainer batches, a loss and a validatio
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from ..data.batching import IGNORE
 from ..data.labels import check_labels
 from ..data.splits import Sources, Splits
 from ..errors import UserError, counted_units, nearest
-from ..files import printable
+from ..files import printable, shell_command
 from ..models.protocol import MODELS, model_class
 from ..tokenizers import Tokenizer
 from .metrics import METRICS, Metric
@@ -228,15 +227,15 @@ class Task:
         return []
 
     @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
         """The words of a command that uses a run, its verb first; `inputs` are the run's `short_inputs`."""
         takes_texts = cls.verb in ("translate", "predict") and inputs
-        return [cls.verb, str(folder), *(inputs[0] if takes_texts else ())]
+        return [cls.verb, folder, *(inputs[0] if takes_texts else ())]
 
     @classmethod
     def command_line(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
         """`command` as it is typed in a shell."""
-        return shlex.join(["minitransformer", *cls.command(recipe, folder, inputs)])
+        return shell_command(["minitransformer", *cls.command(recipe, folder, inputs)])
 
     @classmethod
     def default_prompt(cls, run: Trained) -> str:

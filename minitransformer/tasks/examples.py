@@ -58,7 +58,7 @@ class ExampleTask(Task):
     )
 
     @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
         """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/training.md."""
 
         def defines(name: str) -> bool:
@@ -68,7 +68,7 @@ class ExampleTask(Task):
             defines("read_example") and cls.predict is not ExampleTask.predict
         )
         if cls.verb == "predict" and not predicts:
-            return ["evaluate", str(folder)]
+            return ["evaluate", folder]
         return super().command(recipe, folder, inputs)
 
     def __init__(

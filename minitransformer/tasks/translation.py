@@ -243,9 +243,9 @@ class Translation(Task):
         return best_readable(tokenizer, sources, min(SHORT, data.max_length - 1))
 
     @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str]:
+    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
         is_dialogue = getattr(recipe.data, "dataset", "") == "dialogues"
-        return ["chat", str(folder)] if is_dialogue else super().command(recipe, folder, inputs)
+        return ["chat", folder] if is_dialogue else super().command(recipe, folder, inputs)
 
     @classmethod
     def example(

@@ -265,7 +265,7 @@ def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks
     All must have been started with the same `command` (`words_by_flag`).
     """
     global _current
-    started = max(int(os.environ.get(name, 1)) for name in SIZES)
+    started = max(map(_size, SIZES))
     if started > 1 and _current.size == 1:
         comm = _world(started)
         _current = MPIRanks(comm)
@@ -281,6 +281,17 @@ def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks
     return _current
 
 
+def _size(name: str) -> int:
+    """The number of processes that a variable says mpiexec started; 1 if it is not set, or empty."""
+    value = os.environ.get(name) or "1"
+    if not (value.isdecimal() and value.isascii() and 0 < len(value) < 10 and int(value)):
+        raise RanksError(
+            f"{name} should be the number of processes that mpiexec started, is {value[:40]!r}.\n"
+            f"Unset {name}, or start the processes with mpiexec, which sets it."
+        )
+    return int(value)
+
+
 def _world(started: int) -> Any:
     fix = "pip install -e '.[distributed]' in the repository, and use its mpiexec"
     try:
@@ -292,7 +303,7 @@ def _world(started: int) -> Any:
     if MPI.COMM_WORLD.size != started:
         raise RanksError(
             f"mpiexec started {started} processes, but mpi4py, of another MPI, sees {MPI.COMM_WORLD.size}.\n"
-            f"Use one MPI: {fix}."
+            f"Use one MPI: {fix}. Without mpiexec, unset {' and '.join(n for n in SIZES if n in os.environ)}."
         )
     return MPI.COMM_WORLD
 

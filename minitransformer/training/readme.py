@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,7 +19,7 @@ from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
 from ..errors import UserError, counted
-from ..files import printable, read_bytes, sha256
+from ..files import printable, read_bytes, sha256, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
@@ -29,6 +28,7 @@ from .folder import README, Record, read_config, read_record, read_tokenizer
 from .summaries import metrics_of, progress_of, score_rows
 
 LIMIT = 2**20  # bytes
+COMMAND = "started with"
 
 FILES = {
     "config.toml": "all settings",
@@ -88,7 +88,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     yield f"{_escaped(recipe.description or recipe.name)}.\n"
     yield "| | |\n|---|---|"
     for name, value in facts(folder, record, recipe):
-        yield f"| {name} | {_escaped(value)} |"
+        yield f"| {name} | {_code(value) if name == COMMAND else _escaped(value)} |"
     yield "\n## Data\n"
     yield from (f"- {_escaped(line)}" for line in record.data_lines)
     yield from (f"- {line}" for line in _identity_of_data(record))
@@ -113,7 +113,7 @@ def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, s
     """The first table."""
     yield "recipe", recipe.name
     if record.command:
-        yield "started with", f"`{record.command}`"
+        yield COMMAND, record.command
     if record.history:
         yield "started", f"{record.history[0].get('time', '')}, seed {record.seed}"
     yield "model", f"{recipe.model_type}, {counted(_parameters(folder, record, recipe), 'parameter')}"
@@ -150,19 +150,19 @@ def _changes(recipe: Recipe) -> list[str]:
 def _identity_of_data(record: Record) -> Iterator[str]:
     """What tells whether data is the same."""
     if checksum := record.data.get("sha256"):
-        yield f"your file `{_escaped(record.data.get('name', ''))}`, SHA-256 `{checksum}`"
+        yield f"your file {_code(record.data.get('name', ''))}, SHA-256 {_code(checksum)}"
     for split, checksum in record.data_sha256.items():
-        yield f"SHA-256 of the {split} split: `{checksum}`"
+        yield f"SHA-256 of the {_escaped(split)} split: {_code(checksum)}"
 
 
 def _places(record: Record) -> str:
     """The flags that say where data and first weights are, if they are not known by themselves."""
-    words = []
+    words: list[object] = []
     for key in ("data", "validation_data", "test_data"):
         if path := record.data.get(key):
-            words += [f"--{key.replace('_', '-')}", Path(path).name]
-    words += ["--init-from", Path(record.init_from["folder"]).name] if record.init_from else []
-    return "".join(f" {shlex.quote(printable(word))}" for word in words)
+            words += [f"--{key.replace('_', '-')}", Path(Path(path).name)]
+    words += ["--init-from", Path(Path(record.init_from["folder"]).name)] if record.init_from else []
+    return f" {shell_command(words)}" if words else ""
 
 
 def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
@@ -177,10 +177,23 @@ def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
             yield f"| {_escaped(name)} | {_escaped(value)}{interval} |"
         how = condition(record.init_from, "best", str(scores.get("decoding", "greedy")))
         lines = compare(recipe.expect.get(how, {}), scores) if path.parent == folder else []
-        yield from (["", *(f"- {line}" for line in lines)] if lines else [])
+        yield from (["", *(f"- {_escaped(line)}" for line in lines)] if lines else [])
         yield ""
 
 
+_MARKS = re.compile(
+    r"[\\`*\[\]<|#~$&]"  # anywhere
+    r"|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\."  # emphasis, and links
+    r"|^[-+=>]|(?<=^\d)[.)](?!\S)|(?<=^\d\d)[.)](?!\S)"  # where a line begins: a list, a title or a quotation
+)
+
+
 def _escaped(text: object) -> str:
-    """A text on one line of Markdown, whose marks are no marks there (but those of code)."""
-    return re.sub(r"([|<*\[\]\\#])", r"\\\1", " ".join(printable(text).split()))
+    """A text on one line of Markdown, of which nothing is a mark, HTML or a link."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
+
+
+def _code(text: object) -> str:
+    """A text as code, unless it has characters that can end code, or a cell of a table."""
+    shown = " ".join(printable(text).split())
+    return f"`{shown}`" if shown and not re.search(r"[`|\\]", shown) else _escaped(shown)

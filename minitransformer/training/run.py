@@ -16,7 +16,7 @@ from minigrad.devices import check_device
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
 from ..errors import UserError, nearest
-from ..files import printable
+from ..files import printable, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import Task, task_class
@@ -144,7 +144,7 @@ def record_of(folder: Path) -> Record:
     if not folder.is_dir():
         raise RunError(
             f"there is no run folder {folder}.{nearest(str(folder), known_runs(folder))}\n"
-            f"Train one with `minitransformer train RECIPE --run-dir {folder}`."
+            f"Train one with `{shell_command(['minitransformer', 'train', 'RECIPE', '--run-dir', folder])}`."
         )
     for name in ("run.json", "config.toml"):
         if not (folder / name).exists():

@@ -10,8 +10,9 @@ No addition may be reordered.
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, njit, types, void
+from numba import float32, types, void
 
+from ..compiler import compiled
 from .mathematics import OPTIONS, F, inline, loop
 from .products import COLUMNS, ROWS, tile
 from .vectors import LANES, scale_vector, transpose_tile, up
@@ -64,7 +65,7 @@ def _put(corner, out, add):
 READ, WRITTEN = types.Array(float32, 2, "A", readonly=True), types.Array(float32, 2, "A")
 
 
-@njit(void(READ, READ, WRITTEN), **OPTIONS)
+@compiled(void(READ, READ, WRITTEN), **OPTIONS)
 def gemm(a, w, out):
     """out = a @ w: matrices in any order, but the numbers of a row of `out` side by side."""
     rows, depth, columns = a.shape[0], a.shape[1], w.shape[1]

@@ -13,8 +13,9 @@ causal, else the number of keys, since then all of its queries see all keys.
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float32, njit, types, void
+from numba import boolean, float32, types, void
 
+from ..compiler import compiled
 from .arrays import row_of
 from .mathematics import OPTIONS, F, inline, loop
 from .products import ROWS, panel
@@ -179,7 +180,7 @@ def _drop(w, keep, b, h, at, keys, queries, scale):
 # ---------------------------------------------------------------- attention
 
 
-@njit(void(*[READ] * 4, *DROPOUT, boolean, float32, WRITTEN), **OPTIONS)
+@compiled(void(*[READ] * 4, *DROPOUT, boolean, float32, WRITTEN), **OPTIONS)
 def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
     """y = softmax(scale q kᵀ + bias) v; 0 where a query sees no key.
 
@@ -209,7 +210,7 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
                 _copy_back(out, y, b, h, at, queries)
 
 
-@njit(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
+@compiled(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
 def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
     """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
     qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)

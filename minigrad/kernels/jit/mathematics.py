@@ -11,7 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import extending, njit
+from numba import extending
+
+from ..compiler import compiled
 
 # What the compiler may do to any operation of any loop: make one instruction, which rounds once, of a
 # product and a sum. It may not reorder ("reassoc"): of `x - m - shift` it would make `x - (m + shift)`, in
@@ -20,10 +22,10 @@ from numba import extending, njit
 # reordered: a loop that needs them has sums over a row, which the compiler would not turn into vector
 # instructions otherwise.
 FLAGS = frozenset({"contract"})
-OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "cache": True, "nogil": True, "error_model": "numpy"}
-loop = njit(**OPTIONS)
+OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "nogil": True, "error_model": "numpy"}
+loop = compiled(**OPTIONS)
 intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
-inline = njit(**{**OPTIONS, "nogil": False, "inline": "always"})
+inline = compiled(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
 

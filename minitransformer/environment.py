@@ -1,0 +1,129 @@
+"""Environment variables that are wrong, as an error of two lines, and warnings of packages, as one line each.
+
+A package reads its variables when it is imported or first used, and raises what it likes if it cannot make
+sense of one. This module imports nothing else, since NumPy, too, may be what fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from types import TracebackType
+from typing import Any, TextIO
+
+READ_BY = {  # what the names of the variables that a package cannot make sense of begin with
+    "numpy": ("NPY_", "NUMPY_"),
+    "ml_dtypes": ("NPY_", "NUMPY_"),
+    "numba": ("NUMBA_",),
+    "llvmlite": ("NUMBA_", "LLVMLITE_"),
+    "matplotlib": ("MPL", "MATPLOTLIBRC", "SOURCE_DATE_EPOCH"),
+    "jaxtyping": ("JAXTYPING_",),
+    "sacrebleu": ("SACREBLEU",),
+    "tyro": ("TYRO_", "_TYRO_"),
+    "rich": ("UNICODE_VERSION", "JUPYTER_"),
+    "tokenizers": ("TOKENIZERS_", "RAYON_", "RUST_"),
+    "mpi4py": ("MPI4PY_",),
+    "cupy": ("CUPY_", "CUDA_"),
+}
+
+
+def explain(error: BaseException) -> str | None:
+    """Two lines if a package failed that reads variables that are set; None if the error is another."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    reason = reason if len(reason) <= 200 else f"{reason[:200]}..."
+    if isinstance(error, Warning) and "PYTHONWARNINGS" in os.environ:
+        value = _value("PYTHONWARNINGS")
+        return f"a warning was raised as an error: {reason}.\nUnset PYTHONWARNINGS (now {value})."
+    for package in packages(error.__traceback__):
+        starts = READ_BY.get(package, ())
+        names = [name for name in sorted(os.environ) if starts and name.startswith(starts)]
+        if names:
+            listed = ", ".join(f"{name} (now {_value(name)})" for name in names)
+            return f"{package} cannot be used: {reason}.\nCorrect or unset what it reads: {listed}."
+    return None
+
+
+def packages(traceback: TracebackType | None) -> list[str]:
+    """The packages that were called from the last line of our own, the last one first."""
+    found: list[str] = []
+    while traceback is not None:
+        name = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        found = [] if name in ("minigrad", "minitransformer") else [name, *found]
+        traceback = traceback.tb_next
+    return list(dict.fromkeys(found))
+
+
+def _value(name: str) -> str:
+    value = os.environ[name]
+    return repr(value if len(value) <= 40 else f"{value[:40]}...")
+
+
+# ---------------------------------------------------------------- standard streams
+
+OUTPUT = "standard output"
+
+
+class _Output(io.FileIO):
+    """Standard output, whose errors say that they are its."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
+
+
+class _Messages(io.FileIO):
+    """Standard error: a training does not end because nobody can read its messages."""
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            super().write(data)
+        return len(data)
+
+
+def prepare_streams() -> None:
+    """Let standard output say that an error is its own, and standard error have none.
+
+    A stream that is closed becomes /dev/null, opened so that it cannot be used: otherwise the next file that
+    is opened has its number, and gets what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
+    sys.stdout = _wrap(sys.stdout, _Output(1, "w", closefd=False))
+    sys.stderr = _wrap(sys.stderr, _Messages(2, "w", closefd=False))
+
+
+def _wrap(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
+    """A stream as the interpreter makes it, with another way to write to the file."""
+    is_unbuffered = getattr(stream, "write_through", False)  # python -u
+    return io.TextIOWrapper(
+        raw if is_unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]
+        encoding=getattr(stream, "encoding", "utf-8"),
+        errors=getattr(stream, "errors", "replace"),
+        line_buffering=getattr(stream, "line_buffering", True),
+        write_through=is_unbuffered,
+    )
+
+
+# ---------------------------------------------------------------- warnings
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """`warnings.showwarning` of the command line: the first line, without the line of the code."""
+    stream = file or sys.stderr
+    if stream is not None:
+        print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=stream)

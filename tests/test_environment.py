@@ -1,0 +1,281 @@
+"""Environments, users and standard streams that are not as they should be: results, or two lines."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import TINY
+
+import minigrad as mg
+from minigrad.kernels import selection
+from minitransformer import environment
+from minitransformer.data import datasets
+from minitransformer.errors import UserError
+from minitransformer.files import shell_command
+from minitransformer.training import ranks, readme
+
+TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY]
+
+# ---------------------------------------------------------------- variables
+
+
+@pytest.mark.parametrize("name", ranks.SIZES)
+@pytest.mark.parametrize("value", ["x", "0", "-1", "1.5", " ", "9" * 400, "²"])
+def test_a_number_of_processes_that_is_none_is_an_error_that_names_the_variable(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=rf"{name} should be the number .*\nUnset {name}"):
+        ranks.join()
+
+
+@pytest.mark.parametrize("name", ranks.SIZES)
+def test_an_empty_number_of_processes_is_one(monkeypatch, name):
+    monkeypatch.setenv(name, "")
+    assert ranks.join().size == 1
+
+
+def failing(package):
+    """The error of a package that cannot make sense of a variable."""
+    space = {"__name__": f"{package}.config"}
+    exec("def read(): raise ValueError('not a number: x')", space)
+    try:
+        space["read"]()
+    except ValueError as error:
+        return error.with_traceback(error.__traceback__.tb_next)
+
+
+def test_an_error_of_a_package_names_the_variables_that_it_reads(monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "x" * 1000)
+    message = environment.explain(failing("numba"))
+    first, second = message.split("\n")
+    assert first == "numba cannot be used: not a number: x."
+    assert "NUMBA_NUM_THREADS (now 'xxx" in second
+    assert len(second) < 500
+    assert environment.explain(failing("elsewhere")) is None
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        monkeypatch.delenv(name)
+    assert environment.explain(failing("numba")) is None
+
+
+def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
+    monkeypatch.setenv("NUMBA_OPT", "3")
+    with pytest.raises(ValueError, match="no kernels") as raised:
+        mg.kernels.use("no kernels")
+    assert environment.explain(raised.value) is None
+
+
+def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
+    def fail(name):
+        raise ValueError("Number of threads specified must be > 0.")
+
+    monkeypatch.setattr(selection, "import_module", fail)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
+    with pytest.raises(mg.DependencyError, match=r"must be > 0.\nCorrect or unset .*NUMBA_NUM_THREADS"):
+        mg.kernels.use("jit")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["NUMBA_DISABLE_JIT=1", "NUMBA_CPU_FEATURES=garbage", "SOURCE_DATE_EPOCH=abc", "NUMBA_NUM_THREADS=0"],
+)
+def test_variables_that_numba_takes_badly_are_found_before_anything_is_computed(setting):
+    name, value = setting.split("=")
+    use = "try:\n    mg.kernels.use('jit')\nexcept mg.DependencyError as error:\n    print(error)"
+    program = f"import minigrad as mg\n{use}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, name: value}, capture_output=True, text=True
+    )
+    assert not done.stderr
+    assert re.fullmatch(rf"the kernels 'jit' .*\nCorrect or unset .*{name} \(now .*\n", done.stdout)
+
+
+def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatch):
+    def fail(name):
+        raise UserError("matplotlib cannot be used.\nUnset MPLBACKEND.")
+
+    monkeypatch.setattr("minitransformer.cli.train.import_module", fail)
+    code, _, err = cli(*TRAIN)
+    assert (code, len(err.splitlines())) == (2, 2)
+    assert not (here / "new").exists()
+
+
+def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
+    def fail(folder):
+        raise ValueError("no colours\nat all")
+
+    monkeypatch.setattr("minitransformer.cli.train.draw_curves", fail)
+    code, out, err = cli(*TRAIN)
+    assert code == 0
+    assert "exact match" in out
+    assert "warning: cannot write new/curves.png: ValueError: no colours\\nat all" in err
+    assert (here / "new" / "metrics.json").is_file()
+    assert (here / "new" / "README.md").is_file()
+
+
+def test_a_warning_is_one_line(capsys):
+    environment.show_warning(UserWarning("first\nTraceback: second"), UserWarning, "x.py", 1)
+    assert capsys.readouterr().err == "warning: first\n"
+
+
+# ---------------------------------------------------------------- users
+
+
+def test_without_a_home_downloads_need_a_folder(monkeypatch):
+    def fail():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
+    monkeypatch.setattr(datasets.Path, "home", fail)
+    with pytest.raises(UserError, match=r"has no home\.\nName one in .*MINITRANSFORMER_CACHE"):
+        datasets.cache_folder()
+
+
+LOOP = "def loop(x):\n    for i in range(x.size):\n        x[i] += 1\n"
+
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch):
+    """A function in a file of its own, beside which numba caches it."""
+    pytest.importorskip("numba")
+    from minigrad.kernels import compiler
+
+    monkeypatch.setattr(compiler, "warned", False)
+    path = tmp_path / "loops.py"
+    path.write_text(LOOP)
+    space = {"__name__": "loops"}
+    exec(compile(LOOP, str(path), "exec"), space)
+    return space["loop"]
+
+
+def add_one(loop):
+    from minigrad.kernels.compiler import compiled
+
+    x = np.zeros(3)
+    compiled(nogil=True)(loop)(x)
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_without_a_folder_for_the_cache_loops_are_compiled_and_it_is_said_once(loop, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "__pycache__").write_text("a file")
+    with pytest.warns(UserWarning, match="cannot be cached.*set NUMBA_CACHE_DIR"):
+        add_one(loop)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_one(loop)
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05]\x94."])
+def test_a_damaged_cache_is_written_again(loop, tmp_path, suffix, content):
+    add_one(loop)
+    files = list((tmp_path / "__pycache__").glob(f"*.{suffix}"))
+    assert files
+    for path in files:
+        path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_one(loop)
+    assert all(path.read_bytes() != content for path in files)
+
+
+def test_a_cache_on_a_full_disk_is_a_warning(loop, monkeypatch):
+    from numba.core import caching
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", fail)
+    with pytest.warns(UserWarning, match="No space left"):
+        add_one(loop)
+
+
+# ---------------------------------------------------------------- streams
+
+PYTHON = [sys.executable, "-m", "minitransformer"]
+
+
+def shell(script):
+    words = " ".join(PYTHON)
+    return subprocess.run(["sh", "-c", script.replace("MT", words)], capture_output=True, text=True)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("MT --version > /dev/full", "No space left on device"), ("MT --version >&-", "Bad file descriptor")],
+)
+def test_output_that_cannot_be_written_is_an_error_of_two_lines(script, reason):
+    done = shell(script)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: standard output: {reason}\.\nCheck .*\n", done.stderr)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_messages_that_nobody_can_read_are_no_error():
+    for script in ("MT --version 2> /dev/full", "MT --version 2>&- <&-"):
+        done = shell(script)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("minitransformer ")
+
+
+# ---------------------------------------------------------------- names
+
+NAMES = ["a b", "-run", "x\ny", "a\tb", "it's", "\\", "\x1b[31m", "\udcff", "é", "$(id)"]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_that_is_shown_is_one_line_and_works_when_it_is_copied(name):
+    command = shell_command(["printf", "%s", Path(name)])
+    assert "\n" not in command
+    assert command.encode()
+    found = os.fsdecode(subprocess.run(["bash", "-c", command], capture_output=True).stdout)
+    assert found == (f"./{name}" if name.startswith("-") else name)
+
+
+def test_a_line_break_in_a_name_never_begins_a_line(cli, here):
+    name = "x\nerror: type this"
+    shutil.copytree("mine", name)
+    os.rename("pairs.tsv", f"{name}.tsv")
+    for argv in (
+        ["translate", f"{name}2", "I love you"],
+        ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name],
+        ["train", "phrasebook", "--data", f"{name}.tsv", f"--run-dir={name}/{name}", *TINY],
+        ["evaluate", name, "--data", "missing.tsv"],
+    ):
+        code, _, err = cli(*argv)
+        assert not any(line.startswith("error: type") for line in err.splitlines())
+        if code:
+            assert len(err.splitlines()) == 2
+
+
+def test_a_run_whose_name_begins_with_a_dash_is_used_as_it_says(cli, here):
+    code, _, err = cli(*TRAIN[:-2], "--steps", 2, "--run-dir=-run")
+    assert code == 0, err
+    assert "use it with: minitransformer translate ./-run " in err
+    assert cli("translate", "./-run", "I love you")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=alert(1)>",
+        "a|b", "[a](b)", "![a](b)", "&lt;b&gt;", "# a", "**a**", "_a_", "~~a~~",
+        "`<b>`",
+        "```", "\\|<b>", "- a", "1. a", "> a", "===", "$a$", "<!-- a", "http://a.b", "www.a.b", "a\n# b",
+    ],
+)  # fmt: skip
+def test_nothing_of_a_text_is_markup_in_a_readme(text):
+    for shown in (readme._escaped(text), readme._code(text)):
+        assert "\n" not in shown
+        plain = re.sub(r"`[^`|\\]*`$", "", re.sub(r"\\[!-/:-@\[-`{-~]", "x", shown))
+        assert not re.search(r"[<`*\[|#&$]|~~|(?<!\w)_|://|www\.|^[-=>]|^\d+\.\s", plain), shown
