@@ -22,7 +22,7 @@ from minitransformer.errors import UserError
 from minitransformer.files import check_name, read_json, sha256, to_json
 from minitransformer.training import evaluations
 from minitransformer.training.checkpoint import Checkpoints
-from minitransformer.training.folder import read_record
+from minitransformer.training.folder import RunError, read_config, read_record
 from minitransformer.training.run import Run
 
 pytestmark = pytest.mark.slow
@@ -325,6 +325,34 @@ def test_checkpoints_of_another_run_are_not_deleted_by_resume(cli, here):
     assert code == 2
     assert "does not match the checksum in run.json" in err
     assert contents("mine") == before
+
+
+def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
+    checkpoints = Checkpoints(Path("mine/checkpoints"))
+    folder, reads = checkpoints.path("last"), []
+    later = folder.with_name("step-00000099")
+
+    def read():
+        reads.append(checkpoints.path("last").name)
+        if len(reads) == 1:  # a training replaces it before its weights are read
+            os.replace(folder, later)
+        return (folder if len(reads) == 1 else later).joinpath("model.safetensors").read_bytes()
+
+    assert checkpoints.unchanged(read) == (later / "model.safetensors").read_bytes()
+    assert reads == [folder.name, later.name]
+    with pytest.raises(OSError, match="nothing"):
+        checkpoints.unchanged(lambda: reads.append("") or Path("nothing").read_bytes())
+    assert len(reads) == 3  # what does not change is not read again
+
+
+def test_a_reader_of_a_run_whose_settings_are_being_changed_reads_the_new_ones(cli, here):
+    before = read_record(here / "mine")
+    assert cli(*TRAIN, "--run-dir", "mine", "--resume", "--steps", 6)[0] == 0
+    assert read_config(here / "mine", before).training.steps == 6
+    with (here / "mine" / "config.toml").open("a") as file:
+        file.write("\n")
+    with pytest.raises(RunError, match="is damaged or was changed"):
+        read_config(here / "mine", before)
 
 
 def test_leftovers_are_removed_by_the_next_training(cli, here):

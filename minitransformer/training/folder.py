@@ -348,12 +348,22 @@ def read_config(folder: Path, record: Record) -> Recipe:
     """The settings of a run."""
     path = folder / "config.toml"
     if record.id:
-        _check_sum(path, [entry["config_sha256"] for entry in record.history])
+        try:
+            _check_sum(path, _config_sums(record))
+        except RunError:
+            now = read_record(folder)  # --resume, which has just changed settings, writes both files
+            if now is None or now.id != record.id or now.history == record.history:
+                raise
+            _check_sum(path, _config_sums(now))
     recipe = recipes.load_recipe(str(path))
     try:
         return replace(recipe, name=record.recipe, data=_as_it_was_read(recipe.data, path))
     except UserError as error:  # somebody has given the recipe a name that is a path
         raise _unreadable(f"{printable(folder / 'run.json')}: {str(error).splitlines()[0]}") from None
+
+
+def _config_sums(record: Record) -> list[str]:
+    return [entry["config_sha256"] for entry in record.history]
 
 
 def _as_it_was_read(data: Any, path: Path) -> Any:

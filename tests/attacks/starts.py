@@ -139,6 +139,11 @@ def run(place: Path, start: Start | None) -> tuple[int, str, float]:
         return code, out.read(), time.monotonic() - began
 
 
+def files(place: Path) -> dict[str, bytes | None]:
+    """All files but those that Python and Numba cache beside modules."""
+    return {name: content for name, content in snapshot(place).items() if "__pycache__" not in name}
+
+
 def main() -> int:
     count, report = full_or(small=2, full=10**6), Report()
     if not (MPIEXEC and find_spec("mpi4py")):
@@ -153,7 +158,7 @@ def main() -> int:
         shutil.rmtree(place / "run", ignore_errors=True)
         known = starts(recipe)
         for start in known[:count] if count < 10 else spread(known, count):
-            before = snapshot(place)
+            before = files(place)
             code, out, seconds = run(place, start)
             errors = [line for line in out.splitlines() if "error: " in line]
             failure = "a hang" if code == 124 or seconds > equal + LATE else ""
@@ -161,7 +166,7 @@ def main() -> int:
             failure = failure or ("they trained" if code == 0 else "")
             failure = failure or ("" if all(word in out for word in start.says) else "another message")
             failure = failure or ("" if len(errors) == 1 else f"{len(errors)} messages")
-            failure = failure or ("" if snapshot(place) == before else "something was written")
+            failure = failure or ("" if files(place) == before else "something was written")
             report.add(
                 "unequal", failure or "one message", failure and f"{start.name}: {failure}: {out[:800]}"
             )
