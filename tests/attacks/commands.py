@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ class Command:
         stdin: bytes = b"",
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
+        _warm_up()
         self.argv = [str(word) for word in argv]
         self._out, self._err = _scratch(), _scratch()
         with _scratch() as source:
@@ -222,6 +224,7 @@ def weights(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in files}
 
 
+@cache
 def _warm_up() -> None:
     """Run a few commands in this process, so that its children have imported everything."""
     before = os.getcwd()
@@ -231,9 +234,6 @@ def _warm_up() -> None:
         for command in (TRAIN, ["train", "phrasebook", "--lr", "x"], ["graph", "run", "I am."]):
             main(command)
         os.chdir(before)
-
-
-_warm_up()
 
 
 # ---------------------------------------------------------------- reports

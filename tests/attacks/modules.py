@@ -11,15 +11,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from minitransformer.cli import VERBS
 
 from .commands import TINY, Report, full_or, write_pairs
 
-LATER = (  # imported only by some commands, or by Python itself when it starts
+OTHERS = (  # imported by Python itself when it starts, only by some commands, or only from a checkout
     "sitecustomize", "usercustomize", "yaml", "cupy", "mpi4py", "torch", "IPython", "tensorboard", "numba",
-    "llvmlite", "scipy", "sklearn", "sacrebleu", "transformers", "minigrad", "minitransformer", "tests",
+    "minigrad", "minitransformer", "tests",
 )  # fmt: skip
 COMMAND = "import sys\nfrom minitransformer.__main__ import main\nsys.exit(main())\n"  # as pip writes it
 TRAIN = ["phrasebook", "--data", "pairs.tsv", *TINY]
@@ -40,9 +41,9 @@ FAILING = {"sweep": [*TRAIN, "--run-dir", "pairs.tsv/runs"]}  # its training end
 
 
 def names() -> set[str]:
-    """The modules of this process, of the standard library too, by their first names."""
-    loaded = {name.partition(".")[0] for name, module in sys.modules.items() if hasattr(module, "__file__")}
-    return {name for name in loaded if name.isidentifier() and name != "__main__"} | {*LATER}
+    """The modules of the standard library and of all installed packages, by their first names."""
+    known = {*sys.stdlib_module_names, *packages_distributions(), *OTHERS}
+    return {name for name in known if name.isidentifier()}
 
 
 def prepare(folder: Path) -> None:

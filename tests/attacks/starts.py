@@ -145,7 +145,7 @@ def files(place: Path) -> dict[str, bytes | None]:
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=10**6), Report()
+    count, report = full_or(small=1, full=10**6), Report()
     if not (MPIEXEC and find_spec("mpi4py")):
         print("skipped: there is no mpiexec, or no mpi4py (pip install '.[distributed]')")
         return 0
