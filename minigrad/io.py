@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +25,43 @@ DTYPES = {
 }  # fmt: skip
 
 
+TEMPORARY = ".minigrad"  # ends the names of files that are being written
+LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # of a process that was killed
+
+
+def temporary_name(name: str) -> str:
+    """A name for what gets its own when it is complete. No program but this one names anything so."""
+    return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
+
+
+def write_temporary(path: str | Path, content: bytes, dir_fd: int | None = None) -> Path:
+    """Write a new file beside `path`, which is a name in the folder `dir_fd` if there is one; its path."""
+    temporary = Path(path).with_name(temporary_name(Path(path).name))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(temporary, flags, 0o666, dir_fd=dir_fd)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)  # which the error of a full disk does not name
+        raise
+    return temporary
+
+
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, finds either the old content or the new."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = write_temporary(path, content)
     try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = str(path)  # which the error of a full disk does not name
         raise
 
 
@@ -47,18 +71,7 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
     Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`. Options of an
     optimizer that are words or None are left out: its constructor gives them again.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save
-
-    arrays = {
-        name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
-        for name, t in by_path(tensors)
-        if not (name.startswith("param_groups.") and (t is None or isinstance(t, str)))
-    }
-    try:
-        content = save(arrays, metadata)
-    except SafetensorError as error:
-        raise FileError(f"these cannot be saved: {error}.\nPass tensors or arrays of numbers.") from None
+    content = to_bytes(tensors, metadata)
     try:
         write_atomically(path, content)
     except OSError as error:
@@ -68,6 +81,22 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
         refused = UnwritableFileError(message)
         refused.errno, refused.strerror, refused.filename = error.errno, error.strerror, error.filename
         raise refused from error
+
+
+def to_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> bytes:
+    """The content of the file that `save_file` writes."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save
+
+    arrays = {
+        name: np.asarray(on_cpu(t.array if isinstance(t, Tensor) else t), order="C")
+        for name, t in by_path(tensors)
+        if not (name.startswith("param_groups.") and (t is None or isinstance(t, str)))
+    }
+    try:
+        return save(arrays, metadata)
+    except SafetensorError as error:
+        raise FileError(f"these cannot be saved: {error}.\nPass tensors or arrays of numbers.") from None
 
 
 def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

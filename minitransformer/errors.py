@@ -10,7 +10,9 @@ from minigrad.errors import counted as counted
 
 
 class UserError(ValueError):
-    """An error that the command line explains without a traceback (exit code 2)."""
+    """An error that the command line explains without a traceback, before it exits with `exit_code`."""
+
+    exit_code = 2
 
 
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:

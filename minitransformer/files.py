@@ -193,9 +193,14 @@ def to_json(content: Any, indent: int | None = None) -> str:
     return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def json_bytes(content: Any) -> bytes:
+    """The content of a JSON file of a run."""
+    return (to_json(content, indent=1) + "\n").encode()
+
+
 def write_json(path: str | Path, content: Any) -> None:
     """Write a JSON file atomically."""
-    write_atomically(path, (to_json(content, indent=1) + "\n").encode())
+    write_atomically(path, json_bytes(content))
 
 
 def _finite(content: Any) -> Any:

@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
         "hostile",
         "languages",
         "strangers",
+        "links",
+        "replaced",
         "modules",
         "stops",
         "flips",

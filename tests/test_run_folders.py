@@ -183,7 +183,7 @@ def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
     for flags in ((), ("--resume",), ("--overwrite",)):
         shutil.rmtree(here / "new", ignore_errors=True)
         (here / "new").mkdir()
-        for name in (".lock", ".owner.json", ".run.json.0a1b2c3d", "..owner.json.0a1b2c3d"):
+        for name in (".lock", ".owner.json", ".run.json.0a1b2c3d.minigrad", "..owner.json.0a1b2c3d.minigrad"):
             (here / "new" / name).touch()
         assert cli(*TRAIN, "--run-dir", "new", *flags)[0] == 0
         assert sorted(path.name for path in (here / "new").glob(".*")) == [".lock"]
@@ -355,12 +355,37 @@ def test_a_reader_of_a_run_whose_settings_are_being_changed_reads_the_new_ones(c
         read_config(here / "mine", before)
 
 
+def test_a_users_files_that_look_like_those_of_a_run_stay(cli, here):
+    """A backup with a date looks like a temporary file of older versions."""
+    names = [
+        ".config.toml.original1", ".run.json.20240101", ".config.toml.0123abcd",
+        ".log.jsonl.0123abcd.minigrad.bak",
+        "checkpoints/.index.json.20240101", "checkpoints/step-00000004/.model.safetensors.20240101",
+        "checkpoints/step-00000004/.state.json.original1", "checkpoints/.step-00000008.partial/notes.txt",
+        "checkpoints/step-000000004/model.safetensors", "evaluations/of-mine/metrics.json",
+        "evaluations/of-mine/.metrics.json.20240101",
+        "evaluations/step-00000004-greedy/.metrics.json.20240101",
+        "tensorboard/events.out.tfevents.1700000000.of-mine",
+    ]  # fmt: skip
+    for command in (("--resume", "--steps", 7), ("--overwrite",)):
+        for name in names:
+            (here / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / "mine" / name).write_text(name)
+        assert cli(*TRAIN, "--run-dir", "mine", *command)[0] == 0
+        found = [p.read_bytes() for p in (here / "mine").rglob("*") if p.is_file()]
+        assert [name for name in names if name.encode() not in found] == []
+
+
 def test_leftovers_are_removed_by_the_next_training(cli, here):
     checkpoints = here / "mine" / "checkpoints"
-    shutil.copytree(checkpoints / "step-00000004", checkpoints / ".step-00000008.partial")
-    (checkpoints / ".step-00000008.partial" / ".model.safetensors.0123abcd").touch()
-    for name in ("checkpoints/.index.json.0123abcd", ".metrics.json.0123abcd", ".config.toml.0123abcd"):
-        (here / "mine" / name).touch()
+    for name in (".step-00000008.0123abcd.minigrad", ".unusable-step-00000002-0.0123abcd.minigrad"):
+        shutil.copytree(checkpoints / "step-00000004", checkpoints / name)
+        (checkpoints / name / ".model.safetensors.0123abcd.minigrad").touch()
+    of_older_versions = checkpoints / ".step-00000008.partial7"
+    shutil.copytree(checkpoints / "step-00000004", of_older_versions)
+    (of_older_versions / ".model.safetensors.0123abcd").touch()
+    for name in ("checkpoints/.index.json", ".metrics.json", ".config.toml"):
+        (here / "mine" / f"{name}.0123abcd.minigrad").touch()
     assert cli("train", "phrasebook", "--run-dir", "mine", "--resume", "--steps", 5)[0] == 0
     assert [path for path in (here / "mine").rglob(".*") if path.name != ".lock"] == []
 

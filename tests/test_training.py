@@ -286,11 +286,11 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path
     trainer.train_step()
     replace, calls = os.replace, []
 
-    def crash(*paths):
+    def crash(*paths, **folders):
         calls.append(paths)
         if len(calls) > crash_at:
             raise KeyboardInterrupt
-        replace(*paths)
+        replace(*paths, **folders)
 
     monkeypatch.setattr(os, "replace", crash)
     with pytest.raises(KeyboardInterrupt):

@@ -160,7 +160,7 @@ def _explain(error: BaseException, debug: bool) -> int | None:
     problem, _, fix = printable(message).rpartition("\n")
     lines = [one_line(problem), fix] if problem else [fix]
     print(f"{ranks.name}error: " + "\n".join(lines), file=sys.stderr, flush=True)
-    return 2
+    return getattr(error, "exit_code", 2)
 
 
 def _discard_output() -> None:

@@ -114,9 +114,9 @@ def evaluation(
     how = f" ({describe_decoding(decoding)})" if run.task.verb == "translate" else ""
     print(printable(f"evaluating {path}, {run.checkpoint.name}{how}"), file=sys.stderr)
     new = score(run, run.splits(data, data_dir), **decoding)
-    write(folder, new)
+    write(run, folder, new)
     with suppress(OSError):
-        write_readme(path)
+        write_readme(path, run.record.id)
     return new
 
 

@@ -12,22 +12,14 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from minigrad.io import write_atomically
-
 from ..data.splits import example_line
 from ..errors import UserError, counted_units
 from ..files import printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
-from ..training.evaluations import (
-    About,
-    Evaluation,
-    check_no_links,
-    inputs_sha256,
-    place,
-    weights_sha256,
-)
+from ..training import evaluations
+from ..training.evaluations import About, Evaluation, inputs_sha256, place, weights_sha256
 from ..training.readme import write_readme
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
@@ -66,7 +58,7 @@ def run(argv: list[str]) -> None:
             print(line, file=sys.stderr if json else sys.stdout)
         if own:
             with suppress(OSError):  # a run that cannot be written to can be scored
-                write_readme(run)
+                write_readme(run, trained.record.id)
 
     run_command(evaluate_run, argv, "minitransformer evaluate")
 
@@ -125,7 +117,7 @@ def evaluate(
     """
     evaluation = score(run, splits, **decoding)
     if save:
-        write(place(run.folder, checkpoint, run.checkpoint.name, decoding), evaluation)
+        write(run, place(run.folder, checkpoint, run.checkpoint.name, decoding), evaluation)
     return evaluation.metrics
 
 
@@ -153,12 +145,10 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
     return Evaluation(about, scores, rows, [len(row[0].split()) for row in texts])
 
 
-def write(folder: Path, evaluation: Evaluation) -> None:
+def write(run: Run, folder: Path, evaluation: Evaluation) -> None:
     """Write the files of an evaluation; a run that cannot be written to can be scored all the same."""
     try:
-        check_no_links(folder)
-        for name, content in evaluation.files().items():
-            write_atomically(folder / name, content)
+        evaluations.write(run.folder, folder, evaluation, run.record.id)
     except OSError as error:
         problem = f"cannot write {error.filename or folder}: {error.strerror}"
         print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)

@@ -23,6 +23,7 @@ from ..tasks import Metric, Task, task_class
 from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join, words_by_flag
+from ..training.run import is_finished
 from .evaluate import print_columns
 from .recipe_flags import recipe_comes_first
 from .train import read_command
@@ -126,7 +127,7 @@ def check(one: SweepRun) -> type[Task]:
 
 def train(one: SweepRun, title: str) -> int:
     """Train one run, unless it is finished; continue it if it was stopped. Returns the exit code."""
-    if (one.folder / "metrics.json").is_file():
+    if is_finished(one.folder):
         print(printable(f"{title}: {one.folder} is already finished, skipped"), file=sys.stderr)
         return 0
     print(printable(f"{title}: {one.folder}"), file=sys.stderr, flush=True)
@@ -163,7 +164,7 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
 
 def results(folder: Path, task: type[Task]) -> dict[str, float]:
     """The best validation loss of a run, and the scores of its test; nothing of one that failed."""
-    if not (folder / "metrics.json").is_file():
+    if not is_finished(folder):
         return {}
     losses = [record["val_loss"] for record in read_log(folder / "log.jsonl") if record.get("val_loss")]
     scores = read_json(folder / "metrics.json", {})

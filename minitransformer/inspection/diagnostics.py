@@ -21,9 +21,10 @@ from minigrad import Tensor, nn, no_grad
 from ..data.batching import IGNORE, PairBatch
 from ..files import printable
 from ..layers import FeedForward
-from ..plots.style import new_figure, save
+from ..plots.style import new_figure, to_bytes
 from ..recording import attention_entropy, record_attention
 from ..training.callbacks import Callback
+from ..training.lock import opened
 from ..training.log import read_log
 
 PICTURE = "diagnostics.png"
@@ -166,7 +167,8 @@ def draw(folder: Path) -> Path | None:
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
         draw_panel(panel, kind, lines)
     panels[-1].set_xlabel("step")
-    save(figure, folder / PICTURE)
+    with opened(folder) as files:
+        files.write(PICTURE, to_bytes(figure, "png"))
     return folder / PICTURE
 
 

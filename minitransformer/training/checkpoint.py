@@ -4,36 +4,42 @@
                                  ema.safetensors, the moving average of the weights, if there is one
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
-A checkpoint is written to a temporary folder, and renamed when it is complete. SHA256SUMS (of `sha256sum`) is
-checked whenever a file is read; state.json names the run, and the best checkpoint so far. index.json repeats
-what the folders say, for other readers.
+A checkpoint is written to a temporary folder, and renamed when it is complete. What is written, renamed or
+deleted is a plain file or folder (see directory.py). SHA256SUMS (of `sha256sum`) is checked whenever a file
+is read; state.json names the run, and the best checkpoint so far. index.json repeats what the folders say,
+for other readers, and shows whether a folder is missing.
 """
 
 from __future__ import annotations
 
-import os
 import re
+import stat
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim, save_file
-from minigrad.io import load_bytes, write_atomically
+from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim
+from minigrad.io import LEFTOVER, load_bytes, temporary_name, to_bytes
 
 from ..errors import UserError, counted
-from ..files import read_bytes, read_json, read_text, sha256, write_json
+from ..files import json_bytes, read_bytes, read_json, read_text, sha256
 from .averaging import MovingAverage, mean_of
+from .directory import Directory
+from .lock import opened
 from .log import suppress_full_disk
 
 MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
     "model.safetensors", "ema.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS",
 )  # fmt: skip
 STATE_TYPES: dict[str, Any] = {"step": int, "seconds": float, "task": dict}
+INDEX = "index.json"
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
+_UNUSABLE = re.compile(rf"{UNUSABLE}step-[0-9]{{8,}}-[0-9]+")
+_OLD_LEFTOVER = re.compile(rf"\.(?P<name>({UNUSABLE})?step-[0-9]{{8,}}(-[0-9]+)?)\.partial[0-9]*")
 PATIENCE = 5.0  # seconds in which a reader starts again because a training has replaced checkpoints
 
 T = TypeVar("T")
@@ -58,12 +64,7 @@ class Checkpoints:
 
     def names(self) -> list[str]:
         """The checkpoints, from the first step to the last."""
-        return sorted(path.name for path in self._folders())
-
-    def _folders(self, prefix: str = "") -> list[Path]:
-        """The folders that are named as checkpoints are."""
-        named = re.compile(rf"{prefix}step-\d{{8,}}" + (r"-\d+" if prefix else ""))
-        return [path for path in self.folder.glob(f"{prefix}step-*") if named.fullmatch(path.name)]
+        return sorted((path.name for path in self.folder.glob("step-*") if _is_name(path.name)), key=step_of)
 
     def unchanged(self, read: Callable[[], T]) -> T:
         """What `read` returns, which begins again if it fails because a training replaces checkpoints.
@@ -93,10 +94,8 @@ class Checkpoints:
         names = self.names()
         if not names:
             return {}
-        best = self._state(self.folder / names[-1]).get("best")
-        if best not in names:  # index.json knows what took its place; runs of older versions have only that
-            with suppress(UserError):
-                best = read_json(self.folder / "index.json", {"best": str})["best"]
+        self._check_newest(names)
+        best = self._best_of(names)
         if best not in names:
             raise CheckpointError(
                 f"the best checkpoint of {self.folder}, {best}, is missing.\n"
@@ -104,11 +103,43 @@ class Checkpoints:
             )
         return {"last": names[-1], "best": best}
 
+    def _best_of(self, names: list[str]) -> str | None:
+        """The best checkpoint, as the last one says."""
+        best = self._state(self.folder / names[-1]).get("best")
+        if best in names:
+            return best
+        # index.json knows what took its place; runs of older versions have only that
+        return self._recorded("best") or best
+
+    def _recorded(self, which: str) -> str | None:
+        """The "last" or the "best" checkpoint as index.json has it."""
+        with suppress(UserError):
+            name = read_json(self.folder / INDEX, {which: str})[which]
+            return name if _is_name(name) else None
+        return None
+
+    def _missing(self, names: list[str]) -> str | None:
+        """The newest checkpoint, as index.json has it, if it is missing."""
+        last = self._recorded("last")
+        if last is None or (names and step_of(last) <= step_of(names[-1])):
+            return None
+        return None if (self.folder / last).exists() else last  # it may have come since `names`
+
+    def _check_newest(self, names: list[str]) -> None:
+        if missing := self._missing(names):
+            raise CheckpointError(
+                f"the newest checkpoint of {self.folder}, {missing}, is missing.\n"
+                f"Use another with --checkpoint {names[-1]}, or continue the run with `train --resume`."
+            )
+
     def path(self, which: str = "best") -> Path:
         """The folder of the "best" or the "last" checkpoint, or of a checkpoint by name."""
         names = self.names()
-        if names and which in ("best", "last"):
-            return self.folder / (names[-1] if which == "last" else self.index["best"])
+        if names and which == "last":
+            self._check_newest(names)
+            return self.folder / names[-1]
+        if names and which == "best":
+            return self.folder / self.index["best"]
         if which in names:
             return self.folder / which
         fix = (
@@ -130,80 +161,91 @@ class Checkpoints:
         average: MovingAverage | None = None,
     ) -> Path | None:
         """Write the checkpoint of `step`; None if that is done. It is the last and, if `best`, the best."""
-        name = f"step-{step:08d}"
+        name = name_of(step)
         if name == self._current:
             return None
         weights = model.state_dict()
         check_finite(weights, f"step {step}")
         index = {"last": name, "best": name if best or not self._best else self._best}
-        partial = self.folder / f".{name}.partial"
-        self._remove(partial)
         parts = {MODEL: weights, OPTIMIZER: optimizer.state_dict()}
         if average is not None:
             parts[EMA] = average.state_dict()
-        for file, tensors in parts.items():
-            save_file(tensors, partial / file)
-        sizes = {file: (partial / file).stat().st_size for file in parts}
-        run = {"run": None, **self.identity}
-        write_json(partial / STATE, {**state, "best": index["best"], "bytes": sizes, **run})
-        sums = "".join(f"{sha256((partial / file).read_bytes())}  {file}\n" for file in (*parts, STATE))
-        write_atomically(partial / SUMS, sums.encode())
-        self._discard(self.folder / name)
-        os.replace(partial, self.folder / name)
-        self._current, self._best = name, index["best"]
-        self._finish(index)
+        sizes, sums = {}, {}
+        with self._opened(create=True) as folder:
+            with folder.temporary_folder(name) as partial:
+                for file, tensors in parts.items():
+                    content = to_bytes(tensors)
+                    partial.write(file, content)
+                    sizes[file], sums[file] = len(content), sha256(content)
+                run = {"run": None, **self.identity}
+                content = json_bytes({**state, "best": index["best"], "bytes": sizes, **run})
+                partial.write(STATE, content)
+                sums[STATE] = sha256(content)
+                partial.write(SUMS, "".join(f"{sums[file]}  {file}\n" for file in sums).encode())
+            self._discard(folder, name)
+            folder.rename(partial.path.name, name)
+            self._current, self._best = name, index["best"]
+            self._finish(folder, index)
         return self.folder / name
 
-    def _finish(self, index: dict[str, str]) -> None:
+    @contextmanager
+    def _opened(self, create: bool = False) -> Iterator[Directory]:
+        """The folder, to write in."""
+        with (
+            opened(self.folder.parent, create) as run,
+            run.folder(self.folder.name, create) as folder,
+        ):
+            yield folder
+
+    def _finish(self, folder: Directory, index: dict[str, str]) -> None:
         """Write the index, and delete what is neither among the latest nor the best."""
         with suppress_full_disk():  # other readers' copy: the checkpoints themselves say the same
-            write_json(self.folder / "index.json", index)
-        for old in self.names()[: -self.keep]:
+            folder.write(INDEX, json_bytes(index))
+        for old in sorted(filter(_is_name, folder.folders()), key=step_of)[: -self.keep]:
             if old != index["best"]:
-                self._discard(self.folder / old)
+                self._discard(folder, old)
 
-    def _discard(self, path: Path) -> None:
+    def _discard(self, folder: Directory, name: str) -> None:
         """Delete a checkpoint: first it loses its name, so that no half of it is ever taken for whole."""
-        if path.exists():
-            partial = self.folder / f".{path.name}.partial{os.getpid()}"
-            os.replace(path, partial)
-            self._remove(partial)
+        if folder.kind(name):
+            temporary = temporary_name(name)
+            folder.rename(name, temporary)
+            self._remove(folder, temporary, name)
 
-    def _remove(self, path: Path) -> None:
+    def _remove(self, folder: Directory, temporary: str, name: str) -> None:
         """Delete the files of a checkpoint, and its folder unless a user has put something else there."""
-        if not path.is_dir() or path.is_symlink():
-            return
-        for file in path.iterdir():
-            if file.name in FILES or re.fullmatch(
-                r"\.(model|ema|optimizer|state|SHA256).*\.\w{8,}", file.name
-            ):
-                file.unlink()
-        with suppress(OSError):
-            path.rmdir()
-            return
-        name = re.sub(r"^\.|-\d+$", "", path.name.partition(".partial")[0]).removeprefix(UNUSABLE)
-        os.replace(path, self._aside(name))
+        with folder.folder(temporary) as files:
+            for file in files.names():
+                if _is_file_of_ours(file, temporary) and stat.S_ISREG(files.kind(file)):
+                    files.delete(file)
+        if not folder.delete_folder(temporary):
+            folder.rename(temporary, _aside(folder, name.removeprefix(UNUSABLE)))
 
     def remove_leftovers(self) -> None:
         """Remove what a killed training left."""
-        if self.folder.is_symlink():
-            return
-        for path in self.folder.glob(".*step-*.partial*"):
-            if re.fullmatch(rf"\.({UNUSABLE})?step-\d{{8,}}(-\d+)?\.partial\d*", path.name):
-                self._remove(path)
-        for path in self.folder.glob(".index.json.*"):
-            if re.fullmatch(r"\.index\.json\.\w{8,}", path.name) and path.is_file():
-                path.unlink()
+        with opened(self.folder.parent) as run:
+            if not run.kind(self.folder.name):
+                return
+            with run.folder(self.folder.name) as folder:
+                for temporary in folder.folders():
+                    found = LEFTOVER.fullmatch(temporary) or _OLD_LEFTOVER.fullmatch(temporary)
+                    if found and (_is_name(found["name"]) or _UNUSABLE.fullmatch(found["name"])):
+                        self._remove(folder, temporary, found["name"])
+                for file in folder.names():
+                    if (found := LEFTOVER.fullmatch(file)) and found["name"] == INDEX:
+                        folder.delete(file)
 
     def clear(self) -> None:
         """Delete all checkpoints, and nothing else in their folder."""
-        if not self.folder.is_dir():
-            return
-        for path in (*self._folders(), *self._folders(UNUSABLE)):
-            self._discard(path)
-        (self.folder / "index.json").unlink(missing_ok=True)
-        with suppress(OSError):
-            self.folder.rmdir()
+        with opened(self.folder.parent) as run:
+            if not run.kind(self.folder.name):
+                return
+            with run.folder(self.folder.name) as folder:
+                for name in folder.folders():
+                    if _is_name(name) or _UNUSABLE.fullmatch(name):
+                        self._discard(folder, name)
+                folder.delete(INDEX)
+            run.delete_folder(self.folder.name)
 
     # ------------------------------------------------------------ reading
 
@@ -236,6 +278,8 @@ class Checkpoints:
     def average(self, count: str) -> dict[str, Tensor]:
         """The mean of the weights of the newest `count` checkpoints (Vaswani et al. 2017, section 6.1)."""
         names = self.names()
+        if names:
+            self._check_newest(names)
         if not count.isdecimal() or not 1 <= int(count) <= len(names):
             raise CheckpointError(
                 f"{self.folder} has {counted(len(names), 'checkpoint')}, no average of "
@@ -307,6 +351,12 @@ class Checkpoints:
         Each is loaded into model and optimizer. Returns a message for each that was moved.
         """
         names, problems = self.names(), {}
+        missing = self._missing(names)
+        if missing and not names:
+            raise CheckpointError(
+                f"all checkpoints of {self.folder} are missing; the newest was {missing}.\n"
+                f"Put them back, or start over with --overwrite."
+            )
         for name in names:
             try:
                 self._restore(self.folder / name, model, optimizer)
@@ -316,24 +366,30 @@ class Checkpoints:
             raise CheckpointError(
                 f"{problems[names[-1]]}\nThere is no other checkpoint: start over with --overwrite."
             )
+        if not names:
+            return []
         messages = []
-        for name, problem in problems.items():
-            aside = self._aside(name)
-            os.replace(self.folder / name, aside)
-            messages.append(f"{problem}\nIt was moved to {aside.name}.")
-        if names := self.names():
-            index = {"last": names[-1], "best": names[-1]}
-            with suppress(CheckpointError):  # of a best checkpoint that is missing: the last takes its place
-                index = self.index
-            self._finish(index)
+        with self._opened() as folder:
+            for name, problem in problems.items():
+                aside = _aside(folder, name)
+                folder.rename(name, aside)
+                messages.append(f"{problem}\nIt was moved to {aside}.")
+            names = self.names()
+            if missing and missing not in problems:
+                messages.append(
+                    f"the newest checkpoint of {self.folder}, {missing}, is missing: "
+                    f"the run goes on from {names[-1]}."
+                )
+            best = self._best_of(names)
+            if best not in names:  # the last takes its place
+                if best is not None and best not in problems:
+                    messages.append(
+                        f"the best checkpoint of {self.folder}, {best}, is missing: "
+                        f"{names[-1]} takes its place until a validation is better."
+                    )
+                best = names[-1]
+            self._finish(folder, {"last": names[-1], "best": best})
         return messages
-
-    def _aside(self, name: str) -> Path:
-        """A free name for a checkpoint that is moved aside."""
-        number = 0
-        while (path := self.folder / f"{UNUSABLE}{name}-{number}").exists():
-            number += 1
-        return path
 
     def _state(self, path: Path) -> dict[str, Any]:
         """state.json, checked: it is what was written, and belongs to this run."""
@@ -398,6 +454,38 @@ class Checkpoints:
             else "Start over with `train --overwrite`."
         )
         return CheckpointError(f"{path} cannot be loaded: {problem.rstrip('.')}.\n{fix}")
+
+
+def _is_name(name: str) -> bool:
+    """Whether a folder is named as the checkpoint of a step is."""
+    digits = name.removeprefix("step-")
+    return digits.isascii() and digits.isdecimal() and name == name_of(int(digits))
+
+
+def name_of(step: int) -> str:
+    """`step-00000120`. From step 100,000,000 on, names are longer."""
+    return f"step-{step:08d}"
+
+
+def step_of(name: str) -> int:
+    """The step of a checkpoint's name. As texts, names would be in another order: see `name_of`."""
+    return int(name.removeprefix("step-"))
+
+
+def _is_file_of_ours(file: str, folder: str) -> bool:
+    """Whether a file in the folder of a checkpoint is one that `save` writes there, or was about to."""
+    found = LEFTOVER.fullmatch(file)
+    if found is None and _OLD_LEFTOVER.fullmatch(folder):
+        found = re.fullmatch(r"\.(?P<name>.+)\.[0-9a-f]{8}", file)
+    return file in FILES or (found is not None and found["name"] in FILES)
+
+
+def _aside(folder: Directory, name: str) -> str:
+    """A free name for a checkpoint that is moved aside."""
+    name, number = re.sub(r"-\d+$", "", name) if name.count("-") > 1 else name, 0
+    while folder.kind(f"{UNUSABLE}{name}-{number}"):
+        number += 1
+    return f"{UNUSABLE}{name}-{number}"
 
 
 def _sizes(state: Mapping[str, Any]) -> dict[str, Any]:

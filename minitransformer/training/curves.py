@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..plots import training_curves
+from ..plots.style import to_bytes
+from .lock import opened
 
 CURVES = "curves.png"
 
 
 def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
-    training_curves(folder, path=folder / CURVES)
+    picture = to_bytes(training_curves(folder), "png")
+    with opened(folder) as files:
+        files.write(CURVES, picture)
     return folder / CURVES

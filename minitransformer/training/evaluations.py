@@ -11,11 +11,10 @@ They are of the best checkpoint, decoded greedily. Those of other checkpoints an
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,18 +23,21 @@ from typing import Any
 import numpy as np
 
 from minigrad import MinigradError, nn
-from minigrad.io import load_bytes
+from minigrad.io import LEFTOVER, load_bytes
 
 from ..errors import UserError
 from ..files import read_bytes, sha256, to_json
 from ..tasks.bootstrap import intervals
 from ..tasks.metrics import on_one_line
 from ..tasks.scores import FORMULAS, Score
+from .directory import Directory
+from .lock import check_run, opened
 from .summaries import evaluation_html, evaluation_line
 
 FOLDER, METRICS, STATISTICS = "evaluations", "metrics.json", "statistics.safetensors"
 PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
 FILES = (METRICS, *PREDICTIONS, STATISTICS)
+_NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # as `place` names a folder
 
 Rows = Sequence[tuple[str, ...]]
 
@@ -135,27 +137,38 @@ def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]
     return folder / FOLDER / re.sub(r"[^\w.=-]", "-", "-".join([name, *words]))
 
 
-def check_no_links(folder: Path) -> None:
-    """Raise an OSError if an evaluation would be written through a symbolic link in `evaluations`."""
-    for path in (folder.parent, folder) if folder.parent.name == FOLDER else ():
-        if path.is_symlink() and not (folder / "run.json").exists():
-            raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
+def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> None:
+    """Write an evaluation of a run to the folder that `place` gave. metrics.json is written last.
+
+    Where `run` is not the run `run_id` any more, since somebody has trained another there, it is an OSError.
+    """
+    with opened(run) as files, files.exclusive(), ExitStack() as stack:
+        check_run(files, run_id)
+        for name in folder.relative_to(run).parts:
+            files = stack.enter_context(files.folder(name, create=True))
+        _remove_leftovers(files)
+        files.write_all(evaluation.files(), marks=(STATISTICS, METRICS))
 
 
-def clear(folder: Path) -> None:
+def clear(run: Directory) -> None:
     """Delete the evaluations of a run that are not in the folder itself, and nothing else."""
-    if not (folder / FOLDER).is_dir() or (folder / FOLDER).is_symlink():
+    if not run.kind(FOLDER):
         return
-    leftover = re.compile(rf"\.({'|'.join(map(re.escape, FILES))})\.\w{{8,}}")
-    for entry in (folder / FOLDER).iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            for path in entry.iterdir():
-                if path.name in FILES or leftover.fullmatch(path.name):
-                    path.unlink()
-            with suppress(OSError):  # a user has put something there
-                entry.rmdir()
-    with suppress(OSError):
-        (folder / FOLDER).rmdir()
+    with run.folder(FOLDER) as folder:
+        for name in filter(_NAME.fullmatch, folder.folders()):
+            with folder.folder(name) as files:
+                _remove_leftovers(files)
+                for file in FILES:
+                    files.delete(file)
+            folder.delete_folder(name)  # unless a user has put something there
+    run.delete_folder(FOLDER)
+
+
+def _remove_leftovers(folder: Directory) -> None:
+    """Remove the temporary files of an evaluation that was killed."""
+    for name in folder.names():
+        if (found := LEFTOVER.fullmatch(name)) and found["name"] in FILES:
+            folder.delete(name)
 
 
 # ---------------------------------------------------------------- what is in them

@@ -13,110 +13,62 @@ the files of an earlier run are deleted and those of the new run are there.
 from __future__ import annotations
 
 import os
-import platform
-import re
 import secrets
 import stat
-import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from minigrad.io import write_atomically
+from minigrad.io import LEFTOVER
 
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import UserError
-from ..files import printable, read_bytes, read_json, read_text, sha256, to_json, write_json
+from ..files import json_bytes, printable, read_bytes, read_json, read_text, sha256, to_json
 from ..recipes import Recipe
 from ..tokenizers import Tokenizer
-from . import evaluations
+from . import evaluations, tensorboard
 from .checkpoint import Checkpoints
+from .directory import Directory
 from .environment import describe_machine, describe_versions
+from .lock import LOCK, OWNER, RECORD, Held, RunError, hold, now, opened
+from .tensorboard import EVENTS
 
 RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "diagnostics.png",
     *evaluations.FILES,
 )  # fmt: skip
-EVENTS = "tensorboard"  # the folder of TensorBoard files
-LOCK, OWNER = ".lock", ".owner.json"
 README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
 FIXED_SETTINGS = (  # --resume cannot change them
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
 )  # fmt: skip
-_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (*RUN_FILES, OWNER, README)))})\.\w{{8,}}")
-
-
-class RunError(UserError):
-    """A folder that is missing, in use, contains another run, or is not a run folder."""
-
 
 # ---------------------------------------------------------------- the lock
 
-_held: set[Path] = set()  # the folders that this process has locked
-
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[Held]:
     """Hold the folder, which is made if it is missing. A RunError names the process that holds it already."""
-    place = Path(os.path.realpath(folder))
-    if place in _held:
-        yield
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(folder / LOCK)
-        _acquire(held, folder)
-    except OSError as error:
-        raise RunError(
-            f"cannot write to {folder}: {error.strerror}.\nChoose another with --run-dir DIR."
-        ) from None
-    _held.add(place)
-    try:
-        owner = {"pid": os.getpid(), "host": platform.node(), "since": _now()}
-        write_json(folder / OWNER, owner)
-        _remove_leftovers(folder)
-        yield
-    finally:
-        with suppress(OSError):
-            (folder / OWNER).unlink(missing_ok=True)
-        _held.remove(place)
-        held.release()
+    with hold(path) as held:
+        _remove_leftovers(held)
+        yield held
 
 
-def _acquire(held: FileLock, folder: Path) -> None:
-    """Acquire the lock, or raise a RunError that names its owner, who may only just be writing its name."""
-    owner, deadline = None, time.monotonic() + 5
-    while owner is None and time.monotonic() < deadline:
-        with suppress(Timeout):
-            held.acquire(blocking=False)
-            return
-        with suppress(UserError):
-            known = read_json(folder / OWNER, {"pid": int, "host": str, "since": str})
-            owner = f"process {known['pid']} on {known['host']} since {known['since']}"
-        time.sleep(0.05)
-    raise RunError(
-        f"{printable(folder)} is in use by {owner or 'another process'}.\n"
-        f"Wait until it ends, stop it, or choose another folder with --run-dir DIR."
-    )
+def _remove_leftovers(folder: Directory) -> None:
+    """Remove what a killed training or evaluation left: temporary files, and half-written checkpoints."""
+    with folder.exclusive():
+        for name in folder.names():
+            if _is_leftover(name) and stat.S_ISREG(folder.kind(name)):
+                folder.delete(name)
+    Checkpoints(folder.path / "checkpoints").remove_leftovers()
 
 
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a killed training left: temporary files, and half-written checkpoints."""
-    for path in folder.iterdir():
-        if _LEFTOVER.fullmatch(path.name) and path.is_file():
-            path.unlink()
-    Checkpoints(folder / "checkpoints").remove_leftovers()
+def _is_leftover(name: str) -> bool:
+    found = LEFTOVER.fullmatch(name)
+    return found is not None and found["name"] in (*RUN_FILES, OWNER, README)
 
 
 # ---------------------------------------------------------------- the record
@@ -240,7 +192,7 @@ def new_record(
         _places(recipe, sources),
         "" if tokenizer is None else sha256(tokenizer.to_bytes()),
         secrets.token_hex(8),
-        history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": _now()}],
+        history=[{"step": 0, "config_sha256": sha256(_config(recipe)), "changes": {}, "time": now()}],
         labels=list(labels),
         reading=dict(reading or {}),
         init_from=dict(init_from or {}),
@@ -258,9 +210,9 @@ def _config(recipe: Recipe) -> bytes:
     return recipes.to_toml(recipe).encode()
 
 
-def _write_record(folder: Path, record: Record) -> None:
+def _write_record(folder: Directory, record: Record) -> None:
     content = {name: value for name, value in asdict(record).items() if value is not None}
-    write_json(folder / "run.json", {**content, "sha256": _sum(content)})
+    folder.write(RECORD, json_bytes({**content, "sha256": _sum(content)}))
 
 
 def _sum(content: Mapping[str, Any]) -> str:
@@ -300,7 +252,7 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 def _is_new(folder: Path) -> bool:
     """Whether the folder has nothing, or what a training leaves that is killed before its first file."""
     return folder.is_dir() and all(
-        path.name in (LOCK, OWNER) or _LEFTOVER.fullmatch(path.name) for path in folder.iterdir()
+        path.name in (LOCK, OWNER) or _is_leftover(path.name) for path in folder.iterdir()
     )
 
 
@@ -330,18 +282,18 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
     for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
             raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
-    _write_record(folder, replace(record, begun=False))
-    for name in RUN_FILES:
-        if name != "run.json":
-            (folder / name).unlink(missing_ok=True)
-    evaluations.clear(folder)
-    checkpoints.clear()
-    for path in (folder / EVENTS).glob("events.out.tfevents.*"):
-        path.unlink()
-    if tokenizer is not None:
-        tokenizer.save(folder / "tokenizer.json")
-    write_atomically(folder / "config.toml", _config(recipe))
-    _write_record(folder, record)
+    with opened(folder, create=True) as files, files.exclusive():
+        _write_record(files, replace(record, begun=False))
+        for name in RUN_FILES:
+            if name != RECORD:
+                files.delete(name)
+        evaluations.clear(files)
+        checkpoints.clear()
+        tensorboard.clear(files)
+        if tokenizer is not None:
+            files.write("tokenizer.json", tokenizer.to_bytes())
+        files.write("config.toml", _config(recipe))
+        _write_record(files, record)
 
 
 def read_config(folder: Path, record: Record) -> Recipe:
@@ -434,13 +386,14 @@ def continue_run(
     history = record.history[: last + 1]  # without a change that was announced and then killed
     went_back = bool(history) and step < history[-1]["step"]  # since later checkpoints were damaged
     if changes or environment or went_back:
-        entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": _now()}
+        entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}
         history = [*history, entry | ({"environment": dict(environment)} if environment else {})]
     data = _places(recipe, sources)
-    if (history, data) != (record.history, record.data):
-        _write_record(folder, replace(record, history=history, data=data))
-    if changes:
-        write_atomically(folder / "config.toml", _config(recipe))
+    with opened(folder) as files:
+        if (history, data) != (record.history, record.data):
+            _write_record(files, replace(record, history=history, data=data))
+        if changes:
+            files.write("config.toml", _config(recipe))
     both = {**changes, **(environment or {})}
     return [f"{name} {old} -> {new} from step {step}" for name, (old, new) in both.items()]
 

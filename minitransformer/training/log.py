@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minigrad.io import write_atomically
-
 from ..errors import UserError
 from ..files import read_text, to_json
+from .lock import opened
 
 
 def disk_is_full(error: BaseException) -> bool:
@@ -32,11 +30,12 @@ def suppress_full_disk() -> Iterator[None]:
 
 
 class Log:
-    """Appends records to a file. What a full disk refuses is kept in memory, and written later."""
+    """Appends records to a file of a run; None: of no run. What a full disk refuses is kept in memory, and
+    written later."""
 
-    def __init__(self, path: Path | str, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
         self.path, self.warn, self.unwritten, self.warned = path, warn, b"", False
-        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        self._flush()
 
     def __enter__(self) -> Log:
         return self
@@ -62,13 +61,19 @@ class Log:
             self.warned = True
 
     def _flush(self) -> None:
-        while self.unwritten:
-            self.unwritten = self.unwritten[os.write(self.file, self.unwritten) :]
+        """Write what is not written yet; the file is there then, even if that is nothing."""
+        if self.path is None:
+            self.unwritten = b""
+            return
+        with opened(self.path.parent, create=True) as folder:
+            self.unwritten = self.unwritten[folder.append(self.path.name, self.unwritten) :]
+            while self.unwritten:
+                self.unwritten = self.unwritten[folder.append(self.path.name, self.unwritten) :]
 
     def __exit__(self, *error: object) -> None:
-        with suppress(OSError):
-            self._flush()
-        os.close(self.file)
+        with suppress(OSError, UserError):
+            if self.unwritten:
+                self._flush()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -88,7 +93,8 @@ def truncate_log(path: Path, step: int) -> None:
         return
     content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
     if content != path.read_bytes():
-        write_atomically(path, content)
+        with opened(path.parent) as folder:
+            folder.write(path.name, content)
 
 
 NUMBERS = (int, float, type(None))

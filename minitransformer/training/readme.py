@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from minigrad.io import write_atomically
 from minigrad.nn.shapes import parameter_shapes
 
 from .. import recipes
@@ -25,6 +24,7 @@ from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
 from ..tasks import task_class
 from .folder import README, Record, read_config, read_record, read_tokenizer
+from .lock import check_run, opened
 from .summaries import metrics_of, progress_of, score_rows
 
 LIMIT = 2**20  # bytes
@@ -47,19 +47,22 @@ FILES = {
 }
 
 
-def write_readme(folder: Path) -> bool:
-    """Write the folder's README.md. False if there is one of somebody else's."""
+def write_readme(folder: Path, run_id: str | None = None) -> bool:
+    """Write the folder's README.md, if it is still that of `run_id`. False if there is one of somebody
+    else's."""
     path = folder / README
     if os.path.lexists(path) and not is_ours(path):
         return False
     record = read_record(folder)
-    if record is None or not record.begun:
+    if record is None or not record.begun or run_id not in (None, record.id):
         return True
     try:
         text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
     except (KeyError, TypeError, AttributeError):  # a record that somebody has edited
         return True
-    write_atomically(path, f"{text}{_signature(text)}".encode())
+    with opened(folder) as files, files.exclusive():
+        check_run(files, record.id)
+        files.write(README, f"{text}{_signature(text)}".encode())
     return True
 
 

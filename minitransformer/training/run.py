@@ -20,10 +20,11 @@ from ..files import printable, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import Task, task_class
+from . import evaluations
 from .checkpoint import Checkpoints
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
 from .memory import check_memory
-from .summaries import run_html, run_line
+from .summaries import last_state, run_html, run_line
 
 # ---------------------------------------------------------------- building
 
@@ -155,6 +156,25 @@ def record_of(folder: Path) -> Record:
     if record.has_tokenizer and not (folder / "tokenizer.json").exists():
         raise _not_a_run(folder, "it has no tokenizer.json")
     return record
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run is trained to its end, and its best checkpoint is evaluated.
+
+    That there are scores says little: a run can be evaluated while it trains.
+    """
+    with suppress(UserError, OSError, LookupError, TypeError, AttributeError):  # of files that were changed
+        record = read_record(folder)
+        if record is None or not record.begun or not (folder / evaluations.METRICS).is_file():
+            return False
+        names = Checkpoints(folder / "checkpoints", identity=record.identity).index
+        settings, state = read_config(folder, record).training, last_state(folder)
+        steps = state["steps"] if settings.epochs else settings.steps
+        waited = state["best_score"]["waited"] if settings.patience else -1
+        is_at_end = state["step"] >= steps or 0 < settings.patience <= waited
+        scored = evaluations.read(folder)  # None of a run of a version that wrote no statistics
+        return is_at_end and (scored is None or scored.about.checkpoint == names["best"])
+    return False
 
 
 def known_runs(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..errors import UserError, counted
-from ..files import read_bytes, read_json
+from ..files import printable, read_bytes, read_json
 from .checkpoint import Checkpoints
 
 CELL = "text-align: left; padding: 2px 12px 2px 0; vertical-align: top"
@@ -65,9 +65,10 @@ def progress_of(folder: Path, settings: TrainConfig) -> str:
     if not state:
         return f"0 of {length}: there is no checkpoint yet"
     total = state.get("steps") if settings.epochs else settings.steps
-    names: list[str] = []
-    with suppress(UserError):
+    try:
         names = [f"{which} {name}" for which, name in Checkpoints(folder / "checkpoints").index.items()]
+    except UserError as error:  # one is missing or damaged
+        names = [printable(str(error).splitlines()[0])]
     done = "" if state["step"] == total else f"{state['step']:,} of "
     return f"{done}{length} in {state['seconds']:.0f} s; checkpoints: {', '.join(names)}"
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from .callbacks import Callback
+from .directory import Directory
+from .lock import opened
+
+EVENTS = "tensorboard"  # the folder in that of the run
+EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\..*\.step-\d+(\.[0-9a-f]{16})?")
 
 
 class TensorBoard(Callback):
@@ -28,9 +37,14 @@ class TensorBoard(Callback):
 
     def on_train_begin(self, trainer: Any) -> None:
         step = trainer.step  # in the name, since files that begin in the same second would have the same
-        self.writer = self.new_writer(
-            str(self.folder), purge_step=step + 1, filename_suffix=f".step-{step}", flush_secs=10
-        )
+        unknown = secrets.token_hex(8)  # so that nobody has put a link of that name there
+        with opened(self.folder.parent, create=True) as run, run.folder(self.folder.name, create=True) as own:
+            self.writer = self.new_writer(
+                _path_of(own),
+                purge_step=step + 1,
+                filename_suffix=f".step-{step}.{unknown}",
+                flush_secs=10,
+            )
 
     def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
         if trainer.due("log_every"):
@@ -46,3 +60,19 @@ class TensorBoard(Callback):
         for name, value in numbers.items():
             if name != "step" and math.isfinite(value):
                 self.writer.add_scalar(f"{group}/{name}", value, step)
+
+
+def _path_of(folder: Directory) -> str:
+    """A path that leads to a folder that is held open, even when another takes its place (on Linux)."""
+    held = f"/proc/self/fd/{folder.fd}"
+    return held if folder.fd is not None and os.path.isdir(held) else str(folder.path)
+
+
+def clear(run: Directory) -> None:
+    """Delete the event files of a run, and nothing else in their folder."""
+    if not run.kind(EVENTS):
+        return
+    with run.folder(EVENTS) as folder:
+        for name in folder.names():
+            if EVENT_FILE.fullmatch(name) and stat.S_ISREG(folder.kind(name)):
+                folder.delete(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -37,6 +36,7 @@ from .averaging import MovingAverage
 from .callbacks import Callbacks
 from .checkpoint import CheckpointError, Checkpoints
 from .folder import lock
+from .lock import RECORD, Held
 from .log import Log, disk_is_full, truncate_log
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
@@ -286,8 +286,8 @@ class Trainer:
         stop = False  # a signal may reach ranks in different steps; they stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
-                stack.enter_context(lock(self.folder))
-            log = stack.enter_context(Log(os.devnull if self.ranks.rank else self._log, self._warn))
+                self._own(stack.enter_context(lock(self.folder)))
+            log = stack.enter_context(Log(None if self.ranks.rank else self._log, self._warn))
             stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
@@ -425,10 +425,17 @@ class Trainer:
             f"Free some space, and continue from there with --resume."
         )
 
+    def _own(self, held: Held) -> None:
+        """From here on each change in the folder is made only if the folder is still this run's."""
+        if held.kind(RECORD):
+            held.run = self.checkpoints.identity.get("run", "")
+        held.check()
+
     def resume(self) -> bool:
         """Load the last intact checkpoint, and truncate the log to its step. False if there is none."""
         if self.ranks.rank == 0:
-            with lock(self.folder):
+            with lock(self.folder) as held:
+                self._own(held)
                 for message in self.checkpoints.repair(self.model, self.optimizer):
                     self._warn(message)
         self.ranks.barrier()

@@ -1,0 +1,274 @@
+"""Folders in which files are written, replaced and deleted without following a link.
+
+A path may lead somewhere else by the time that it is used: anybody who can write to one of its folders can
+put a link there. So a `Directory` is held open, and what is in it is found from it by name (`dir_fd` of the
+functions of `os`), as far as a plain file or folder has that name. Before each change, its own path must
+still lead to it. Where the system has no `dir_fd` (Windows), both are looked at just before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from minigrad.io import temporary_name, write_temporary
+
+from ..errors import UserError
+from ..files import printable
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+HAS_DIR_FD = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd
+
+Inode = tuple[int, int]
+
+
+class DirectoryError(UserError, OSError):
+    """What a run has in its folder is not a plain file or folder, or the folder is not there any more."""
+
+    def __init__(self, path: Path, problem: str, fix: str, number: int) -> None:
+        self.message = f"{printable(path)} {problem}.\n{fix}"
+        super().__init__(self.message)
+        self.errno, self.strerror, self.filename = number, problem, str(path)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Directory:
+    """A folder, held open until `close`. Its path may be reached by links; within `parent`, by none."""
+
+    def __init__(self, path: Path, parent: Directory | None = None) -> None:
+        self.path, self.parent, self.fd = Path(path), parent, None
+        self._absolute = os.path.abspath(path)  # a program may change its current folder
+        if parent is not None and not stat.S_ISDIR(parent.kind(self.path.name)):
+            raise _not_plain(self.path, "a folder")
+        if HAS_DIR_FD:
+            place, flags = (path, 0) if parent is None else (self.path.name, os.O_NOFOLLOW)
+            self.fd = os.open(
+                place, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=None if parent is None else parent.fd
+            )
+        self.inode = inode(os.stat(self._absolute if self.fd is None else self.fd))
+
+    def close(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ looking
+
+    def check(self) -> None:
+        """Raise an error if the path does not lead here any more: somebody has put another folder there."""
+        if self.parent is not None:
+            self.parent.check()
+        if not self.is_there():
+            raise DirectoryError(
+                self.path,
+                "was deleted, moved or replaced meanwhile; nothing more was written there",
+                "Start the command again when nobody else changes that folder.",
+                errno.ESTALE,
+            )
+
+    def is_there(self) -> bool:
+        """Whether the path leads to this folder."""
+        with suppress(OSError):
+            if self.parent is None:
+                return inode(os.stat(self._absolute)) == self.inode
+            return inode(self.parent.stat(self.path.name)) == self.inode
+        return False
+
+    def stat(self, name: str) -> os.stat_result:
+        """What the system knows of a name: of a link itself, not of what it leads to."""
+        return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
+
+    def kind(self, name: str) -> int:
+        """The mode of a name, as `stat.S_ISREG` takes it; 0 if there is nothing of that name."""
+        try:
+            return self.stat(name).st_mode
+        except FileNotFoundError:
+            return 0
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path if self.fd is None else self.fd))
+
+    def folders(self) -> list[str]:
+        """The names of the folders in it, without links."""
+        return [name for name in self.names() if stat.S_ISDIR(self.kind(name))]
+
+    def _at(self, name: str) -> Path | str:
+        """A name as the functions of `os` take it, beside `dir_fd=self.fd`."""
+        return self.path / name if self.fd is None else name
+
+    # ------------------------------------------------------------ changing
+
+    def folder(self, name: str, create: bool = False) -> Directory:
+        """A folder in this one."""
+        self.check()
+        if create and not self.kind(name):
+            with suppress(FileExistsError):
+                os.mkdir(self._at(name), dir_fd=self.fd)
+        return Directory(self.path / name, self)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file so that a reader, or a crash, finds either the old content or the new."""
+        self.write_all({name: content})
+
+    def write_all(self, files: Mapping[str, bytes], marks: Sequence[str] = ()) -> None:
+        """Write files that belong together: when all are on the disk, each takes its place.
+
+        Those of `marks` are deleted before the first is replaced, and come last: where the last of them is,
+        all others are of the same writing.
+        """
+        self.check()
+        for name in files:
+            self._check_plain(name)
+        written: dict[str, str] = {}
+        try:
+            for name, content in files.items():
+                with self._naming(name):
+                    written[name] = str(write_temporary(self._at(name), content, self.fd))
+            self.check()
+            for name in reversed(marks):
+                self.delete(name)
+            for name in sorted(files, key=lambda name: marks.index(name) if name in marks else -1):
+                self._replace(written[name], name)
+                del written[name]
+        except BaseException:
+            for temporary in written.values():
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=self.fd)
+            raise
+
+    def append(self, name: str, content: bytes) -> int:
+        """Append to a file what fits on the disk; returns how many bytes that were."""
+        self.check()
+        self._check_plain(name)
+        if self.kind(name) and self.stat(name).st_nlink > 1:  # another name, perhaps in a stranger's folder
+            self.write(name, self.read(name))
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        with self._naming(name):
+            file = os.open(self._at(name), flags | _NO_LINK, 0o666, dir_fd=self.fd)
+            try:
+                return os.write(file, content)
+            finally:
+                os.close(file)
+
+    def read(self, name: str) -> bytes:
+        """The content of a plain file."""
+        self._check_plain(name)
+        with self._naming(name):
+            file = os.open(
+                self._at(name), os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_LINK, dir_fd=self.fd
+            )
+            with os.fdopen(file, "rb") as opened:
+                return opened.read()
+
+    def delete(self, name: str) -> None:
+        """Delete a plain file, if it is there."""
+        self.check()
+        self._check_plain(name)
+        with self._naming(name), suppress(FileNotFoundError):
+            os.unlink(self._at(name), dir_fd=self.fd)
+
+    def delete_folder(self, name: str) -> bool:
+        """Delete an empty folder; False if it is not empty."""
+        self.check()
+        try:
+            os.rmdir(self._at(name), dir_fd=self.fd)
+        except OSError:
+            return False
+        return True
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a plain file or folder another name."""
+        self.check()
+        if not stat.S_ISDIR(self.kind(name)):
+            self._check_plain(name)
+        if self.kind(new):
+            raise _not_plain(self.path / new, "free for what is to be moved there")
+        self._replace(name, new)
+
+    def temporary_folder(self, name: str) -> Directory:
+        """A new folder, to be renamed to `name` when it is complete."""
+        return self.folder(temporary_name(name), create=True)
+
+    def _replace(self, name: str, new: str) -> None:
+        with self._naming(new):
+            os.replace(self._at(name), self._at(new), src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def _check_plain(self, name: str) -> None:
+        """Raise an error if there is something else than a plain file of that name."""
+        if (kind := self.kind(name)) and not stat.S_ISREG(kind):
+            raise _not_plain(self.path / name, "a regular file")
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """A context whose errors name the whole path."""
+        try:
+            yield
+        except OSError as error:
+            if not isinstance(error, DirectoryError):
+                error.filename, error.filename2 = str(self.path / name), None
+            raise
+
+    # ------------------------------------------------------------ one at a time
+
+    @contextmanager
+    def exclusive(self, seconds: float = 10.0) -> Iterator[None]:
+        """Keep out others that write here without the lock of a training, for a moment: evaluations."""
+        locked = False
+        if fcntl is not None and self.fd is not None:
+            locked = self._flock(fcntl.LOCK_EX, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            if locked and self.fd is not None:
+                fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+    def _flock(self, kind: int, deadline: float) -> bool:
+        while True:
+            try:
+                fcntl.flock(self.fd, kind | fcntl.LOCK_NB)  # type: ignore[arg-type]
+                return True
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DirectoryError(
+                        self.path,
+                        "is in use by another evaluation, or by a training that begins",
+                        "Wait until it ends, or stop it.",
+                        errno.EWOULDBLOCK,
+                    ) from None
+            except OSError:  # a file system that has no such locks
+                return False
+            time.sleep(0.02)
+
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def inode(status: os.stat_result) -> Inode:
+    """What tells whether two paths lead to the same file or folder."""
+    return status.st_dev, status.st_ino
+
+
+def _not_plain(path: Path, kind: str) -> DirectoryError:
+    return DirectoryError(
+        path,
+        f"is not {kind}, but a link, a pipe or the like; nothing was written through it",
+        "Put what is there somewhere else, or choose another folder with --run-dir DIR.",
+        errno.ELOOP,
+    )
