@@ -28,7 +28,7 @@ from minigrad.io import LEFTOVER, load_bytes, temporary_name, to_bytes
 from ..errors import UserError, counted
 from ..files import json_bytes, read_bytes, read_json, read_text, sha256
 from .averaging import MovingAverage, mean_of
-from .directory import Directory
+from .directory import Directory, Inode
 from .lock import opened
 from .log import suppress_full_disk
 
@@ -58,6 +58,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
         self.folder, self.keep, self.identity = Path(folder), keep, dict(identity or {})
+        self._inode: Inode | None = None  # of the folder that this process has written to
         self._current = self._best = (
             ""  # checkpoints of this process: the one it wrote or restored last, and the best
         )
@@ -195,6 +196,9 @@ class Checkpoints:
             opened(self.folder.parent, create) as run,
             run.folder(self.folder.name, create) as folder,
         ):
+            if self._inode not in (None, folder.inode):
+                raise run.replaced(self.folder)
+            self._inode = folder.inode
             yield folder
 
     def _finish(self, folder: Directory, index: dict[str, str]) -> None:

@@ -76,12 +76,16 @@ class Directory:
         if self.parent is not None:
             self.parent.check()
         if not self.is_there():
-            raise DirectoryError(
-                self.path,
-                "was deleted, moved or replaced meanwhile; nothing more was written there",
-                "Start the command again when nobody else changes that folder.",
-                errno.ESTALE,
-            )
+            raise (self.parent or self).replaced(self.path)
+
+    def replaced(self, path: Path) -> UserError:
+        """The error for a folder of this one, or itself, whose path leads somewhere else."""
+        return DirectoryError(
+            path,
+            "was deleted, moved or replaced meanwhile; nothing more was written there",
+            "Start the command again when nobody else changes that folder.",
+            errno.ESTALE,
+        )
 
     def is_there(self) -> bool:
         """Whether the path leads to this folder."""
@@ -141,10 +145,10 @@ class Directory:
             for name, content in files.items():
                 with self._naming(name):
                     written[name] = str(write_temporary(self._at(name), content, self.fd))
-            self.check()
             for name in reversed(marks):
                 self.delete(name)
             for name in sorted(files, key=lambda name: marks.index(name) if name in marks else -1):
+                self.check()
                 self._replace(written[name], name)
                 del written[name]
         except BaseException:

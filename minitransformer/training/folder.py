@@ -284,6 +284,8 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
             raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
     with opened(folder, create=True) as files, files.exclusive():
         _write_record(files, replace(record, begun=False))
+        if isinstance(files, Held):
+            files.run = record.id
         for name in RUN_FILES:
             if name != RECORD:
                 files.delete(name)

@@ -101,11 +101,17 @@ class Held(Directory):
 
     def check(self) -> None:
         if problem := self._problem():
-            raise FolderLostError(
-                f"{printable(self.path)} does not belong to this training any more: {problem}. "
-                f"The training stops; what is there now was left as it is.\n"
-                f"Train in a folder that nobody else changes; --resume continues one that was moved."
-            )
+            raise self._lost(problem)
+
+    def replaced(self, path: Path) -> UserError:
+        return self._lost(f"{printable(path)} was deleted, moved or replaced")
+
+    def _lost(self, problem: str) -> FolderLostError:
+        return FolderLostError(
+            f"{printable(self.path)} does not belong to this training any more: {problem}. "
+            f"The training stops; what is there now was left as it is.\n"
+            f"Train in a folder that nobody else changes; --resume continues one that was moved."
+        )
 
     def _problem(self) -> str:
         """Why the folder is not this training's any more; empty if it is."""
