@@ -96,8 +96,8 @@ def explain(
         takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
         said = re.sub(r"^\S*\(\)", "", said).strip()
         raise SignatureError(f"{name}() {said}.\n{takes}") from None
-    if is_list := re.match("'(list|tuple)' object has no attribute", said):
-        said = f"expected a tensor, got a {is_list[1]}"
+    if other := re.match("'(list|tuple|dict|set|str|int|float|bool)' object has no attribute", said):
+        said = f"expected a tensor, got {'an' if other[1] == 'int' else 'a'} {other[1]}"
     arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
     places = list(dict.fromkeys(map(device_of, arrays)))
     if len(places) > 1:
@@ -201,7 +201,7 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
     if said.startswith("expected a tensor, got a") or (
         kind is DtypeError and any(isinstance(x, list | tuple) for x in inputs)
     ):
-        return "Make a tensor of a list: mg.tensor(...), which stacks tensors with their gradients."
+        return "Make a tensor of it: mg.tensor(...), which stacks tensors of a list with their gradients."
     if kind is DtypeError and any(x is None for x in inputs):
         return (
             "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and of a tensor "

@@ -450,6 +450,9 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
                 "these integers have no dtype: one needs more than 64 bits.\nGive dtype='float64'."
             )
         dtype = dtype or default_float
+    if array.dtype == object and not known:
+        kinds = sorted({type(x).__name__ for x in array.reshape(-1)} - {"int", "float", "bool"})
+        raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nGive numbers.")
     dtype = as_dtype(array.dtype if dtype is None else dtype)
     refuse_unconvertible(array, dtype, wraps=known)
     try:

@@ -819,3 +819,66 @@ def test_runs_of_older_versions_keep_the_lines_that_they_were_trained_on(folder,
     capsys.readouterr()
     assert train(form, "--overwrite") == 0  # a new run does not have it
     assert sum(map(len, Run("run").splits().values())) == 30
+
+
+# ---------------------------------------------------------------- what is left out, or is no data
+
+
+def test_texts_that_are_not_trained_on_are_said(folder, capsys):
+    write("all.tsv", lines(LABELLED))
+    flags = ["--steps", "1", "--examples", "20", "--run-dir", "run", *TINY_BERT]
+    assert main(["train", "bert-classify", "--data", "all.tsv", *flags]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"only 20 of \d+ texts are trained on \(--examples 20; 0 is all\)", said), said
+
+
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        (read_pairs, [("en", "fr"), *PAIRS, ("en", "fr"), *PAIRS]),
+        (read_labelled, [("text", "label"), *LABELLED, ("text", "label")]),
+        (read_tagged, [("token", "pos"), ("the", "DET"), ("hat", "NOUN"), ("token", "pos"), ("a", "DET")]),
+    ],
+)
+def test_a_header_that_stands_twice_is_refused(folder, read, content):
+    write("joined.tsv", lines(content))
+    with pytest.raises(UserError, match=r"line \d+ is the header again"):
+        read("joined.tsv")
+
+
+def test_answers_in_csv_are_where_their_positions_say(folder):
+    with open("qa.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["question", "context", "answer", "answer_start"])
+        writer.writerow(["who ?", "  a cat and a cat", "cat", 14])
+    (example,) = read_answered("qa.csv")
+    assert (example.context, example.start) == ("a cat and a cat", 12)
+
+
+def test_a_system_that_replies_is_the_bot(folder):
+    speakers = ("USER", "SYSTEM", "USER", "SYSTEM")
+    turns = [{"speaker": who, "utterance": said} for who, said in zip(speakers, DIALOGUE, strict=True)]
+    write("woz.jsonl", objects({"turns": turns}))
+    assert list(read_pairs("woz.jsonl")) == REPLIES
+
+
+def test_labels_of_json_are_what_they_mean(folder):
+    rows = [{"text": text, "label": 1 if i % 2 else 1.0 if i % 4 else 0} for i, text in enumerate(TEXTS)]
+    write("n.jsonl", objects(*rows))
+    assert {label for _, label in read_labelled("n.jsonl")} == {"0", "1"}
+    write("nan.jsonl", objects({"text": "a", "label": "x"}) + '{"text": "b", "label": NaN}\n')
+    with pytest.raises(UserError, match="label is missing or empty"):
+        read_labelled("nan.jsonl")
+    write("cafe.tsv", lines([*LABELLED, *[("a", "caf\u00e9"), ("b", "cafe\u0301")] * 2]))
+    assert any("differ in capitals" in note for note in read_labelled("cafe.tsv").notes)
+
+
+def test_a_tsv_file_with_quotes_of_csv_is_said(folder):
+    write("quotes.tsv", lines([*LABELLED, ('"He said ""no 1"""', "pos")]))
+    assert any("quotes" in note for note in read_labelled("quotes.tsv").notes)
+
+
+def test_a_column_has_one_role(folder):
+    write("x.csv", lines([("text", "label"), *LABELLED], ","))
+    with pytest.raises(UserError, match=r"names a column twice"):
+        read_labelled("x.csv", FileFormat(columns="text,text"))

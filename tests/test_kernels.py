@@ -666,3 +666,9 @@ def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
     np.testing.assert_array_equal(masks.where(mask, x, 0.0), np.where(mask, x, 0.0))
     np.testing.assert_array_equal(namespace(x).gate(mask, x), np.where(mask, x, 0.0))
     np.testing.assert_array_equal(namespace(x).gate(mask[0], x), np.where(mask[0], x, 0.0))
+
+
+def test_layer_norm_of_one_number_has_no_gradient():
+    x, w = mg.tensor([[5.0], [6.0], [7.0]], requires_grad=True), mg.tensor([1.3])
+    F.layer_norm(x, (1,), w, w).backward(mg.tensor([[1.0], [2.0], [3.0]]))
+    assert x.grad.tolist() == [[0.0]] * 3

@@ -417,3 +417,19 @@ def test_large_lists_of_numbers_are_looked_at_once(monkeypatch):
     mg.as_tensor([1] * 1000)
     mg.tensor([[0.5, 1.0]] * 1000)
     assert not looked
+
+
+def test_what_was_converted_before_does_not_count():
+    """`float(x)` in a frame or a loop that has made an array of x before."""
+    x = mg.tensor(2.0, requires_grad=True)
+    call = lambda f, x: f(x)
+    assert [call(np.asarray, x), call(float, x)] == [2.0, 2.0]
+    for f in (np.asarray, float, np.float32):
+        assert f(x) == 2.0
+
+
+def test_what_is_drawn_needs_no_gradient():
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    x = mg.tensor(2.0, requires_grad=True)
+    (line,) = figure.subplots().plot([x, x])
+    assert line.get_ydata().tolist() == [2.0, 2.0]

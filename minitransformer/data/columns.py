@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import counted, nearest
-from .tables import DataError, FileFormat, Table
+from .tables import DataError, FileFormat, Table, without_line_ends
 
 # What others call the columns, in headers and fields. "answers.text" is `text` in the object `answers`.
 ALIASES = {
@@ -134,7 +134,7 @@ def _one_line(value: Any) -> Any:
     """A text with spaces for line ends and tabs, one for each, and nothing if it has no words."""
     if not isinstance(value, str):
         return value
-    return re.sub(r"[\n\r\t]", " ", value) if value.strip() else ""
+    return without_line_ends(value) if value.strip() else ""
 
 
 def _incomplete(where: str, cells: Sequence[Any], labels: Sequence[str], label: str, table: Table) -> str:
@@ -218,8 +218,12 @@ def take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: 
         )
     if not has_header:
         return
-    table.names = list(first)
+    table.names = list(map(str.strip, first))
     table.rows = table.rows[1:]
+    if again := next((place for place, cells in table.rows if cells == first), ""):
+        raise DataError(
+            f"{again} is the header again: {_shown(first)}.\nRemove it; were several files put together?"
+        )
     if not table.rows:
         raise DataError(
             f"{table.file} has a header and no other line: {_shown(first)}.\nWrite the examples below it."
@@ -310,6 +314,8 @@ def _columns(table: Table, labels: Sequence[str], roles: Sequence[str], how: Fil
                 f"--columns {how.columns} names {counted(len(how.chosen), 'column')}, but this task reads "
                 f"{' and '.join(labels)}.\nName {len(roles)}, such as --columns {_numbers(len(roles))}."
             )
+        if len(set(how.chosen)) < len(how.chosen):
+            raise DataError(f"--columns {how.columns} names a column twice.\nName another for each.")
         return [_column_of(table, name) for name in how.chosen]
     if table.names is None:
         return _columns_in_order(table, labels)

@@ -95,12 +95,17 @@ def _conll(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) 
     ragged = ""
     header = _conll_header(lines, split, how)
     columns = _numbers(file, how, width)
+    names = next((split(line) for where, line in lines if where == header), None)
     for where, line in lines:
         cells = split(line)
         if not line.strip():
             sentences.append([])
         elif where == header:
             continue
+        elif cells == names:
+            raise DataError(
+                f"{where} is the header again: {line[:60]!r}.\nRemove it; were several files put together?"
+            )
         elif cells[0] == "-DOCSTART-":
             sentences.append([])
         elif line.startswith("#") and not sentences[-1] and _is_comment(line, cells, width, tabs):

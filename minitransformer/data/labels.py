@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..errors import counted, nearest
 from ..files import printable
 from .batching import generator
-from .columns import ROLES, is_number, select_columns
+from .columns import ROLES, is_number, normal_name, select_columns
 from .conll import read_words
 from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
@@ -278,7 +278,8 @@ def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> l
     for label in counts:
         if is_number(label):  # -1 and 1 differ in more than a sign
             continue
-        alike.setdefault("".join(re.findall(r"\w", label.casefold())) or label, []).append(label)
+        letters = re.findall(r"\w", unicodedata.normalize("NFKC", label).casefold())
+        alike.setdefault("".join(letters) or label, []).append(label)
     for labels in alike.values():
         if len(labels) > 1:
             named = ", ".join(map(repr, labels[:5]))
@@ -333,7 +334,7 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     if how.is_plain:
         fields = read_fields(path, *names, how=how)
         return Examples(_checked(where, Answered(*texts)) for where, texts in fields)
-    table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line")
+    table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line", strip=False)
     unanswered = _drop_unanswered(table, how)
     rows = select_columns(table, names, names, how, lists=True, optional=["start"])
     examples = Examples(_checked(where, _answered_row(where, *cells)) for where, cells in rows)
@@ -352,7 +353,7 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
 def _drop_unanswered(table: Table, how: FileFormat) -> int:
     """Leave out the rows of JSON objects whose list of answers is empty; returns how many."""
     lists = [i for i in range(len(table.names or ())) if any(cells[i] == [] for _, cells in table.rows)]
-    answers = [i for i in lists if (table.names or [])[i] in (how.chosen or ROLES["answer"])]
+    answers = [i for i in lists if normal_name((table.names or [])[i]) in (how.chosen or ROLES["answer"])]
     kept = [row for row in table.rows if all(row[1][i] != [] for i in answers)]
     dropped = len(table.rows) - len(kept)
     table.rows = kept

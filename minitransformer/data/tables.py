@@ -199,8 +199,11 @@ def no_such_format(file: str, kind: str, expected: str) -> DataError:
 TABLES = ("tsv", "csv", "jsonl", "json", "trec", "fasttext")
 
 
-def read_table(path: str | Path, how: FileFormat, default: str, expected: str) -> Table:
-    """The table of a file. `default` is its format if nothing says another; `expected` is for errors."""
+def read_table(path: str | Path, how: FileFormat, default: str, expected: str, strip: bool = True) -> Table:
+    """The table of a file. `default` is its format if nothing says another; `expected` is for errors.
+
+    Cells of CSV keep the spaces around them if not `strip`: positions in them count from there.
+    """
     lines = list(read_lines(path))
     kind = detect_format(path, [line for _, line in lines], default) if how.format == "auto" else how.format
     if kind not in TABLES:
@@ -210,7 +213,7 @@ def read_table(path: str | Path, how: FileFormat, default: str, expected: str) -
         case "jsonl" | "json":
             return Table(file, KINDS[kind], *_records(path, lines, kind))
         case "csv":
-            rows, name = _csv_rows(path)
+            rows, name = _csv_rows(path, strip)
             return Table(file, name, rows)
         case "trec" | "fasttext":
             return Table(file, KINDS[kind], *_labels_first(lines, kind))
@@ -229,14 +232,19 @@ def _quoted_columns(file: str, rows: Sequence[tuple[str, list[str]]]) -> list[st
         if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in column)
     ]
     if not quoted:
-        return []
+        return [
+            f"warning: {file}: {where.rpartition(', ')[2]} has a cell with quotes as CSV has them, which are "
+            f"read as text; --format csv removes them"
+            for where, cells in rows
+            if any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells)
+        ][:1]
     columns = f"column{'' if len(quoted) == 1 else 's'} {', '.join(quoted)}"
     return [
         f"warning: {file}: all of {columns} is in quotes, which are read as text; --format csv removes them"
     ]
 
 
-def _csv_rows(path: str | Path) -> tuple[list[tuple[str, list[str]]], str]:
+def _csv_rows(path: str | Path, strip: bool = True) -> tuple[list[tuple[str, list[str]]], str]:
     """The rows of a CSV file, whose cells may be in quotes, and what separates them: , ; or tabs."""
     text = read_whole(path)
     found = {delimiter: _split_csv(text, delimiter) for delimiter in (",", ";", "\t")}
@@ -249,8 +257,9 @@ def _csv_rows(path: str | Path) -> tuple[list[tuple[str, list[str]]], str]:
             f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
         )
     name = {",": "CSV", ";": "CSV with semicolons", "\t": "CSV with tabs"}[best]
-    clean = [(f"{printable(path)}, line {n}", [one_line(cell) for cell in cells]) for n, cells in rows]
-    return [(where, cells) for where, cells in clean if any(cells)], name
+    tidy = one_line if strip else without_line_ends
+    clean = [(f"{printable(path)}, line {n}", list(map(tidy, cells))) for n, cells in rows]
+    return [(where, cells) for where, cells in clean if any(map(str.strip, cells))], name
 
 
 def _split_csv(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], tuple[int, str] | None]:
@@ -289,7 +298,12 @@ def _regularity(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
 
 def one_line(text: str) -> str:
     """The text without spaces around it, and with spaces for line ends and tabs, one for each."""
-    return re.sub(r"[\n\r\t]", " ", text).strip()
+    return without_line_ends(text).strip()
+
+
+def without_line_ends(text: str) -> str:
+    """The text with spaces for line ends and tabs, one for each: all else stays in its place."""
+    return re.sub(r"[\n\r\t]", " ", text)
 
 
 def _labels_first(
@@ -398,7 +412,9 @@ def _flat(record: Any, where: str, how: str) -> dict[str, Any]:
 
 
 def cell_text(value: Any) -> str:
-    """A value of JSON as text; null is empty."""
-    if value is None:
+    """A value of JSON as text; null and NaN are empty, and 1.0 is 1."""
+    if value is None or value != value:
         return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -38,7 +38,7 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
     name = (table.names or [])[column]
     system = without = unanswered = 0
     for where, cells in table.rows:
-        turns = [_turn(where, turn) for turn in _listed(where, name, cells[column])]
+        turns = _system_as_bot([_turn(where, turn) for turn in _listed(where, name, cells[column])])
         system += sum(speaker == "system" for speaker, _ in turns)
         said = _joined(_who(where, [turn for turn in turns if turn[0] != "system"]))
         if said and said[0][0] == "bot":
@@ -68,6 +68,14 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
     if not pairs:
         raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {name}.")
     return pairs
+
+
+def _system_as_bot(turns: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The turns with "bot" for "system" where that is who replies to the user, not a message before all."""
+    speakers = {speaker for speaker, _ in turns}
+    if "system" not in speakers or len(speakers) != 2 or turns[0][0] == "system":
+        return turns
+    return [("bot" if speaker == "system" else speaker, said) for speaker, said in turns]
 
 
 def _listed(where: str, name: str, cell: Any) -> list[Any]:

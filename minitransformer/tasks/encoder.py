@@ -20,7 +20,7 @@ from ..data.batching import IGNORE, pad_rows
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, own_pairs
 from ..data.tables import DataError, FileFormat
-from ..errors import UserError, check_range, none_of
+from ..errors import UserError, check_range, counted_units, none_of
 from ..layouts import BERT_TOKENS, CLS, SEP
 from ..tokenizers import Tokenizer
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
@@ -101,9 +101,11 @@ class EncoderTask(ExampleTask):
             splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         else:
             splits = Splits(cls.built_in(data))
-        return Splits(
-            {**splits, "train": splits["train"][: data.examples or None]}, splits.dropped, splits.notes
-        )
+        train, notes = splits["train"], splits.notes
+        if sources.data is not None and 0 < data.examples < len(train):
+            of = f"{data.examples:,} of {counted_units(len(train), cls.unit)}"
+            notes = [*notes, f"warning: only {of} are trained on (--examples {data.examples}; 0 is all)"]
+        return Splits({**splits, "train": train[: data.examples or None]}, splits.dropped, notes)
 
     @classmethod
     def class_names(cls, labels: Iterable[str]) -> list[str]:

@@ -60,7 +60,7 @@ class Conversions:
                 frame = sys._getframe(1)
                 asks_again = self.call == (id(frame), frame.f_lasti) and id(x) in self.asked
                 self.call, self.asked = None, set()
-                if asks_again and x._requires_grad and modes.grad_enabled:
+                if asks_again and x._requires_grad and modes.grad_enabled and _is_numpys(_callee(frame)):
                     refuse_lost_gradient("a NumPy array of a list")
             return to_float(x)
 
@@ -75,7 +75,11 @@ class Conversions:
             if "testing" in frame.f_code.co_filename:
                 return "", False
             name = frame.f_code.co_name
+            if frame.f_globals.get("__name__", "").startswith("numpy.linalg"):
+                name = f"linalg.{name}"
             frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("matplotlib."):
+            return "", False  # what is drawn needs no gradient
         if name:
             return name, name in _CONVERT
         function = _callee(frame)
@@ -84,12 +88,17 @@ class Conversions:
         name = getattr(function, "__name__", "")
         ufunc = function if isinstance(function, np.ufunc) else getattr(function, "__self__", None)
         if isinstance(ufunc, np.ufunc):
+            name = name if function is ufunc else f"{ufunc.__name__}.{name}"
             decides = all(signature.endswith("?") for signature in ufunc.types)
             return "" if decides else name, False
         if isinstance(function, type) and issubclass(function, np.generic):  # np.float32(x), as float(x)
             return "", True
-        is_numpys = (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
-        return (name, False) if is_numpys and name not in _CONVERT else ("", True)
+        return (name, False) if function and _is_numpys(function) and name not in _CONVERT else ("", True)
+
+
+def _is_numpys(function: Any) -> bool:
+    """Whether a function is NumPy's, or one whose name is not known."""
+    return function is None or (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
 
 
 def _callee(frame: FrameType) -> Any:
