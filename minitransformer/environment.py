@@ -104,7 +104,7 @@ def _wrap(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
     """A stream as the interpreter makes it, with another way to write to the file."""
     is_unbuffered = getattr(stream, "write_through", False)  # python -u
     return io.TextIOWrapper(
-        raw if is_unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]
+        raw if is_unbuffered else io.BufferedWriter(raw),
         encoding=getattr(stream, "encoding", "utf-8"),
         errors=getattr(stream, "errors", "replace"),
         line_buffering=getattr(stream, "line_buffering", True),

@@ -360,7 +360,7 @@ class Trainer:
         log.write(record | ({"samples": samples} if samples else {}))
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         lines = [f"step {self.step:>6}  {self.seconds:4.0f} s  validation: {figures}"]
-        lines += [printable(f"    {sample}") for sample in samples]
+        lines += ["    " + printable(sample).replace("\n", "\n    ") for sample in samples]
         self.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
         self.callbacks.notify("on_validation_end", self, scores)
         before = self.best.state_dict()

@@ -23,7 +23,7 @@ from minitransformer import __main__ as program
 from minitransformer.files import sha256, to_json
 
 from . import commands
-from .commands import TRAIN, Command, Outcome, Report, full_or, run, spread, weights, write_pairs
+from .commands import TRAIN, Command, Outcome, Report, full_or, spread, weights, write_pairs
 
 ROOT = Path(commands.__file__).parents[2]
 PLAY = [
@@ -31,6 +31,14 @@ PLAY = [
     *"--n-embd 16 --n-head 2 --n-layer 1 --block-size 16 --n-positions 16".split(),  # noqa: SIM905
 ]
 TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
+
+SECONDS = 30.0  # several times what any of these takes on an idle machine
+
+
+def run(argv: list[str], cwd: Path, stdin: bytes = b"") -> Outcome:
+    """Run a command to its end."""
+    return Command(argv, cwd, stdin).wait(SECONDS)
+
 
 # ---------------------------------------------------------------- streams
 
@@ -133,7 +141,7 @@ def through_streams(verb: str, streams: str, unbuffered: bool, cwd: Path, expect
     (cwd / "input").write_text("I am.\nMy computer is old.\n")
     before = {path: path.read_bytes() for path in (cwd / "run").rglob("*") if path.is_file()}
     process = Process(VERBS[verb], cwd, streams, unbuffered)
-    outcome = process.wait()
+    outcome = process.wait(SECONDS)
     out, err = ((cwd / name).read_text() if (cwd / name).exists() else "" for name in ("out", "err"))
     _, output, messages = STREAMS[streams]
     if outcome.limit or outcome.err:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .commands import TRAIN, Outcome, Report, full_or, run, spread, weights, write_pairs
+from .commands import TRAIN, Command, Outcome, Report, full_or, spread, weights, write_pairs
 
+SECONDS = 60.0  # numba is imported and compiles a loop
 USERS = {"named": 65534, "without a name": 54321}
 HOMES = ("unset", "", "missing", "read-only", "file", "relative", "writable")
 PLACES = ("missing", "read-only", "file")
@@ -167,12 +168,13 @@ def main() -> int:
         os.chmod(place, 0o755)
         (place / "good").mkdir()
         write_pairs(place / "good")
-        trained = run(TRAIN, place / "good")
+        trained = Command(TRAIN, place / "good").wait(SECONDS)
         assert trained.code == 0, trained.err
         expected = weights(place / "good" / "run")
         for attack in spread(attacks(), count):
             cwd = prepare(attack, place)
-            outcome = run(attack.argv, cwd, prepare=lambda a=attack, c=cwd: become(a, c))
+            command = Command(attack.argv, cwd, prepare=lambda a=attack, c=cwd: become(a, c))
+            outcome = command.wait(SECONDS)
             if "ermission denied: '" + sys.base_prefix in outcome.err:
                 print("skipped: other users cannot read the interpreter")
                 return 0
