@@ -108,8 +108,10 @@ def read(count: int, report: Report) -> None:
             report.add(f"reads: {argv[0]}", failure or "result", failure and f"{failure}: {outcome.err}")
         alive = training.running()
         training.signal(signal.SIGTERM)
-        outcome = training.wait(seconds=60)
-        failure = outcome.problem if alive else f"the training has ended: {outcome.err[-500:]}"
+        stopped = time.monotonic()
+        outcome = training.wait(seconds=3600)  # from its start
+        late = f"ends {END:g} s late" if time.monotonic() - stopped > END else ""
+        failure = (outcome.problem or late) if alive else f"the training has ended: {outcome.err[-500:]}"
         report.add("the training meanwhile", failure or "goes on", failure)
 
 
