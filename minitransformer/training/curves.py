@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..plots import training_curves
-from ..plots.style import to_bytes
+from ..plots.style import styled, to_bytes
 from .lock import opened
 
 CURVES = "curves.png"
@@ -13,7 +13,8 @@ CURVES = "curves.png"
 
 def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
-    picture = to_bytes(training_curves(folder), "png")
+    with styled([str(folder)]):
+        picture = to_bytes(training_curves(folder), "png")
     with opened(folder) as files:
         files.write(CURVES, picture)
     return folder / CURVES
