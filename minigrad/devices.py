@@ -134,7 +134,8 @@ def check_device(device: str | None, index: int | None = None) -> Device:
     "cuda" is the GPU in use, number 0 at first; "auto" is that GPU if there is one, else the CPU.
     """
     if not isinstance(device, str | None):
-        raise ArgumentError(f"a device is a string, got {device!r}.\nPass 'cpu', 'cuda', ... or 'auto'.")
+        shown = " ".join(repr(device).split())
+        raise ArgumentError(f"a device is a string, got {shown:.80}.\nPass 'cpu', 'cuda', ... or 'auto'.")
     if device in (None, "cpu"):
         return CPU
     if device == "auto":

@@ -176,7 +176,8 @@ def describe(x: Any, depth: int = 4) -> str:
     if depth and isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
         shown = ", ".join(describe(item, depth - 1) for item in x[:4]) + ", ..." * (len(x) > 4)
         return f"[{shown}]"
-    is_array = hasattr(x, "dtype") and not isinstance(x, type)  # the class Tensor has a dtype, but no value
+    # the class Tensor and the module NumPy have names like these, and no values
+    is_array = hasattr(x, "dtype") and isinstance(getattr(x, "shape", None), tuple)
     return f"{x.dtype}{list(x.shape)}" if is_array else " ".join(reprlib.repr(x).split())
 
 

@@ -58,7 +58,8 @@ def set_printoptions(
     given = {name: value for name, value in given.items() if value is not None}
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise OptionError(f"{name} must be a number >= 0, got {value!r}.\nPass one, or leave it out.")
+            shown = " ".join(repr(value).split())
+            raise OptionError(f"{name} must be a number >= 0, got {shown:.80}.\nPass one, or leave it out.")
     new = vars(PROFILES[profile]) if profile is not None else {}
     vars(options).update(new | given, sci_mode=sci_mode)
 

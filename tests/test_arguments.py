@@ -1,7 +1,9 @@
 """Arguments that a call cannot use: refused before anything is computed, with an error of ours."""
 
+import inspect
 import math
 
+import numpy as np
 import pytest
 
 import minigrad as mg
@@ -165,3 +167,82 @@ def test_functions_in_place_are_the_methods():
 def test_a_keyword_that_is_not_there_is_answered_by_those_that_are():
     with pytest.raises(TypeError, match=r"(?s)'zzz'.*dim, keepdim, dtype"):
         X.sum(zzz=1)
+
+
+# ---------------------------------------------------------------- every function and method
+
+
+def listed(space):
+    """The public functions of a namespace, by name."""
+    names = getattr(space, "__all__", None) or [name for name in vars(space) if not name.startswith("_")]
+    return {name: vars(space)[name] for name in names if callable(vars(space).get(name))}
+
+
+def methods():
+    """The methods of Tensor, by name."""
+    found = {name: inspect.getattr_static(mg.Tensor, name) for name in dir(mg.Tensor) if name[0] != "_"}
+    return {name: method for name, method in found.items() if inspect.isfunction(method)}
+
+
+NAMED = {
+    f"{space.__name__}.{name}": function
+    for space in (mg, F, mg.linalg, mg.special, nn.init)
+    for name, function in listed(space).items()
+    if not isinstance(function, type) and (getattr(function, "__module__", "") or "").startswith("minigrad")
+}
+
+
+def assert_explained(call, what, accepted=False):
+    """A call ends in an error of ours, of two lines; or in Python's own about the number of arguments."""
+    said = "was accepted"
+    try:
+        call()
+        good = accepted
+    except mg.MinigradError as error:
+        said = str(error)
+        good = said.count("\n") == 1
+    except TypeError as error:
+        said = str(error)
+        good = "argument" in said
+    assert good, (what, said)
+
+
+def test_no_method_takes_an_argument_twice():
+    for name, method in methods().items():
+        first, *others = inspect.signature(method).parameters.values()
+        twice = {first.name: X}
+        assert_explained(lambda: getattr(mg.ones(3, 3), name)(**twice), f"x.{name}({first.name}=x)")  # noqa: B023
+        if others and others[0].kind is others[0].POSITIONAL_OR_KEYWORD:
+            twice = {others[0].name: 1}
+            call = lambda: getattr(mg.ones(3, 3), name)(1, **twice)  # noqa: B023
+            assert_explained(call, f"x.{name}(1, {others[0].name}=1)")
+
+
+def test_no_function_takes_its_first_argument_twice():
+    for name, function in NAMED.items():
+        parameters = list(inspect.signature(function).parameters.values())
+        if parameters and parameters[0].kind in (0, 1):
+            twice = {parameters[0].name: X}
+            assert_explained(lambda: function(X, **twice), f"{name}(x, {parameters[0].name}=x)")  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "value", [X.numpy().copy(), [1.0], 1.0, None, mg.Tensor, np], ids=lambda x: type(x).__name__
+)
+def test_functions_in_place_change_tensors_only(value):
+    for name, function in NAMED.items():
+        if name.endswith("_"):
+            assert_explained(lambda: function(value), f"{name}({type(value).__name__})")  # noqa: B023
+            assert_explained(lambda: function(value, X), f"{name}({type(value).__name__}, x)")  # noqa: B023
+
+
+@pytest.mark.parametrize("value", [mg.Tensor, int, len, np, object()], ids=lambda x: f"{x!r:.20}")
+def test_a_class_a_function_or_a_module_is_not_an_operand(value):
+    for info in mg.ops.registry.values():
+        for args in ((value,), (value, value), (X, value)):
+            is_dtype = value is int and len(args) == 2  # x.astype(int)
+            assert_explained(
+                lambda: info.call(*args),  # noqa: B023
+                f"{info.name}{args}",
+                accepted=is_dtype or info.name in ("clone", "contiguous"),
+            )

@@ -13,6 +13,7 @@ from .arithmetic import alias, astype, to_device
 from .comparisons import *
 from .elementary import *
 from .extra import *
+from .extra.methods_in_place import of_a_tensor
 from .indexing import *
 from .linalg import *
 from .methods import FUNCTIONS, IN_PLACE_FUNCTIONS, METHODS, PROPERTIES, bind
@@ -22,6 +23,6 @@ from .shaping import *
 
 __all__ = [*FUNCTIONS, *IN_PLACE_FUNCTIONS, "fused"]
 
-globals().update({name: METHODS[name] for name in IN_PLACE_FUNCTIONS})
+globals().update({name: of_a_tensor(METHODS[name]) for name in IN_PLACE_FUNCTIONS})
 
 bind()

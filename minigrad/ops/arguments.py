@@ -27,7 +27,15 @@ from ..devices import (
     on_device,
     result_type,
 )
-from ..errors import DeviceError, DtypeError, GraphError, MinigradError, OptionError, ShapeError
+from ..errors import (
+    DeviceError,
+    DtypeError,
+    GraphError,
+    MinigradError,
+    OptionError,
+    ShapeError,
+    SignatureError,
+)
 from ..explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from ..modes import Switch, modes
 from ..precision import dtype_of
@@ -59,13 +67,24 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[s
         if len(inputs) > op.arity + op.by_position:
             refuse_extra(op.name, op.source, len(inputs))
         by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
-        settings = _rename(op.name, by_position | settings, names, op.any_setting)
+        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
+        _refuse_twice(op, settings.keys() & {*operands, *by_position})
+        settings = by_position | settings
         inputs = inputs[: op.arity]
     else:
         settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
         if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
             inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+        _refuse_twice(op, settings.keys() & set(operands))
     return inputs, settings
+
+
+def _refuse_twice(op: Op, names: set[str]) -> None:
+    """A SignatureError for arguments that were passed by position and by name."""
+    if names and not op.any_setting:
+        raise SignatureError(
+            f"{op.name}() got {', '.join(sorted(names))} twice: by position and by name.\nPass it once."
+        )
 
 
 def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from ... import random
 from ...devices import HALF, default_float, finfo, float32
 from ...errors import DtypeError, OptionError, RangeError, ShapeError, counted
+from ...explain import describe
 from ...modes import no_grad
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
@@ -73,7 +74,9 @@ def embedding(
 def padding_row(padding_idx: int | None, count: int) -> int | None:
     """The row of padding in a table of `count` rows, counted from 0."""
     if not isinstance(padding_idx, int | np.integer | None):
-        raise DtypeError(f"padding_idx must be an integer, got {padding_idx!r}.\nPass the row's number.")
+        raise DtypeError(
+            f"padding_idx must be an integer, got {describe(padding_idx)}.\nPass the row's number."
+        )
     if padding_idx is None or -count <= padding_idx < count:
         return None if padding_idx is None else padding_idx % count
     raise RangeError(

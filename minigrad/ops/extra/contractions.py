@@ -273,7 +273,7 @@ def multi_dot(tensors):
 @derived(exact_in_half="gpu", samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
 def chain_matmul(*matrices):
     """The product of several matrices, in the order that multiplies the fewest numbers."""
-    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+    return as_tensor(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 
 def _chain(matrices):

@@ -12,6 +12,7 @@ import numpy as np
 from ...creation import largest_integer, normal, rand, randint
 from ...devices import HALF, array_module, finfo, float32, float64, is_floating
 from ...errors import DtypeError, GraphError, OptionError, ShapeError
+from ...explain import describe
 from ...random import Generator, bounds, refuse_beyond
 from ...tensor import Tensor, on_device_of
 from ...versions import View
@@ -264,6 +265,22 @@ OWN = (
     bernoulli_, cauchy_, copy_, detach_, exponential_, fill_, fill_diagonal_, geometric_, log_normal_,
     normal_, random_, uniform_, zero_,
 )  # fmt: skip
+
+
+def of_a_tensor(method: Callable) -> Callable:
+    """A method in place as a function: `mg.relu_(x)`. Only tensors can be changed."""
+
+    @functools.wraps(method)
+    def function(x: Tensor, *args: Any, **settings: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            name = method.__name__
+            raise DtypeError(
+                f"{name} changes a tensor, got {describe(x)}, of type {type(x).__name__}.\n"
+                f"Pass a tensor, or use {name[:-1]}, which returns a new one."
+            )
+        return method(x, *args, **settings)
+
+    return function
 
 
 def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
