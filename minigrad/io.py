@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -117,7 +118,33 @@ def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
         raise MissingFileError(
             f"there is no file {path}.\nCheck the path; save_file(tensors, path) writes one."
         )
+    check_size(path)
     return load_bytes(path.read_bytes(), path, device)
+
+
+HEADER_LIMIT = 2**25  # bytes of a header: names, dtypes and shapes
+
+
+def check_size(path: str | Path) -> None:
+    """A FileError if a safetensors file is not as long as its header says: only the header is read."""
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        problem = f"it has {size:,} bytes, and a header of {length:,}"
+        if 8 + length <= size and length <= HEADER_LIMIT:
+            try:
+                header = json.loads(file.read(length))
+                ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+                expected = 8 + length + max(ends, default=0)
+                problem = "" if expected == size else f"it has {size:,} bytes, its header says {expected:,}"
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                problem = "its header cannot be read"
+    if problem:
+        raise FileError(
+            f"{path} is not a safetensors file, or is damaged: {problem}.\nUse another copy of it."
+        )
 
 
 def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> dict[str, Tensor]:

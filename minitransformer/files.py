@@ -27,6 +27,7 @@ _TYPE_NAMES = {
     dict: "an object", type(None): "null",
 }  # fmt: skip
 
+LIMIT = 2**28  # bytes of a file; as text, and cut into lines, it takes up to 8 times as much memory
 JSON_LIMIT = 2**25  # bytes; what is read takes up to 30 times as much memory
 
 
@@ -81,7 +82,7 @@ def _shell_word(word: object) -> str:
     return f"$'{escaped}'"
 
 
-def read_bytes(path: str | Path, limit: int = 2**30) -> bytes:
+def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
     try:
         if not stat.S_ISREG(mode := os.stat(path).st_mode):
@@ -133,7 +134,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_text(path: str | Path, limit: int = 2**30) -> str:
+def read_text(path: str | Path, limit: int = LIMIT) -> str:
     """The text of a UTF-8 file, without a byte-order mark and with \\n as line ends."""
     content = read_bytes(path, limit)
     check_is_text(path, content)

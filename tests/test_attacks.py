@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
         "flips",
         "starts",
         "downloads",
+        "sizes",
         "environments",
         "streams",
         "users",

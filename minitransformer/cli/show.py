@@ -61,7 +61,7 @@ def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 def curves(folder: Path) -> Iterator[str]:
     """The training and the validation loss over steps."""
-    records = read_log(folder / "log.jsonl") if (folder / "log.jsonl").is_file() else []
+    records = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
     train, validation = (
         [(record["step"], record[name]) for record in records if record.get(name) is not None]
         for name in ("loss", "val_loss")
@@ -86,7 +86,7 @@ def examples(folder: Path, count: int) -> Iterator[str]:
     path, evaluation = folder / "predictions.txt", evaluations.read(folder)
     if not path.is_file() or evaluation is None or not count:
         return
-    header, *rows = (line.split("\t") for line in read_text(path).split("\n") if line)
+    header, *rows = (line.split("\t") for line in read_text(path, 2**26).split("\n") if line)
     found = evaluation.example_scores
     name = next((name for name in ("chrf", "loss") if name in found), "")
     if not name or len(found[name].statistics) != len(rows):

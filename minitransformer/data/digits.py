@@ -19,6 +19,7 @@ from ..files import printable, read_bytes
 from .batching import generator
 from .tables import LIMIT, DataError
 
+PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # the grey of red, green and blue (ITU-R BT.601)
 
@@ -132,6 +133,9 @@ def read_image(
     where, content = printable(path), read_bytes(path, LIMIT)
     try:
         if Path(path).suffix.lower() == ".png":
+            width, height = import_module("PIL.PngImagePlugin").PngImageFile(io.BytesIO(content)).size
+            if width * height > PIXELS:  # a small file can hold a huge image
+                raise ValueError(f"it has {width:,} x {height:,} pixels, the limit is {PIXELS:,}")
             image = import_module("matplotlib.image").imread(io.BytesIO(content), format="png")
         else:
             image = _read_array(lambda: io.BytesIO(content), "the image")
@@ -186,14 +190,15 @@ def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
 
 def _read_array(open_file: Callable[[], IO[bytes]], name: str) -> np.ndarray:
     """The array of an .npy file. A ValueError if its header declares more than LIMIT bytes."""
-    with open_file() as file:
+    with open_file() as opened:
+        file = io.BytesIO(opened.read(2**16))  # whatever length the header declares
         version = np.lib.format.read_magic(file)
         read_header = (
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         shape, _, dtype = read_header(file)
-        if (size := math.prod(shape) * dtype.itemsize) > LIMIT:
-            raise ValueError(f"{name} has {size:,} bytes, the limit is {LIMIT:,}")
+        if (size := math.prod(shape) * max(dtype.itemsize, 4)) > LIMIT:  # as floats of 32 bits
+            raise ValueError(f"{name} has {size:,} bytes as floats, the limit is {LIMIT:,}")
     with open_file() as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 

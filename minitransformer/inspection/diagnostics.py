@@ -156,7 +156,7 @@ def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[st
 
 def draw(folder: Path) -> Path | None:
     """Write `diagnostics.png`: a panel for each kind, a line for each layer. None if the log has none."""
-    records = read_log(folder / "log.jsonl")
+    records = read_log(folder / "log.jsonl", thinned=True)
     kinds = {kind: dict(_lines(records, kind)) for kind in KINDS}
     kinds = {kind: lines for kind, lines in kinds.items() if lines}
     if not kinds:

@@ -28,7 +28,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         figure.subplots_adjust(0.13, 0.11, 0.98, 0.94, hspace=0.07)
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
-            records = read_log(folder / "log.jsonl")
+            records = read_log(folder / "log.jsonl", thinned=True)
             train = {r["step"]: r for r in records if "loss" in r}
             validation = {r["step"]: r for r in records if "val_loss" in r}
             colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]

@@ -127,7 +127,7 @@ def inputs_of_run(run: Any) -> list[list[str]]:
     tokenizer, first = run.tokenizer, run.tokenizer.first_ordinary_id
     found = []
     with suppress(UserError, OSError):
-        rows = read_text(run.folder / "predictions.txt").split("\n")[1:]
+        rows = read_text(run.folder / "predictions.txt", 2**26).split("\n")[1:]
         texts = ([row.partition("\t")[0]] for row in rows if not mark)
         found = best_readable(tokenizer, texts, SHORT)
     ids = range(first, tokenizer.vocab_size)

@@ -12,6 +12,7 @@ for other readers, and shows whether a folder is missing.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import time
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minigrad import MinigradError, NonFiniteError, Tensor, nn, optim
-from minigrad.io import LEFTOVER, load_bytes, temporary_name, to_bytes
+from minigrad.io import LEFTOVER, check_size, load_bytes, temporary_name, to_bytes
 
 from ..errors import UserError, counted
 from ..files import json_bytes, read_bytes, read_json, read_text, sha256
@@ -42,7 +43,14 @@ _UNUSABLE = re.compile(rf"{UNUSABLE}step-[0-9]{{8,}}-[0-9]+")
 _OLD_LEFTOVER = re.compile(rf"\.(?P<name>({UNUSABLE})?step-[0-9]{{8,}}(-[0-9]+)?)\.partial[0-9]*")
 PATIENCE = 5.0  # seconds in which a reader starts again because a training has replaced checkpoints
 
+SHOWN = 10  # checkpoints that a message lists
+
 T = TypeVar("T")
+
+
+def some(names: list[str]) -> str:
+    """The newest names, for a message."""
+    return ", ".join(names) if len(names) <= SHOWN else f"{len(names):,} steps up to {names[-1]}"
 
 
 class CheckpointError(UserError):
@@ -65,7 +73,13 @@ class Checkpoints:
 
     def names(self) -> list[str]:
         """The checkpoints, from the first step to the last."""
-        return sorted((path.name for path in self.folder.glob("step-*") if _is_name(path.name)), key=step_of)
+        return sorted(filter(_is_name, self._listed()), key=step_of)
+
+    def _listed(self) -> list[str]:
+        """What is in the folder: thousands of names are listed in a few milliseconds."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return os.listdir(self.folder)
+        return []
 
     def unchanged(self, read: Callable[[], T]) -> T:
         """What `read` returns, which begins again if it fails because a training replaces checkpoints.
@@ -144,7 +158,7 @@ class Checkpoints:
         if which in names:
             return self.folder / which
         fix = (
-            f"Choose one of best, last, {', '.join(names)}, average:N; after --ema-decay also ema."
+            f"Choose one of best, last, {some(names)}, average:N; after --ema-decay also ema."
             if names
             else "Train a model first, or continue the run with --resume."
         )
@@ -393,7 +407,8 @@ class Checkpoints:
                     )
                 best = names[-1]
             self._finish(folder, {"last": names[-1], "best": best})
-        return messages
+        more = [f"... and {len(messages) - SHOWN:,} more"] if len(messages) > SHOWN else []
+        return messages[:SHOWN] + more
 
     def _state(self, path: Path) -> dict[str, Any]:
         """state.json, checked: it is what was written, and belongs to this run."""
@@ -432,9 +447,12 @@ class Checkpoints:
             found = (path / file).stat().st_size
             if isinstance(size, int) and found != size:
                 raise self._unusable(path, f"{file} has {counted(found, 'byte')}, expected {size:,}")
+            check_size(path / file)
             content = read_bytes(path / file, 2**40)
         except CheckpointError:
             raise
+        except MinigradError as error:
+            raise self._unusable(path, str(error).splitlines()[0].removesuffix(".")) from None
         except OSError as error:
             raise self._unusable(path, f"{file}: {error.strerror}") from None
         except UserError as error:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Iterator
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -76,20 +79,33 @@ class Log:
                 self._flush()
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
     """The records of a log: their numbers and, of a validation, perhaps `samples`, a list of texts.
 
-    What else a callback wrote is left out, as is a truncated last line.
+    What else a callback wrote is left out, as is a truncated last line. Of a log that is larger than WHOLE
+    bytes, only validations are read; or with `thinned` evenly spaced parts, which suffice for a picture.
     """
     return [
         {name: value for name, value in record.items() if name == "samples" or type(value) in NUMBERS}
-        for _, record in _records(path)
+        for _, record in _records(path, thinned)
     ]
 
 
 def truncate_log(path: Path, step: int) -> None:
-    """Remove the records after a step, and lines that are not records."""
+    """Remove the records after a step, and lines that are not records.
+
+    A log that is larger than WHOLE bytes is cut after its last record of this step or before: what is not a
+    record stays in it, and is passed over when it is read.
+    """
     if not path.is_file():
+        return
+    if path.stat().st_size > WHOLE:
+        with opened(path.parent):  # the folder is this run's
+            file = os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+            try:
+                os.ftruncate(file, _end_of_step(path, step))
+            finally:
+                os.close(file)
         return
     content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
     if content != path.read_bytes():
@@ -98,12 +114,68 @@ def truncate_log(path: Path, step: int) -> None:
 
 
 NUMBERS = (int, float, type(None))
+WHOLE = 2**23  # bytes of a log that is read whole
+PARTS = 128  # of a larger one, when it is thinned
+LINE = 2**20  # bytes of a line, at most
 
 
-def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The lines that are records, each with what it says."""
-    for line in read_text(path).split("\n"):
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            if isinstance(record, dict) and type(record.get("step")) is int:
-                yield line, record
+    if not stat.S_ISREG(os.stat(path).st_mode) or path.stat().st_size <= WHOLE:
+        yield from _parsed(read_text(path).split("\n"))
+    else:
+        yield from _parsed(_parts(path) if thinned else _validations(path))
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line in lines:
+        if record := _record(line):
+            yield line, record
+
+
+def _record(line: str) -> dict[str, Any]:
+    """What a line says if it is a record."""
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line)
+        if isinstance(record, dict) and type(record.get("step")) is int:
+            return record
+    return {}
+
+
+def _parts(path: Path) -> Iterator[str]:
+    """The lines in evenly spaced parts of a large log, and in its first and last one."""
+    size, length = path.stat().st_size, WHOLE // PARTS
+    with path.open("rb") as file:
+        for i in range(PARTS):
+            file.seek(start := (size - length) * i // (PARTS - 1))
+            first, *lines = file.read(length).split(b"\n")
+            yield from (line.decode(errors="replace") for line in ([first] if start == 0 else []) + lines)
+
+
+def _validations(path: Path) -> Iterator[str]:
+    """The lines of a large log that have a validation's loss."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        at = 0
+        while (at := content.find(b'"val_loss"', at)) >= 0:
+            line, at = _line_around(content, at)
+            yield line
+
+
+def _end_of_step(path: Path, step: int) -> int:
+    """Where the last record of this step or before ends."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        at = len(content)
+        while (at := content.rfind(b'"step"', 0, at)) >= 0:
+            line, end = _line_around(content, at)
+            record = _record(line)
+            if record and record["step"] <= step and content[end - 1 : end] == b"\n":
+                return end
+            at = max(content.rfind(b"\n", 0, at), 0)
+    return 0
+
+
+def _line_around(content: mmap, at: int) -> tuple[str, int]:
+    """The line that a place is in, and where it ends; of a line that is too long, a part."""
+    start, end = content.rfind(b"\n", max(at - LINE, 0), at) + 1, content.find(b"\n", at, at + LINE) + 1
+    end = end or min(at + LINE, len(content))
+    return content[max(start, at - LINE) : end].decode(errors="replace").removesuffix("\n"), end
