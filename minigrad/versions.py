@@ -145,7 +145,7 @@ def overlaps_itself(tensor: Tensor) -> bool:
     unit = math.gcd(*[step for step, _ in steps])
     used = np.zeros(sum(step // unit * (n - 1) for step, n in steps) + 1, bool)
     as_strided(used, [n for _, n in steps], [step // unit for step, _ in steps])[...] = True
-    return np.count_nonzero(used) < array.size
+    return int(np.count_nonzero(used)) < array.size
 
 
 def first_address(tensors: Iterable[Tensor]) -> int:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 from numba.core import caching
 
 from ..versions import warn
 
-if numba.config.DISABLE_JIT:
+config: Any = numba.config
+if config.DISABLE_JIT:
     raise ImportError("NUMBA_DISABLE_JIT turns numba's compiler off")
-if not all(name[0] in "+-" for name in (numba.config.CPU_FEATURES or "").split(",") if name):
+if not all(name[0] in "+-" for name in (config.CPU_FEATURES or "").split(",") if name):
     raise ImportError("each name of NUMBA_CPU_FEATURES must begin with + or -")  # LLVM would end the process
 
 if "SOURCE_DATE_EPOCH" in os.environ:  # which numba reads later, by an import of its own, within an operation
@@ -68,7 +69,7 @@ def _in_a_home(locator: Any) -> Any:
 
 
 class _Files(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[Any]] = [
+    _locator_classes: list[Any] = [  # noqa: RUF012
         _in_a_home(locator) if locator.__name__.endswith("UserWideCacheLocator") else locator
         for locator in caching.CompileResultCacheImpl._locator_classes
     ]

@@ -118,7 +118,8 @@ class Optimizer:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse options that the constructor would refuse. They are checked again before each step."""
-        _kinds_of(type(self)).check_settings(options)
+        kind: Any = type(self)
+        _kinds_of(kind).check_settings(options)
         _check_ranges(options)
 
     def check_groups(self) -> None:

@@ -199,8 +199,8 @@ def _read_array(open_file: Callable[[], IO[bytes]], name: str) -> np.ndarray:
         shape, _, dtype = read_header(file)
         if (size := math.prod(shape) * max(dtype.itemsize, 4)) > LIMIT:  # as floats of 32 bits
             raise ValueError(f"{name} has {size:,} bytes as floats, the limit is {LIMIT:,}")
-    with open_file() as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+    with open_file() as opened:
+        return np.lib.format.read_array(opened, allow_pickle=False)
 
 
 def warp_images(

@@ -110,7 +110,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def http_error_302(self, *args: Any) -> None:
         return None
 
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302  # type: ignore[assignment]
 
 
 def open_url(url: str) -> Any:

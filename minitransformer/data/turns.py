@@ -63,8 +63,8 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
         rows = f"{counted(without, 'object')} without a reply in {name}"
         pairs.notes.append(f"warning: {table.file}: {rows} {'is' if without == 1 else 'are'} left out")
     if unanswered:
-        turns = f"{counted(unanswered, 'last turn')} without a reply"
-        pairs.notes.append(f"warning: {table.file}: {turns} {'is' if unanswered == 1 else 'are'} left out")
+        last = f"{counted(unanswered, 'last turn')} without a reply"
+        pairs.notes.append(f"warning: {table.file}: {last} {'is' if unanswered == 1 else 'are'} left out")
     if not pairs:
         raise DataError(f"{table.file} has no replies.\nWrite at least two turns in {name}.")
     return pairs
