@@ -7,7 +7,7 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
-__version__ = "0.1.0"  # pyproject.toml reads it
+__version__ = "0.2.0"  # pyproject.toml reads it
 
 import sys as _sys
 
