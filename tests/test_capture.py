@@ -175,6 +175,7 @@ def assert_same(one, other):
 # ---------------------------------------------------------------- what a replay comes to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
 @pytest.mark.parametrize("make", [mlp, gpt])
 def test_replays_are_the_step(make, dtype, device):
@@ -184,6 +185,7 @@ def test_replays_are_the_step(make, dtype, device):
     assert_same(plain, captured)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adam", "options"),
     [
@@ -1916,6 +1918,7 @@ def test_float16_is_not_captured(device, tmp_path):
         training(device, tmp_path, True, "text", precision="float16")
 
 
+@pytest.mark.slow
 def test_capture_changes_nothing_on_the_cpu(cli):
     from tiny import TINY_GPT
 

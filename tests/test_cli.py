@@ -139,7 +139,7 @@ def test_resume_goes_on_and_keeps_what_was_set(cli, here):
     )
     assert code == 0
     assert "continuing from step 4" in err
-    assert parse_recipe((here / "mine/config.toml").read_text(), "", "").model.d_model == 16
+    assert parse_recipe((here / "mine/config.toml").read_text(), "mine", "").model.d_model == 16
     steps = [record["step"] for record in read_log(here / "mine" / "log.jsonl") if "loss" in record]
     assert steps == [4, 6]
 

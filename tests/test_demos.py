@@ -12,6 +12,8 @@ from minitransformer import BERT, BERTConfig, Tokenizer
 from minitransformer.data.phrasebook import Phrasebook
 from minitransformer.layouts import BERT_TOKENS
 
+pytestmark = pytest.mark.slow
+
 DEMOS = Path(__file__).parents[1] / "demos"
 DEMO = DEMOS / "alignment.py"
 

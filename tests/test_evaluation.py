@@ -144,6 +144,7 @@ def test_scores_intervals_and_paired_test_are_those_of_sacrebleus_command(tmp_pa
 # ---------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 def test_what_an_example_adds_is_what_it_scores_alone(place):
     run = Run(place / "mine")
     pairs = sorted(PAIRS[:7], key=lambda pair: -len(pair[0]))

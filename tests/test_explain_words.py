@@ -128,6 +128,7 @@ def step(name):
     return re.sub(r"^.*(residual\d|attention|feed_forward|encoder|decoder|layers|head)\.", "", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_stages_say_is_true_of_the_model(name, open_page):
     page = open_page(exposed(PAGES[name]()), bypass_csp=True)

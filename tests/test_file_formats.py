@@ -18,6 +18,7 @@ from minitransformer.errors import UserError
 from minitransformer.files import sha256
 from minitransformer.tasks import Classification
 from minitransformer.training import folder as folders
+from minitransformer.training.directory import Directory
 from minitransformer.training.run import Run
 from tests.tiny import TINY, TINY_BERT, TINY_GPT
 
@@ -384,6 +385,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
 def test_a_file_in_a_public_form_trains_and_is_read_for_what_it_is(folder, capsys, name):
     form = READ[name]
@@ -798,7 +800,8 @@ def as_older(run):
     kept = [line for line in config.read_text().splitlines() if not re.match("format|header|columns", line)]
     config.write_text("\n".join(kept) + "\n")
     first = {**record.history[0], "config_sha256": sha256(config.read_bytes())}
-    folders._write_record(run, replace(record, history=[first]))
+    with Directory(run) as directory:
+        folders._write_record(directory, replace(record, history=[first]))
 
 
 def test_runs_of_older_versions_keep_the_lines_that_they_were_trained_on(folder, capsys):

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DEMOS = Path(__file__).parents[1] / "demos"
 NAMES = ("expression", "mlp", "attention_head", "transformer")
 

@@ -297,6 +297,7 @@ def sums_of_contributions(graph):
                 yield vertex, gradient.numbers, sum(sent[1:], sent[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_contributions_add_up_to_the_gradient_at_each_vertex_of_a_transformer(norm_first):
     model = small_transformer(norm_first)

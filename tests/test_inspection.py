@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from matplotlib.figure import Figure
@@ -330,14 +329,15 @@ def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
 # --- sweep ---
 
 
+@pytest.mark.slow
 def test_a_sweep_trains_each_combination_once_and_prints_a_table(cli, monkeypatch):
     trained = []
 
-    def in_this_process(command, **options):
-        trained.append(command[4:])
-        return SimpleNamespace(returncode=main(command[3:]))
+    def in_this_process(words, *options):
+        trained.append(words[3:])
+        return main(words[2:])
 
-    monkeypatch.setattr(sweep.subprocess, "run", in_this_process)
+    monkeypatch.setattr(sweep, "run_python", in_this_process)
     flags = "sweep", "phrasebook", "--data", "pairs.tsv", *TINY, "--lr", "1e-3", "1e38", "--run-dir"
     code, out, _ = cli(*flags, "lrs")
     assert code == 0

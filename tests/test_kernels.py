@@ -362,6 +362,7 @@ def test_small_parameters_may_miss_steps_and_states_may_be_loaded():
     assert train(True)[3:] == [6, 5, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", BOTH)
 def test_attentions_memory_grows_with_the_length_not_with_its_square(which):
     def peak(length):

@@ -310,7 +310,7 @@ HUGE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}"
     [
         (b"PK nothing", "is not an .npz"),
         (npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"), "is not an .npz"),
-        (zipped(npy(HUGE)), "images has 8,000,000,000,000 bytes, the limit is"),
+        (zipped(npy(HUGE)), "images has 8,000,000,000,000 bytes as floats, the limit is"),
         (zipped(npy("{'descr': (")), "is not an .npz"),
         (zipped(NO_IMAGES), "images and labels: no array labels, found images"),
         (zipped(npy(HUGE), compression=77), "compression method"),

@@ -441,8 +441,7 @@ def test_the_newest_checkpoints_are_kept_and_the_best(tmp_path, monkeypatch):
 def test_validations_score_and_show_generated_texts(tmp_path, capsys, monkeypatch):
     from minitransformer.cli import main
 
-    for name in ("conclude", "draw_curves"):  # what follows the training
-        monkeypatch.setattr(f"minitransformer.cli.train.{name}", lambda *_: None)
+    monkeypatch.setattr("minitransformer.cli.train.finish", lambda *_: None)  # what follows the training
     data, run = tmp_path / "pairs.tsv", tmp_path / "run"
     data.write_text("".join(f"{s}\t{t}\n" for s, t in MORE_PAIRS), encoding="utf-8")
     flags = shlex.split("--validate-every 2 --validation-texts 2 --samples 2 --monitor chrf --epochs 4")

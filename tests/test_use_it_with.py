@@ -21,6 +21,7 @@ from minitransformer.cli import main
 from minitransformer.data.splits import Splits
 from minitransformer.models.protocol import MODELS
 from minitransformer.tasks import TASKS, Batch, ExampleTask, Translation, task_class
+from minitransformer.training.directory import Directory
 from minitransformer.training.folder import _write_record as write_record
 from minitransformer.training.folder import read_record
 from minitransformer.training.run import Run
@@ -198,7 +199,8 @@ def test_an_older_run_without_its_data_begins_with_its_predictions_or_its_vocabu
     )
     assert command("train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "names", *GPT)[0] == 0
     for name in ("pairs", "names"):
-        write_record(Path(name), replace(read_record(Path(name)), examples=[]))
+        with Directory(Path(name)) as directory:
+            write_record(directory, replace(read_record(Path(name)), examples=[]))
     for file in ("pairs.tsv", "text.txt"):
         Path(file).unlink()
     assert command("explain", "pairs", "-o", "pairs.html")[::2] == (0, "")

@@ -302,7 +302,7 @@ def attack(runs: Runs, report: Report, seed: int) -> None:
 
 
 def main() -> int:
-    count, report = full_or(small=5, full=1000), Report()
+    count, report = full_or(small=3, full=1000), Report()
     with tempfile.TemporaryDirectory() as place:
         runs = Runs(Path(place))
         for seed in range(count):

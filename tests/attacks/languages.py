@@ -143,7 +143,7 @@ def attack(language: str, kind: str, report: Report) -> None:
 def main() -> int:
     cases = [(language, kind) for kind in ("word", "bpe") for language in SENTENCES]
     report = Report()
-    for language, kind in spread(cases, full_or(small=4, full=len(cases))):
+    for language, kind in spread(cases, full_or(small=2, full=len(cases))):
         attack(language, kind, report)
     return report.finish()
 

@@ -93,7 +93,8 @@ class Conversions:
             return "" if decides else name, False
         if isinstance(function, type) and issubclass(function, np.generic):  # np.float32(x), as float(x)
             return "", True
-        return (name, False) if function and _is_numpys(function) and name not in _CONVERT else ("", True)
+        is_known = function is not None and _is_numpys(function) and name not in _CONVERT
+        return (name, False) if is_known else ("", True)
 
 
 def _is_numpys(function: Any) -> bool:
