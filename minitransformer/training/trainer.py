@@ -307,7 +307,8 @@ class Trainer:
         """Raise a RanksError unless all ranks are at the same point with the same settings and weights."""
         if self.ranks.size == 1:
             return
-        moments = [x for own in self.optimizer.state_dict()["state"].values() for x in own.values()]
+        state = self.optimizer.state_dict()["state"]  # in the order in which it was loaded, or made
+        moments = [own[name] for _, own in sorted(state.items()) for name in sorted(own)]
         self.ranks.check_same(
             {
                 **asdict(self.config),
