@@ -136,7 +136,8 @@ def test_the_command_that_a_recipe_prints_works(name, few, command):
     if task_class(recipe.task).verb == "generate":
         code, _, err = command("generate", "my run", "--max-new-tokens", 2)
         assert (code, err) == (0, "")
-    for verb in ("explain", "graph"):
+    is_first = name == next(n for n in recipes.names() if recipes.load_recipe(n).task == recipe.task)
+    for verb in ("explain", "graph") if is_first else ():  # a drawing for each task
         code, _, err = command(verb, "my run", "-o", f"{verb}.html")
         assert "vocabulary" not in err
         assert code == 0 or ((verb, code) == ("explain", 2) and "the walk-through does not have" in err)

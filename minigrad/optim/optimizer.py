@@ -109,6 +109,10 @@ class Optimizer:
         if len(set(ids)) != len(ids):
             raise OptionError("a parameter is listed twice.\nPass each once.")
         self.check_options({**self.defaults, **group})
+        if group.get("lr", self.defaults["lr"]) < 0:
+            raise OptionError(
+                f"lr must be a number of at least 0, got {group.get('lr', self.defaults['lr'])!r}.\nPass one."
+            )
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise OptionError(
@@ -483,7 +487,10 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
     """Check that the rates are in their ranges."""
     for name in AT_LEAST_0:
         value = options.get(name, 0)
-        if not isinstance(value, int | float | np.number) or not value >= 0:
+        is_number = isinstance(value, int | float | np.number)
+        if name == "lr" and is_number and value < 0:
+            continue  # schedules together may take it there, as in PyTorch; `add_param_group` refuses it
+        if not is_number or not value >= 0:
             raise OptionError(f"{name} must be a number of at least 0, got {value!r}.\nPass one.")
     betas = options.get("betas", (0.0, 0.0))
     numbers = isinstance(betas, tuple | list) and all(isinstance(b, int | float | np.number) for b in betas)
@@ -570,7 +577,6 @@ class Adam(Optimizer):
 
     scheduled = ("lr", "betas", "eps", "weight_decay")
     arrays = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
-    fixed = ("decoupled_weight_decay",)
 
     def __init__(
         self,
@@ -728,6 +734,8 @@ class FlatParameters:
 
 class AdamW(Adam):
     """Adam with decoupled weight decay: p *= 1 - lr * weight_decay (Loshchilov and Hutter 2019)."""
+
+    fixed = ("decoupled_weight_decay",)
 
     def __init__(
         self,

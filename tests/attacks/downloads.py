@@ -270,7 +270,7 @@ def wait_for_another(place: Path, port: int, stopped: bool, report: Report) -> N
 
 
 def main() -> int:
-    count, report = full_or(small=4, full=1000), Report()
+    count, report = full_or(small=2, full=1000), Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "secret").write_bytes(BODY)

@@ -150,7 +150,7 @@ def check_by_commands(place: Path, flips: list[tuple[Path, int]], report: Report
 
 
 def main() -> int:
-    count, report = full_or(small=150, full=10**9), Report()
+    count, report = full_or(small=60, full=10**9), Report()
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

@@ -147,7 +147,7 @@ def attend(command: Command) -> tuple[Outcome, bool]:
 
 
 def main() -> int:
-    count, report = full_or(small=10, full=10_000), Report()
+    count, report = full_or(small=6, full=10_000), Report()
     with tempfile.TemporaryDirectory() as place:
         good = Path(place, "good")
         (good / "public").mkdir(parents=True)

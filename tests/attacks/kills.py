@@ -215,7 +215,7 @@ def kill_at_random(trainings: Trainings, report: Report, count: int, number: int
 
 
 def main() -> int:
-    count = full_or(small=3, full=1000)
+    count = full_or(small=2, full=1000)
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         trainings = Trainings(Path(folder))

@@ -130,7 +130,7 @@ def attack(link: Link, name: str, during: int | None, cwd: Path, report: Report)
 
 
 def main() -> int:
-    count, report = full_or(small=3, full=300), Report()
+    count, report = full_or(small=2, full=300), Report()
     links = [Link(place, kind) for place, kind in product(FILES, KINDS)]
     links += [Link(place, kind) for place, kind in product(FOLDERS, KINDS) if kind != "hard"]
     with tempfile.TemporaryDirectory() as folder:

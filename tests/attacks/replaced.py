@@ -185,7 +185,7 @@ def count_operations(argv: list[str], cwd: Path) -> int:
 
 
 def main() -> int:
-    count, report = full_or(small=4, full=200), Report()
+    count, report = full_or(small=2, full=200), Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "plain").mkdir()

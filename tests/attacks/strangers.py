@@ -120,7 +120,7 @@ def train_through_links(
 
 
 def main() -> int:
-    count, report = full_or(small=3, full=1000), Report()
+    count, report = full_or(small=2, full=1000), Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name, seed in (("run of seed 0", 0), ("run of seed 1", 1)):
