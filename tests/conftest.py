@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread each
@@ -23,6 +24,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_addoption(parser):
+    parser.addoption(
+        "--part", type=int, metavar="N", help="of the tests that would run, one in N by their names"
+    )
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
 
@@ -37,6 +41,13 @@ def pytest_configure(config):
         config.option.markexpr = "not slow"  # of a file that is named, all tests run
     if config.getoption("--kernels"):
         mg.kernels.use(config.getoption("--kernels"))
+
+
+def pytest_collection_modifyitems(config, items):
+    if part := config.getoption("--part"):
+        chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % part == 0]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
 
 
 @pytest.fixture(autouse=True)
