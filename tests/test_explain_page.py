@@ -816,6 +816,7 @@ async ([links, rules]) => {{
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(scheme, open_page):
     page = open_page(page_of(transformer()), color_scheme=scheme)

@@ -88,6 +88,7 @@ def views(graph, rng):
         yield graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_every_program_can_be_drawn(seed):
     graph, rng = computed(seed)

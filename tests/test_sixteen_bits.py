@@ -253,6 +253,7 @@ NOT_OF_MANY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize(("name", "args", "kwargs"), COUNTS)
 @pytest.mark.parametrize("numbers", ["ones", "any"])
