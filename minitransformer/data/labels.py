@@ -24,7 +24,7 @@ from .datasets import read_fields, read_texts
 from .phrasebook import Pair, Sentence, phrasebook
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts
 from .phrasebook.lexicon import IL
-from .tables import AUTO, DataError, Examples, FileFormat, Table, one_line, read_table
+from .tables import AUTO, DataError, Examples, FileFormat, Table, read_table, without_line_ends
 
 ANSWERS = 4  # random stream
 _TYPES = {
@@ -367,7 +367,7 @@ def _answered_row(where: str, question: Any, context: Any, answer: Any, start: A
         answer, start = answer.get("text"), answer.get("answer_start", start)
     if not all(isinstance(text, str) for text in (question, context, answer)):
         raise DataError(f"{where}: expected texts, found {answer!r:.60}.\nWrite the answer as a text.")
-    fields = (question.strip(), context.strip(), one_line(answer))
+    fields = (question.strip(), context.strip(), without_line_ends(answer).strip())
     if start in (None, "", []):
         return Answered(*fields)
     if not str(start).isdecimal():

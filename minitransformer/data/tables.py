@@ -257,8 +257,9 @@ def _csv_rows(path: str | Path, strip: bool = True) -> tuple[list[tuple[str, lis
             f"Fix the quotes; if they are text and columns have tabs between them, pass --format tsv."
         )
     name = {",": "CSV", ";": "CSV with semicolons", "\t": "CSV with tabs"}[best]
-    tidy = one_line if strip else without_line_ends
-    clean = [(f"{printable(path)}, line {n}", list(map(tidy, cells))) for n, cells in rows]
+    clean = [(f"{printable(path)}, line {n}", list(map(without_line_ends, cells))) for n, cells in rows]
+    if strip:
+        clean = [(where, list(map(str.strip, cells))) for where, cells in clean]
     return [(where, cells) for where, cells in clean if any(map(str.strip, cells))], name
 
 
@@ -294,11 +295,6 @@ def _regularity(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
         return 0.0, 0
     width, n = counts.most_common(1)[0]
     return (n / counts.total() if width > 1 else 0.0), width
-
-
-def one_line(text: str) -> str:
-    """The text without spaces around it, and with spaces for line ends and tabs, one for each."""
-    return without_line_ends(text).strip()
 
 
 def without_line_ends(text: str) -> str:

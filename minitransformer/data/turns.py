@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import counted
 from .columns import normal_name
-from .tables import DataError, Examples, Table, cell_text, one_line
+from .tables import DataError, Examples, Table, cell_text, without_line_ends
 
 TURNS = ("messages", "utterances", "conversations", "turns", "dialog", "dialogue")
 
@@ -93,7 +93,7 @@ def _listed(where: str, name: str, cell: Any) -> list[Any]:
 def _turn(where: str, turn: Any) -> tuple[str, str]:
     """Who speaks ("" if that is not said), and what."""
     if isinstance(turn, str):
-        return "", one_line(turn)
+        return "", without_line_ends(turn).strip()
     fields = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
     speaker = next((str(fields[key]) for key in SPEAKER if key in fields), "")
     said = next((cell_text(fields[key]) for key in SAID if isinstance(fields.get(key), str)), None)
@@ -102,7 +102,7 @@ def _turn(where: str, turn: Any) -> tuple[str, str]:
             f"{where}: a turn without text: {turn!r:.60}.\n"
             f'Write turns as texts, or as {{"role": "user", "content": "..."}}.'
         )
-    return speaker.lower(), one_line(said)
+    return speaker.lower(), without_line_ends(said).strip()
 
 
 def _who(where: str, turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
