@@ -36,7 +36,8 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_attack(attack, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    settings = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "ATTACK_SECONDS": "90"}
+    environment = {**os.environ, **settings}
     command = [sys.executable, "-m", f"tests.attacks.{attack}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
