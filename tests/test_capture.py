@@ -488,6 +488,7 @@ def _changes():
     return [loaded, set_data, unfrozen, buffer_replaced, replaced, appended, hooked, set_p, set_eps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", _changes(), ids=lambda change: change.__name__)
 def test_a_module_that_is_changed_is_recorded_anew(change):
     """Also one of which nothing is trained."""
@@ -851,6 +852,7 @@ HARD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", HARD)
 @pytest.mark.parametrize("shapes", [1, 3])
 def test_every_call_is_the_step(build, shapes):
@@ -1046,6 +1048,7 @@ def test_a_step_that_adds_to_gradients_of_another_signature_keeps_them(device):
     assert str(found[:41]) == str(found[41:])
 
 
+@pytest.mark.slow
 def test_a_loaded_state_records_anew(device):
     runs = [Run(device, mlp, captured) for captured in (False, True)]
     for run in runs:

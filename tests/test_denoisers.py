@@ -104,6 +104,7 @@ def test_a_wrong_setting_or_input_is_one_clear_error(call, message):
     assert len(str(error.value).splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_model_that_has_learned_to_denoise_knows_the_words_of_the_tasks_with_prefixes():
     """So that `train t5-prefixes --init-from runs/t5-denoise` starts with a vector for each."""
     denoising, prefixed = task_class("denoising"), task_class("text-to-text")

@@ -80,6 +80,7 @@ def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
         mg.kernels.use("jit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     ["NUMBA_DISABLE_JIT=1", "NUMBA_CPU_FEATURES=garbage", "SOURCE_DATE_EPOCH=abc", "NUMBA_NUM_THREADS=0"],

@@ -180,6 +180,7 @@ def check_against(found, arrays, kind):
 # ---------------------------------------------------------------- numbers
 
 
+@pytest.mark.slow
 def test_every_number_is_the_engines_forward_and_backward(open_page):
     model, tokenizer = transformer(), words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
@@ -215,6 +216,7 @@ texts => texts.map(text => {
 """
 
 
+@pytest.mark.slow
 def test_fifty_typed_sentences_have_the_engines_translations_and_probabilities(open_page):
     pairs = phrasebook().train[:300]
     tokenizer = Tokenizer.train_word([side for pair in pairs for side in pair])
@@ -438,6 +440,7 @@ def model_pages():
     yield from families()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), list(model_pages()), ids=lambda x: x if len(x) < 20 else "")
 def test_row_times_column_gives_the_number_for_every_array_of_each_family(name, text, open_page):
     page = open_page(exposed(text), bypass_csp=True)
@@ -495,6 +498,7 @@ LARGEST = f"""
 """
 
 
+@pytest.mark.slow
 def test_hostile_and_long_text_is_text_on_every_stage(open_page):
     model = transformer(num_decoder_layers=1)
     page = open_page(page_of(model, HOSTILE, 260, target="</script> the mat " * 12))

@@ -121,6 +121,7 @@ def test_shows_the_picture_where_no_script_runs(open_page):
     assert page.page.locator("#toolbar").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
     with mg.fused(False):
         graph = transformer(64, layers=6, vocabulary=100)

@@ -483,6 +483,7 @@ def test_wrong_options_are_explained(wrong):
         wrong(mg.graph.trace(x * x), x)
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_readme_are_those_that_its_commands_make(tmp_path):
     """Numbers aside, which differ in their last digits between machines."""
     root = pathlib.Path(__file__).parents[1]

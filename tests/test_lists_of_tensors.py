@@ -182,6 +182,7 @@ def check(verdicts):
 SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d"}  # of these a list is several tensors
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("key", [key for key in OWN if key not in SEVERAL])
 def test_a_list_keeps_its_gradient_or_is_refused(key):

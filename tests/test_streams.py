@@ -191,6 +191,7 @@ def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [
@@ -226,6 +227,7 @@ def test_escapes_in_files_are_shown_not_sent(cli, here):
     assert shows(out + err)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
 def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here):
     name = os.fsdecode(b"\x1b[31m\xff")

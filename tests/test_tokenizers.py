@@ -60,6 +60,7 @@ def test_a_sentence_comes_back_exactly(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_every_sentence_of_the_phrasebook_comes_back_exactly(kind):
     book = phrasebook()
