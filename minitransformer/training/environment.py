@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from minigrad import zeros
+from minigrad import __version__, zeros
 from minigrad.devices import load_cupy
 from minigrad.kernels import GPU_NAMES, NAMES, kernels
 from minigrad.kernels.blas import blas_libraries, blas_threads
@@ -21,9 +21,10 @@ ROUNDING = (
 
 def describe_versions(device: str = "cpu") -> dict[str, str]:
     """The versions of Python and of the packages that compute."""
-    packages = ["minitransformer", "numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
+    packages = ["numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
     gpu = {} if device == "cpu" else {"cupy": str(load_cupy().__version__)}
-    return {"python": platform.python_version(), **{name: installed(name) for name in packages}, **gpu}
+    ours = {"python": platform.python_version(), "minitransformer": __version__}  # not that of an installation
+    return {**ours, **{name: installed(name) for name in packages}, **gpu}
 
 
 def installed(package: str) -> str:

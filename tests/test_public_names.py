@@ -1,0 +1,42 @@
+"""Each public name of version 0.2.0 is still there: `tests/data/public_names.txt` lists them, by module."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+LIST = (Path(__file__).parent / "data" / "public_names.txt").read_text(encoding="utf-8")
+SECTIONS = [section.partition("]\n") for section in LIST.split("\n[")[1:]]
+NAMES = {module: names.split() for module, _, names in SECTIONS}
+
+
+def find(path):
+    """The module, or the class in a module, of that path."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path and not path.startswith(f"{error.name}."):
+            raise
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def is_there(place, path, name):
+    """Whether a module or class has an attribute or a submodule of that name."""
+    if name in dir(place) or hasattr(place, name):
+        return True
+    try:
+        importlib.import_module(f"{path}.{name}")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def test_the_list_is_read_whole():
+    assert sum(map(len, NAMES.values())) > 2000
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_names_are_there(path):
+    place = find(path)
+    assert not [name for name in NAMES[path] if not is_there(place, path, name)]
