@@ -2,10 +2,10 @@
 
     git worktree add ../before REVISION
     python -m tools.compare ../before                    # every row of `benchmarks steps`, one thread
-    python -m tools.compare ../before chain nano --turns 30
+    python -m tools.compare ../before overhead nano nano-captured --turns 30
 
-Times are of the processor, on one core. A ratio is this checkout / the other, turn by turn: median
-[quartiles].
+`overhead` is a chain of operations on 4x4 arrays; `-captured` is the step that `mg.capture` replays. Times
+are of the processor, on one core. A ratio is this checkout / the other, turn by turn: median [quartiles].
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parents[1]
-STEPS = {"chain": 2, "mlp": 40, "micro": 60, "tiny": 6, "nano": 3, "phrasebook": 3, "base": 1, "generate": 1}
+STEPS = {"overhead": 2, "mlp": 40, "micro": 60, "tiny": 6, "nano": 3, "phrasebook": 3, "base": 1, "lstm": 1,
+         "mlp-captured": 80, "micro-captured": 150, "tiny-captured": 8, "nano-captured": 4,
+         "phrasebook-captured": 4, "generate": 1}  # fmt: skip
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
@@ -67,19 +69,28 @@ def serve(kernels: str) -> None:
 
 
 def step_of(name: str) -> Callable[[], Any]:
+    from benchmarks.overhead import mixed
     from benchmarks.peers import ours
     from benchmarks.works import work_of
     from minitransformer import generate
 
-    if name == "chain":
-        return ours.chain()
+    if name == "overhead":
+        return ours.chain(mixed)
+    name, _, captured = name.partition("-")
     work: Any = work_of("nano" if name == "generate" else name)
     model = work.model()
     if name == "generate":
         model.eval()
         return lambda: generate(model, [[1, 2, 3, 4]], max_new_tokens=60)
-    make = {"Decoder": ours.decoder, "Phrasebook": ours.phrasebook, "MLP": ours.mlp}[type(work).__name__]
-    return make(work, {key: value.numpy() for key, value in model.state_dict().items()})
+    makers = {
+        "Decoder": ours.decoder,
+        "Phrasebook": ours.phrasebook,
+        "MLP": ours.mlp,
+        "Recurrent": ours.recurrent,
+    }
+    weights = {key: value.numpy() for key, value in model.state_dict().items()}
+    step = makers[type(work).__name__](work, weights)
+    return step.capture() if captured else step
 
 
 def main() -> None:
@@ -100,7 +111,7 @@ def main() -> None:
     for work in options.works:
         times: dict[str, list[float]] = {name: [] for name in pair}
         for checkout in pair.values():
-            checkout.seconds(work, 2)
+            checkout.seconds(work, 40 if work.endswith("captured") else 2)  # each shape is recorded by then
         for turn in range(options.turns):
             for name in [*pair][:: 1 if turn % 2 else -1]:
                 times[name].append(pair[name].seconds(work, STEPS[work]))
@@ -108,7 +119,7 @@ def main() -> None:
         low, _, high = statistics.quantiles(ratios, n=4)
         this, other = (1e3 * statistics.median(times[name]) for name in ("this", "other"))
         print(
-            f"{work:10} {this:9.3f} ms here, {other:9.3f} ms there: "
+            f"{work:19} {this:9.3f} ms here, {other:9.3f} ms there: "
             f"{statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}]",
             flush=True,
         )
