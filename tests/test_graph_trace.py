@@ -576,6 +576,14 @@ def test_elementwise_derivatives_are_marked():
     assert not op(graph, "softmax").inputs[0].elementwise
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["square", "rsqrt", "log1p", "asin", "nan_to_num"])
+def test_a_derivative_that_is_not_finite_stays_on_the_diagonal(name):
+    graph = trace(getattr(leaf(0.0, np.inf, np.nan), name)().sum())
+    matrix = op(graph, name).inputs[0].jacobian
+    assert not matrix[~np.eye(3, dtype=bool)].any()
+
+
 def test_jacobians_of_large_results_are_left_out():
     x = mg.randn(100, requires_grad=True)
     assert op(trace(x.exp().sum()), "exp").inputs[0].jacobian is None

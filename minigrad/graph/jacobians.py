@@ -15,7 +15,11 @@ ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
 ALTOGETHER = 200_000  # numbers in all Jacobians of a trace
 
-ELEMENTWISE = ("arithmetic", "elementary", "specials", "choices")  # families of ops
+# modules of ops whose results depend on their inputs element by element
+ELEMENTWISE = (
+    "arithmetic", "comparisons", "elementary", "more_activations", "more_arithmetic", "more_comparisons",
+    "more_elementary", "specials",
+)  # fmt: skip
 
 
 class Budget:

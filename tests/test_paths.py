@@ -1,0 +1,106 @@
+"""What depends on where files lie: the library's own files, its kernels, and modules named by strings."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import minitransformer
+from minigrad import nn, optim
+from minigrad.capture import marked, watched
+from minigrad.graph import jacobians
+from minigrad.kernels.cuda.fused import launching
+from minigrad.nn import functional as F
+from minigrad.ops.op import registry
+from minigrad.ops.user_rules import is_users
+from minigrad.versions import is_library, where
+from minitransformer.models import MODELS, model_class
+from minitransformer.tasks import TASKS, Translation, task_class
+from minitransformer.training.environment import kernels_of
+
+LIBRARY = Path(mg.__file__).parent
+
+
+def test_files_of_the_library_are_known_and_no_others():
+    assert all(is_library[str(path)] for path in LIBRARY.rglob("*.py"))
+    others = [__file__, minitransformer.__file__, np.__file__, f"{LIBRARY}_of_mine/ops.py", "<stdin>"]
+    assert not any(is_library[file] for file in others)
+
+
+LAYER = nn.Linear(2, 2)
+CALLS = {
+    "operator": lambda x: x * x,
+    "in place": lambda x: (x * 1).add_(1),
+    "method": lambda x: x.softmax(-1),
+    "breadth": lambda x: x.logcumsumexp(-1),
+    "torch's name": lambda x: mg.absolute(x),
+    "functional": lambda x: F.gelu(x),
+    "module": lambda x: LAYER(x),
+    "loss": lambda x: F.mse_loss(x, mg.zeros(2, 2)),
+    "linalg": lambda x: mg.linalg.norm(x),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_an_operation_is_recorded_at_the_users_line(call):
+    result = call(mg.ones(2, 2, requires_grad=True))
+    assert where(result.node.source).rpartition(":")[0] == __file__
+
+
+def test_rules_of_the_library_are_not_a_users():
+    ours = [record for record in registry.values() if record.source.__module__.startswith("mini")]
+    assert len(ours) > 400
+    assert not [record.name for record in ours if is_users(record.source)]
+    assert is_users(CALLS["operator"])
+
+
+def test_an_optimizer_of_ones_own_loads_the_state_of_the_librarys():
+    parameter = nn.Parameter(mg.zeros(2))
+    kind = type("Mine", (optim.AdamW,), {})
+    parameter.grad = mg.ones(2)
+    saved = optim.AdamW([parameter])
+    saved.step()
+    kind([parameter]).load_state_dict(saved.state_dict())
+    with pytest.raises(mg.StateError, match="SGD"):
+        optim.SGD([parameter]).load_state_dict(saved.state_dict())
+
+
+@pytest.mark.parametrize("name", ["numpy", "jit"])
+def test_the_name_of_the_kernels_in_use_is_known(name):
+    if name == "jit":
+        pytest.importorskip("numba")
+    before = kernels_of("cpu")
+    mg.kernels.use(name)
+    try:
+        assert kernels_of("cpu") == name
+    finally:
+        mg.kernels.use(before)
+
+
+def test_cuda_sources_are_found():
+    names = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
+    assert names
+    assert all("__global__" in launching.code(name) for name in names)
+
+
+def test_modules_and_functions_named_by_strings_exist():
+    for module, name in [*marked.marked, *marked.checks]:
+        assert callable(getattr(importlib.import_module(module), name))
+    for path in watched.ENGINE | watched.RULES:
+        assert (LIBRARY / path).is_dir() or (LIBRARY / f"{path}.py").is_file(), path
+    families = {record.source.__module__.rpartition(".")[2] for record in registry.values()}  # of ops
+    assert set(jacobians.ELEMENTWISE) <= families
+    for name in MODELS:
+        assert model_class(name).__module__.startswith("minitransformer.models.")
+
+
+def test_validations_of_the_packages_tasks_have_a_loss():
+    class Mine(Translation):
+        def score(self, model, examples):
+            return {"mine": 1.0}
+
+    has_loss = lambda kind: kind.has_loss.fget(kind.__new__(kind))
+    assert all(has_loss(task_class(name)) for name in TASKS)
+    assert not has_loss(Mine)
