@@ -210,6 +210,7 @@ RECORDED = {  # each option of each family occurs
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_activation_and_gradient_is_the_engines(page, name):
     model_type, config, options = RECORDED[name]
@@ -252,6 +253,7 @@ SEARCHED = {  # caches, windows and limits
 BEAMS = [(4, 1.0, "huggingface", False), (3, 2.0, "gnmt", "never")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHED)
 def test_greedy_and_beam_search_find_what_generate_finds(page, name):
     model_type, config = SEARCHED[name]
