@@ -184,6 +184,16 @@ def test_each_decoding_and_checkpoint_has_an_evaluation_of_its_own(cli, here):
     assert left == ["notes.txt"]
 
 
+def test_an_evaluation_removes_what_a_killed_one_left(cli, here):
+    left = [here / "mine" / f".{name}.0123abcd.minigrad" for name in ("metrics.json", "README.md")]
+    own = here / "mine" / ".notes.txt.0123abcd.minigrad"
+    for path in (*left, own):
+        path.touch()
+    assert cli("evaluate", "mine")[0] == 0
+    assert not any(path.exists() for path in left)
+    assert own.exists()
+
+
 def test_runs_are_compared_on_what_was_saved(cli, here):
     assert cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "other", *TINY, "--seed", 1)[0] == 0
     code, out, err = cli("compare", "mine", "other", "--json")

@@ -12,11 +12,11 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from minigrad.io import temporary_name, write_temporary
+from minigrad.io import LEFTOVER, temporary_name, write_temporary
 
 from ..errors import UserError
 from ..files import printable
@@ -187,6 +187,13 @@ class Directory:
         self._check_plain(name)
         with self._naming(name), suppress(FileNotFoundError):
             os.unlink(self._at(name), dir_fd=self.fd)
+
+    def delete_leftovers(self, of: Collection[str]) -> None:
+        """Delete the temporary files that a killed process left of these files."""
+        for name in self.names():
+            found = LEFTOVER.fullmatch(name)
+            if found is not None and found["name"] in of and stat.S_ISREG(self.kind(name)):
+                self.delete(name)
 
     def delete_folder(self, name: str) -> bool:
         """Delete an empty folder; False if it is not empty."""

@@ -23,7 +23,7 @@ def describe_versions(device: str = "cpu") -> dict[str, str]:
     """The versions of Python and of the packages that compute."""
     packages = ["numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
     gpu = {} if device == "cpu" else {"cupy": str(load_cupy().__version__)}
-    ours = {"python": platform.python_version(), "minitransformer": __version__}  # not that of an installation
+    ours = {"python": platform.python_version(), "minitransformer": __version__}
     return {**ours, **{name: installed(name) for name in packages}, **gpu}
 
 

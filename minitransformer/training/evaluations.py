@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import MinigradError, nn
-from minigrad.io import LEFTOVER, load_bytes
+from minigrad.io import load_bytes
 
 from ..errors import UserError
 from ..files import read_bytes, sha256, to_json
@@ -146,7 +146,7 @@ def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> 
         check_run(files, run_id)
         for name in folder.relative_to(run).parts:
             files = stack.enter_context(files.folder(name, create=True))
-        _remove_leftovers(files)
+        files.delete_leftovers(FILES)
         files.write_all(evaluation.files(), marks=(STATISTICS, METRICS))
 
 
@@ -157,18 +157,11 @@ def clear(run: Directory) -> None:
     with run.folder(FOLDER) as folder:
         for name in filter(_NAME.fullmatch, folder.folders()):
             with folder.folder(name) as files:
-                _remove_leftovers(files)
+                files.delete_leftovers(FILES)
                 for file in FILES:
                     files.delete(file)
             folder.delete_folder(name)  # unless a user has put something there
     run.delete_folder(FOLDER)
-
-
-def _remove_leftovers(folder: Directory) -> None:
-    """Remove the temporary files of an evaluation that was killed."""
-    for name in folder.names():
-        if (found := LEFTOVER.fullmatch(name)) and found["name"] in FILES:
-            folder.delete(name)
 
 
 # ---------------------------------------------------------------- what is in them

@@ -42,6 +42,7 @@ RUN_FILES = (
     *evaluations.FILES,
 )  # fmt: skip
 README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
+WRITTEN = (*RUN_FILES, OWNER, README)
 FIXED_SETTINGS = (  # --resume cannot change them
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
 )  # fmt: skip
@@ -60,15 +61,13 @@ def lock(path: Path) -> Iterator[Held]:
 def _remove_leftovers(folder: Directory) -> None:
     """Remove what a killed training or evaluation left: temporary files, and half-written checkpoints."""
     with folder.exclusive():
-        for name in folder.names():
-            if _is_leftover(name) and stat.S_ISREG(folder.kind(name)):
-                folder.delete(name)
+        folder.delete_leftovers(WRITTEN)
     Checkpoints(folder.path / "checkpoints").remove_leftovers()
 
 
 def _is_leftover(name: str) -> bool:
     found = LEFTOVER.fullmatch(name)
-    return found is not None and found["name"] in (*RUN_FILES, OWNER, README)
+    return found is not None and found["name"] in WRITTEN
 
 
 # ---------------------------------------------------------------- the record

@@ -62,6 +62,7 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
         return True
     with opened(folder) as files, files.exclusive():
         check_run(files, record.id)
+        files.delete_leftovers([README])
         files.write(README, f"{text}{_signature(text)}".encode())
     return True
 

@@ -126,6 +126,9 @@ def changes_after(change: Callable[[Path], None], cwd: Path) -> list[str]:
     """
     expected, found = files_of(cwd.parent / "just after"), files_of(cwd)
     changed = sorted(key for key in {*expected, *found} if expected.get(key, 0) != found.get(key, 0))
+    was_written = any((cwd.parent / "just after" / "run").glob(".run.json.*"))
+    if change is replace_record and was_written and "run/run.json" in changed:
+        return []  # the operation under way put the training's own back
     if change is replace_checkpoints:  # the scores are the run's own
         changed = [key for key in changed if key.startswith("run/checkpoints/")]
     if change in (replace_record, replace_content, replace_lock, replace_checkpoints):
