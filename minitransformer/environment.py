@@ -39,8 +39,10 @@ def explain(error: BaseException) -> str | None:
     for package in packages(error.__traceback__):
         starts = READ_BY.get(package, ())
         names = [name for name in sorted(os.environ) if starts and name.startswith(starts)]
-        if names:
-            listed = ", ".join(f"{name} (now {_value(name)})" for name in names)
+        listed = ", ".join(f"{name} (now {_value(name)})" for name in names)
+        if package == "matplotlib" and os.path.lexists("matplotlibrc"):
+            listed = ", ".join(filter(None, ["the file matplotlibrc of this folder", listed]))
+        if listed:
             return f"{package} cannot be used: {reason}.\nCorrect or unset what it reads: {listed}."
     return None
 

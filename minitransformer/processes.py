@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def run_python(
         )
         try:
             while process.poll() is None:
-                if stopped.wait(0.1):
+                time.sleep(0.1)  # not stopped.wait: a handler that sets an event may interrupt no wait for it
+                if stopped.is_set():
                     process.terminate()
                     process.wait()
         except BaseException:  # a second signal

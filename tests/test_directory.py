@@ -12,7 +12,7 @@ from tiny import TINY
 
 from minitransformer.training import evaluations
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
-from minitransformer.training.directory import Directory, DirectoryError
+from minitransformer.training.directory import HAS_DIR_FD, Directory, DirectoryError
 from minitransformer.training.folder import RunError, lock
 from minitransformer.training.lock import FolderLostError, opened
 from minitransformer.training.run import is_finished
@@ -43,6 +43,33 @@ def directory(request, tmp_path, monkeypatch):
         (tmp_path / name / "plain").write_bytes(b"old")
     with Directory(tmp_path / "mine") as folder:
         yield folder
+
+
+@pytest.mark.parametrize("has_dir_fd", [True, False])
+def test_a_folder_may_be_named_from_the_current_one(tmp_path, monkeypatch, has_dir_fd):
+    monkeypatch.setattr("minitransformer.training.directory.HAS_DIR_FD", has_dir_fd and HAS_DIR_FD)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    with Directory(Path("runs/mine")) as folder:
+        folder.write_all({"a": b"new", "b": b"new"}, marks=("b",))
+        with pytest.raises(TypeError):
+            folder.write_all({"a": b"newer", "b": "no bytes"})
+        folder.truncate("a", 1)
+    assert sorted(os.listdir("runs/mine")) == ["a", "b"]
+    assert Path("runs/mine/a").read_bytes() == b"n"
+
+
+@posix
+def test_a_file_with_another_name_is_not_shortened(directory, tmp_path):
+    os.link(tmp_path / "stranger" / "plain", tmp_path / "mine" / "log")
+    directory.truncate("log", 1)
+    assert (tmp_path / "mine" / "log").read_bytes() == b"o"
+    assert (tmp_path / "stranger" / "plain").read_bytes() == b"old"
+
+
+def test_a_file_that_is_too_large_is_not_read(directory):
+    with pytest.raises(OSError, match=r"[Tt]oo large"):
+        directory.read("plain", limit=2)
 
 
 @posix

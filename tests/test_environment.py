@@ -106,6 +106,17 @@ def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatc
     assert not (here / "new").exists()
 
 
+def test_a_matplotlibrc_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe\x00")
+    command = [sys.executable, "-P", "-m", "minitransformer", "train", "reverse", "--steps", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    *_, problem, fix = done.stderr.splitlines()  # before them is a line of matplotlib's own
+    assert problem.startswith("error: matplotlib cannot be used")
+    assert "the file matplotlibrc of this folder" in fix
+
+
 def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
     def fail(folder):
         raise ValueError("no colours\nat all")

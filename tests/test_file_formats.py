@@ -581,6 +581,12 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         b"PK\x03\x04" + bytes(100),
         r"compressed \(zip\).*\n.*spreadsheet, save it as CSV",
     ),
+    "half of a surrogate pair": Form(
+        "bert-classify",
+        "x.jsonl",
+        b'{"label": "a", "text": "one \\ud83d two"}\n' * 20,
+        r"line 1: not valid JSON: .*surrogates not allowed",
+    ),
     "an unknown format": Form(
         "bert-classify", "x.tsv", lines(LABELLED), r"unknown format 'xml'.*\n.*tsv", flags="--format xml"
     ),

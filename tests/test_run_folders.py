@@ -376,6 +376,30 @@ def test_a_users_files_that_look_like_those_of_a_run_stay(cli, here):
         assert [name for name in names if name.encode() not in found] == []
 
 
+@pytest.mark.parametrize("lost", ["checkpoints", "all but the folder"])
+def test_a_run_that_has_lost_all_checkpoints_does_not_start_over(cli, here, lost):
+    shutil.rmtree(here / "mine" / "checkpoints")
+    if lost != "checkpoints":
+        (here / "mine" / "checkpoints").mkdir()
+    before = (here / "mine" / "metrics.json").read_bytes()
+    code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume")
+    assert (code, len(err.splitlines())) == (2, 2)
+    assert "mine has metrics.json, the scores of a trained model, but no checkpoint" in err
+    assert (here / "mine" / "metrics.json").read_bytes() == before
+
+
+def test_flipped_bits_in_a_log_lose_lines_not_the_run(cli, here):
+    log = here / "mine" / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    huge = b'{"step": 2, "loss": ' + b"9" * 30 + b"}\n"
+    log.write_bytes(lines[0].replace(b"loss", b"lo\xf3s") + huge + b"".join(lines[1:]))
+    assert cli("show", "mine")[0] == 0
+    train = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine"]
+    code, _, err = cli(*train, "--resume", "--steps", 6)
+    assert code == 0, err
+    assert max(json.loads(line)["step"] for line in log.read_text().splitlines()) == 6
+
+
 def test_leftovers_are_removed_by_the_next_training(cli, here):
     checkpoints = here / "mine" / "checkpoints"
     for name in (".step-00000008.0123abcd.minigrad", ".unusable-step-00000002-0.0123abcd.minigrad"):

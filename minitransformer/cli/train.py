@@ -30,6 +30,7 @@ from ..training import run as runs
 from ..training.checkpoint import Checkpoints
 from ..training.curves import CURVES, draw_curves
 from ..training.environment import describe_machine, describe_versions, rounding_differences
+from ..training.evaluations import METRICS
 from ..training.folder import (
     EVENTS,
     README,
@@ -450,6 +451,11 @@ def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
     recipe, folder, steps = training.recipe, training.folder, trainer.config.steps
     longer = "--epochs" if recipe.training.epochs else "--steps"
     found = trainer.resume()
+    if not found and (folder / METRICS).exists():
+        raise RunError(
+            f"{folder} has {METRICS}, the scores of a trained model, but no checkpoint.\n"
+            f"Restore its folder checkpoints, or start over with --overwrite."
+        )
     if trainer.step > steps:
         raise UserError(
             f"{folder} is at step {trainer.step}, more than --steps {steps}.\n"

@@ -355,7 +355,10 @@ def _objects(
 
 def _parsed(where: str, text: str, how: str) -> Any:
     try:
-        return json.loads(text)
+        content = json.loads(text)
+        if "\\ud" in text.lower():  # half of a pair of surrogates is no character
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{where}: not valid JSON at {at}: {error.msg}.\n{how}.") from None

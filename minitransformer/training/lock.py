@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ..errors import UserError
-from ..files import json_bytes, printable, read_json
+from ..files import JSON_LIMIT, json_bytes, printable, read_json
 from .directory import Directory, DirectoryError, fcntl, inode
 
 LOCK, OWNER, RECORD = ".lock", ".owner.json", "run.json"
@@ -40,7 +40,7 @@ class FolderLostError(UserError):
 def run_id(folder: Directory) -> str:
     """The run that run.json names; an empty string if there is none that can be read."""
     with suppress(OSError, ValueError, RecursionError):
-        content = json.loads(folder.read(RECORD))
+        content = json.loads(folder.read(RECORD, JSON_LIMIT))
         return str(content.get("id", "")) if isinstance(content, dict) else ""
     return ""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..files import read_text, to_json
+from ..files import read_bytes, read_text, to_json
 from .lock import opened
 
 
@@ -86,7 +86,7 @@ def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
     bytes, only validations are read; or with `thinned` evenly spaced parts, which suffice for a picture.
     """
     return [
-        {name: value for name, value in record.items() if name == "samples" or type(value) in NUMBERS}
+        {name: value for name, value in record.items() if name == "samples" or _is_number(value)}
         for _, record in _records(path, thinned)
     ]
 
@@ -100,12 +100,8 @@ def truncate_log(path: Path, step: int) -> None:
     if not path.is_file():
         return
     if path.stat().st_size > WHOLE:
-        with opened(path.parent):  # the folder is this run's
-            file = os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-            try:
-                os.ftruncate(file, _end_of_step(path, step))
-            finally:
-                os.close(file)
+        with opened(path.parent) as folder:
+            folder.truncate(path.name, _end_of_step(path, step))
         return
     content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
     if content != path.read_bytes():
@@ -113,7 +109,10 @@ def truncate_log(path: Path, step: int) -> None:
             folder.write(path.name, content)
 
 
-NUMBERS = (int, float, type(None))
+def _is_number(value: Any) -> bool:
+    return value is None or type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
 WHOLE = 2**23  # bytes of a log that is read whole
 PARTS = 128  # of a larger one, when it is thinned
 LINE = 2**20  # bytes of a line, at most
@@ -121,8 +120,11 @@ LINE = 2**20  # bytes of a line, at most
 
 def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The lines that are records, each with what it says."""
-    if not stat.S_ISREG(os.stat(path).st_mode) or path.stat().st_size <= WHOLE:
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
         yield from _parsed(read_text(path).split("\n"))
+    elif status.st_size <= WHOLE:
+        yield from _parsed(read_bytes(path).decode("utf-8", "replace").split("\n"))
     else:
         yield from _parsed(_parts(path) if thinned else _validations(path))
 
