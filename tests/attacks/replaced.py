@@ -126,15 +126,19 @@ def changes_after(change: Callable[[Path], None], cwd: Path) -> list[str]:
     """
     expected, found = files_of(cwd.parent / "just after"), files_of(cwd)
     changed = sorted(key for key in {*expected, *found} if expected.get(key, 0) != found.get(key, 0))
-    was_written = any((cwd.parent / "just after" / "run").glob(".run.json.*"))
-    if change is replace_record and was_written and "run/run.json" in changed:
-        return []  # the operation under way put the training's own back
     if change is replace_checkpoints:  # the scores are the run's own
         changed = [key for key in changed if key.startswith("run/checkpoints/")]
     if change in (replace_record, replace_content, replace_lock, replace_checkpoints):
         one = changed[0] if changed else ""
         return [key for key in changed if key != one and not key.startswith(f"{one}/")]
     return [key for key in changed if key.startswith("run/")]
+
+
+def is_own_again(change: Callable[[Path], None], cwd: Path) -> bool:
+    """Whether the operation that was under way put the training's own run.json back."""
+    after, record = cwd.parent / "just after" / "run", cwd / "run" / "run.json"
+    is_written = change is replace_record and any(after.glob(".run.json.*"))
+    return is_written and record.read_bytes() != (after / "run.json").read_bytes()
 
 
 def attack(name: str, change: Callable[[Path], None], n: int, cwd: Path, report: Report) -> None:
@@ -144,6 +148,8 @@ def attack(name: str, change: Callable[[Path], None], n: int, cwd: Path, report:
     failure, word = outcome.problem, {0: "done", 1: "stopped", 2: "refused"}.get(outcome.code, "killed")
     if not (cwd.parent / "just after").is_dir():
         word = "not there yet"
+    elif is_own_again(change, cwd):
+        word = "its own again"
     elif changed := changes_after(change, cwd):
         failure = failure or f"changed {changed[:3]}"
     elif name != "evaluate" and change is not replace_checkpoints:
