@@ -56,9 +56,10 @@ def test_a_run_translates_and_is_drawn_and_explained(cli, old):
 
 def test_pickled_tensors_and_modules_are_loaded():
     found = pickle.loads((OLD / "objects.pickle").read_bytes())
-    x, half, net = found["x"], found["half"], found["net"]
+    x = found["x"]
+    half = found["half"]
     assert x.requires_grad
     np.testing.assert_array_equal(x.array, [[1, 2], [3, 4]])
     np.testing.assert_array_equal(x.grad.array, [[0.5, 0], [0, 0.5]])
     assert (half.dtype, half.tolist()) == (mg.bfloat16, [1, 2.5])
-    np.testing.assert_allclose(net(x).numpy(), found["value"], rtol=1e-6)
+    np.testing.assert_allclose(found["net"](x).numpy(), found["value"], rtol=1e-6)

@@ -172,7 +172,7 @@ class Directory:
                 os.close(file)
 
     def truncate(self, name: str, size: int) -> None:
-        """Shorten a file. One that has another name, perhaps in a stranger's folder, is written anew."""
+        """Truncate a file to `size` bytes. A hard-linked file is replaced: other names keep theirs."""
         self.check()
         if self.stat(name).st_nlink > 1:
             self.write(name, self.read(name)[:size])
