@@ -178,7 +178,8 @@ def toml_value(target: Target) -> None:
 def tensor(target: Target) -> None:
     """A tensor that is not finite, of another type or shape, missing, or renamed."""
     tensors = load(target.path.read_bytes())
-    name = target.rng.choice([name for name in tensors if tensors[name].dtype == np.float32])
+    floats = [name for name in tensors if tensors[name].dtype == np.float32]
+    name = target.rng.choice(floats or list(tensors))  # statistics are counts
     array = tensors.pop(name)
     first = np.arange(array.size).reshape(array.shape) == 0
     options: list[dict[str, Any]] = [
