@@ -16,6 +16,7 @@ def main() -> int:
     """Import the verb's code, and run it; returns the exit code."""
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
+    environment.let_openblas_use_avx512()
     before = signal.signal(signal.SIGINT, _stop)
     environment.prepare_streams()
     warnings.showwarning = environment.show_warning

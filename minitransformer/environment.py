@@ -1,4 +1,6 @@
-"""Environment variables that are wrong, as an error of two lines, and warnings of packages, as one line each.
+"""Environment variables: one that is set for OpenBLAS, and wrong ones, as an error of two lines.
+
+Also the standard streams, and warnings of packages, as one line each.
 
 A package reads its variables when it is imported or first used, and raises what it likes if it cannot make
 sense of one. This module imports nothing else, since NumPy, too, may be what fails.
@@ -27,6 +29,27 @@ READ_BY = {  # what the names of the variables that a package cannot make sense 
     "mpi4py": ("MPI4PY_",),
     "cupy": ("CUPY_", "CUDA_"),
 }
+
+
+AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # what OpenBLAS's SkylakeX needs
+
+
+def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Name kernels with AVX-512 to OpenBLAS where it chooses others: 0.3.31 does not know AMD's family 26.
+
+    OpenBLAS reads the variable once, when NumPy is imported. A value that is set already stays. Where there
+    is no such file (it is Linux's) nothing is done.
+    """
+    try:
+        with open(cpuinfo, encoding="utf-8", errors="replace") as file:
+            processor = file.read().partition("\n\n")[0]
+    except OSError:
+        return
+    lines = [line.partition(":") for line in processor.splitlines()]
+    facts = {name.strip(): value.strip() for name, _, value in lines}
+    is_unknown = facts.get("vendor_id") == "AuthenticAMD" and facts.get("cpu family") == "26"
+    if is_unknown and set(facts.get("flags", "").split()) >= AVX512:
+        os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
 
 
 def explain(error: BaseException) -> str | None:

@@ -1383,56 +1383,6 @@ def test_what_is_read_again_is_not_written_over(shape):
 
 
 @pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
-def test_products_by_our_loop_have_the_bits_of_the_step(monkeypatch):
-    """Chosen wherever it has BLAS's bits, though it may not be faster."""
-    from minigrad.capture import products
-    from minigrad.kernels.jit import matrices
-    from minigrad.kernels.jit.gemm import gemm
-
-    monkeypatch.setattr(products, "measured", {})
-    monkeypatch.setattr(products, "CLEARLY", np.inf)
-    monkeypatch.setattr(products, "LARGEST_OF_THREADS", products.LARGEST)
-    weights = np.random.default_rng(0).normal(size=(2, 80, 80)).astype(np.float32)
-    w, v = (mg.tensor(array, requires_grad=True) for array in weights)
-
-    def step(x):
-        y = nn.functional.linear((x @ w).tanh(), v)
-        return y, *mg.autograd.grad((y * y).sum(), [w, v])
-
-    products._is_better.cache_clear()
-    with kernels.use("jit"):
-        captured = mg.capture(step, "cpu")
-        for i in range(5):
-            same_results(captured, step, np.random.default_rng(i).normal(size=(600, 80)))
-    products._is_better.cache_clear()
-    x, out = (
-        np.random.default_rng(0).normal(size=(600, 80)).astype(np.float32),
-        np.empty((600, 80), np.float32),
-    )
-    gemm(x, w.numpy(), out)
-    has_its_bits = out.tobytes() == (x @ w.numpy()).tobytes()  # with AVX-512
-    assert (has_its_bits or matrices.is_used) == any(call.name == "gemm" for call in captured.plan.calls)
-
-
-@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
-@pytest.mark.parametrize("length", [600, 1000])
-def test_a_product_with_itself_has_the_bits_of_the_step(length, monkeypatch):
-    """BLAS computes one half of it, in another order."""
-    from minigrad.capture import products
-
-    monkeypatch.setattr(products, "measured", {})
-    monkeypatch.setattr(products, "CLEARLY", np.inf)
-    monkeypatch.setattr(products, "LARGEST_OF_THREADS", products.LARGEST)
-    gram = lambda x: x.transpose(0, 1) @ x
-    products._is_better.cache_clear()
-    captured = mg.capture(gram, "cpu")
-    for i in range(5):
-        x = mg.tensor(np.random.default_rng(i).normal(size=(length, 64)).astype(np.float32))
-        np.testing.assert_array_equal(captured(x).numpy(), gram(x).numpy())
-    products._is_better.cache_clear()
-
-
-@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
 def test_many_small_calls_are_not_compiled_in_one():
     """That takes minutes, and saves little of the step of so large a model."""
     parameters = [mg.tensor(np.ones(3 + i, np.float32), requires_grad=True) for i in range(30)]
@@ -1448,28 +1398,6 @@ def test_many_small_calls_are_not_compiled_in_one():
         for _ in range(4):
             captured()
     assert max(call.name.count("subtract") for call in captured.plan.calls) == 1
-
-
-@pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed")
-def test_products_of_other_bits_or_in_more_time_are_not_taken():
-    from minigrad.capture import products
-
-    def other_bits(a, w, out):
-        np.multiply(np.matmul(a, w), np.float32(1.0000001), out=out)
-
-    def slower(a, w, out):
-        time.sleep(1e-3)
-        np.matmul(a, w, out=out)
-
-    def faster(a, w, out):
-        np.matmul(a, w, out=out)
-
-    layouts = [((64, 8), (32, 4)), ((8, 64), (4, 32)), ((64, 64), (256, 4))]
-    for gemm, limit, expected in ((other_bits, np.inf, False), (slower, 0.97, False), (faster, np.inf, True)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(products, "measured", {})
-            patch.setattr(products, "CLEARLY", limit)
-            assert products._is_better(gemm, *layouts) is expected
 
 
 # ---------------------------------------------------------------- what cannot be captured

@@ -39,6 +39,62 @@ def test_an_empty_number_of_processes_is_one(monkeypatch, name):
     assert ranks.join().size == 1
 
 
+PROCESSOR = """processor\t: 0
+vendor_id\t: AuthenticAMD
+cpu family\t: 26
+flags\t\t: fpu avx2 avx512f avx512dq avx512cd avx512bw avx512vl
+
+processor\t: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        (PROCESSOR, None, "SkylakeX"),
+        (PROCESSOR, "Haswell", "Haswell"),
+        (PROCESSOR, "", ""),
+        (PROCESSOR.replace(": 26", ": 25"), None, None),
+        (PROCESSOR.replace("AMD", "Intel"), None, None),
+        (PROCESSOR.replace(" avx512vl", ""), None, None),
+        ("flags without a colon", None, None),
+        ("", None, None),
+    ],
+)
+def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
+    tmp_path, monkeypatch, text, before, after
+):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", before or "")
+    if before is None:
+        monkeypatch.delenv("OPENBLAS_CORETYPE")
+    path = tmp_path / "cpuinfo"
+    path.write_text(text)
+    environment.let_openblas_use_avx512(str(path))
+    assert os.environ.get("OPENBLAS_CORETYPE") == after
+
+
+def test_openblas_is_left_alone_where_no_file_describes_the_processor(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    for unreadable in (tmp_path / "missing", tmp_path):
+        environment.let_openblas_use_avx512(str(unreadable))
+    assert "OPENBLAS_CORETYPE" not in os.environ
+
+
+def test_the_command_line_tells_openblas_before_numpy_is_imported():
+    code = """
+import sys
+from minitransformer import __main__, environment
+
+def told():
+    assert "numpy" not in sys.modules
+    raise SystemExit(3)
+
+environment.let_openblas_use_avx512 = told
+__main__.main()
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
+
+
 def failing(package):
     """The error of a package that cannot make sense of a variable."""
     space = {"__name__": f"{package}.config"}

@@ -236,19 +236,6 @@ def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
 
 
 @needs_numba
-@pytest.mark.parametrize("rows", [8, 21, 3])
-def test_products_in_tiles_are_products(rows):
-    from minigrad.kernels.jit.products import multiply
-
-    for a, columns in ((draw(rows, 9), 96), (draw(9, rows).T, 64), (draw(rows, 9), 5)):
-        w, out, other = draw(9, columns, seed=1), draw(rows, columns, seed=2), draw(rows, columns, seed=2)
-        for add in (True, False):
-            for product, result in ((multiply, out), (cpu.recurrent.multiply, other)):
-                product(a, w, result, add)
-            np.testing.assert_allclose(out, other, rtol=2e-6, atol=2e-6)
-
-
-@needs_numba
 def test_tanh_has_its_digits_near_0_and_far_from_it():
     from minigrad.kernels.jit.mathematics import loop, tanh
 
@@ -451,46 +438,6 @@ def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
         np.testing.assert_array_equal(ours, theirs)
     packed[:, 1:20, 1:4] = 7
     assert (packed == 7).all()
-
-
-@needs_numba
-@pytest.mark.parametrize(
-    "sizes",
-    [(1, 1, 1), (8, 16, 32), (9, 17, 33), (130, 449, 70), (20, 1000, 40), (40, 5, 1100), (300, 64, 31)],
-)
-def test_products_of_matrices_that_lie_in_any_order(sizes):
-    from minigrad.kernels.jit.gemm import gemm
-
-    rows, terms, columns = sizes
-    lying = lambda *shape: (draw(*shape), draw(*shape[::-1]).T, draw(shape[0], shape[1] + 3)[:, 2:-1])
-    for a, w in itertools.product(lying(rows, terms), lying(terms, columns)):
-        room = np.full((rows, columns + 2), 7, np.float32)
-        gemm(a, w, room[:, 1:-1])
-        np.testing.assert_allclose(room[:, 1:-1], a.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
-        assert (room[:, [0, -1]] == 7).all()
-
-
-@needs_numba
-@pytest.mark.parametrize("is_used", [False, True])
-def test_linear_and_matmul_by_our_loop(is_used, monkeypatch):
-    """Of any size and layout, whatever this machine's BLAS is."""
-    from minigrad.kernels.jit import matrices
-    from minigrad.kernels.jit.gemm import gemm
-
-    calls = []
-    monkeypatch.setattr(matrices, "is_used", is_used)
-    monkeypatch.setattr(matrices, "gemm", lambda *given: (calls.append(1), gemm(*given)), raising=False)
-    for rows, terms, columns in ((40, 64, 48), (12, 300, 24), (1, 512, 600), (700, 5, 9), (0, 64, 64)):
-        x, w, g, bias = draw(rows, terms), draw(columns, terms), draw(rows, columns), draw(columns)
-        (y, gradient), (expected, theirs) = (module.linear(x, w, bias) for module in (matrices, cpu))
-        for ours, other in zip((y, *gradient(g, (1, 1, 1))), (expected, *theirs(g, (1, 1, 1))), strict=True):
-            np.testing.assert_allclose(ours, other, rtol=1e-5, atol=1e-4)
-        for a in (x, x[::-1], np.stack([x, x]), np.broadcast_to(x[:1], (rows, terms)) if rows else x):
-            np.testing.assert_allclose(matrices.matmul(a, w.T), a @ w.T, rtol=1e-5, atol=1e-4)
-    for a, b in (((64, 100), (90, 64)), ((64, 100), (190, 64)), ((2, 64, 100), (90, 64))):
-        with pytest.raises(ValueError, match=r"mismatch|not aligned"):
-            matrices.matmul(draw(*a), draw(*b))
-    assert bool(calls) == is_used
 
 
 @pytest.mark.parametrize("which", BOTH)

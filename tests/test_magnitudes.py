@@ -407,15 +407,6 @@ def test_every_kernel_has_cases():
 # ---------------------------------------------------------------- loops that no kernel above calls by itself
 
 
-def of_gemm():
-    from minigrad.kernels.jit.gemm import gemm
-
-    for m in (1e-15, 1.0, 1e15):
-        a, w, out = draw(9, 33, scale=m), draw(33, 40, seed=1, scale=m), np.empty((9, 40), np.float32)
-        gemm(a, w, out)
-        yield out, a.astype(WIDE) @ w, abs(a).astype(WIDE) @ abs(w)
-
-
 def of_loops_in_place():
     """Each gives the bits of the loop that writes elsewhere."""
     x, g, target = draw(4, 9, scale=30), draw(4, 9, seed=1), np.array([0, 8, -100, 3])
@@ -463,7 +454,7 @@ def of_mathematics():
     yield t, np.tanh(wide), abs(np.tanh(wide))
 
 
-LOOPS = [of_gemm, of_loops_in_place, of_mathematics]
+LOOPS = [of_loops_in_place, of_mathematics]
 
 
 @needs_numba

@@ -17,7 +17,6 @@ from ..kernels import kernels
 from ..versions import root
 from .calls import Box, Call, arrays_in
 from .fusing import element, fused
-from .products import faster_products
 from .trace import Trace, flat
 
 ON_CPU = np.empty(0)  # `kernels` wants an array: any of NumPy's
@@ -222,8 +221,7 @@ def lay_out(
     fixed = {id(root(x)) for x in stays} | shared.keys() | refers_to(trace)
     owners = {number: x for number, x in trace.buffers.items() if number not in fixed}
     calls = in_place(computed_again(trace.calls, owners), owners)
-    has_loops = kernels(ON_CPU).__name__.endswith(".jit")
-    if has_loops:
+    if kernels(ON_CPU).__name__.endswith(".jit"):
         calls = fused(calls, lambda number: number not in owners)
     needed = needs(calls, owners)
     offsets, size = places(needed)
@@ -239,7 +237,6 @@ def lay_out(
         return in_memory(x, *moved[id(root(x))]) if id(root(x)) in moved else x
 
     calls = [call.with_arrays(placed) for call in calls]
-    calls = faster_products(calls) if has_loops else calls
     present = {id(root(x)): root(x) for call in calls for x in call.arrays() if id(root(x)) in trace.buffers}
     buffers = [
         Buffer(first, last, offset, x.nbytes, x.dtype, x.shape, calls[first].name)

@@ -42,7 +42,6 @@ class Cell(NamedTuple):
     keeps: int = 0  # arrays (T, B, H)
     separate: bool = False  # whether there is an r
     gates: int = 1
-    multiply: Callable[..., None] = multiply
 
 
 class Tape(NamedTuple):
@@ -91,7 +90,7 @@ def scan(
 
 def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
     """Take the steps: fill the gates, the states and what is kept."""
-    cell, x, gates, ended, multiply = tape.cell, tape.x, tape.gates, tape.ended, tape.cell.multiply
+    cell, x, gates, ended = tape.cell, tape.x, tape.gates, tape.ended
     recurrent = np.empty(gates.shape[1:], x.dtype) if cell.separate else None
     from_x, from_h = (np.ascontiguousarray(w.T) for w in (tape.weight_ih, tape.weight_hh))
     bias = _sum(bias_ih, None if cell.separate else bias_hh)
@@ -113,7 +112,7 @@ def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
 def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
     """The gradients of `scan`'s arrays, from those of the outputs and of the last states."""
     cell, x, weight_ih, weight_hh, gates, states, *_ = tape
-    multiply, past = cell.multiply, 1 if tape.reverse else 0
+    past = 1 if tape.reverse else 0
     needs_x, *needs_first, needs_ih, needs_hh, needs_b_ih, needs_b_hh, _ = needs
     d = [np.zeros(states[0].shape[1:], x.dtype) if part is None else part.copy() for part in g[1:]]
     dx = np.empty_like(x) if needs_x else None
@@ -163,7 +162,7 @@ def _steps_back(
         if ended is not None:
             np.copyto(da, 0, where=ended[t])
             np.copyto(dr, 0, where=ended[t])
-        cell.multiply(dr, weight_hh, d[0], True)
+        multiply(dr, weight_hh, d[0], True)
         if ended is not None:
             for each, old in zip(d, d_before, strict=True):
                 np.copyto(each, old, where=ended[t])

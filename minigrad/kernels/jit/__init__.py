@@ -10,7 +10,6 @@ from .activations import gelu, log_softmax, softmax
 from .attention import attention_softmax, scaled_dot_product_attention
 from .indexing import embedding
 from .losses import cross_entropy
-from .matrices import linear, matmul
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam
 from .recurrent import gru, lstm, rnn

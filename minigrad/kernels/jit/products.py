@@ -1,4 +1,4 @@
-"""Products of small matrices: a recurrent layer's, at every step, and those of an attention head.
+"""Products of small matrices: those of an attention head.
 
 BLAS copies the matrix into an order of its own each time, which pays where many rows are multiplied. Here a
 tile of the result is kept in vector registers while its rows and columns are read where they are (Goto and
@@ -12,35 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-import numpy as np
 from llvmlite import binding
 from numba import types
 from numba.core import cgutils
 
-from ..cpu import recurrent as cpu
 from .mathematics import intrinsic, loop
 from .vectors import FLOAT, LANES, Column, Variable, Vector, number
 
 ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4, 1)  # of a tile
 COLUMNS = LANES * VECTORS
-LARGEST = 1 << 17  # numbers of the matrix
-
-
-def multiply(a: np.ndarray, w: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """out = a @ w of float32 arrays, or added to it; by BLAS if w is large, and where no tile is whole.
-
-    The rows of w and out have no gaps.
-    """
-    assert a.shape[1] == w.shape[0]
-    assert out.shape == (a.shape[0], w.shape[1])
-    rows = a.shape[0] - a.shape[0] % ROWS if w.size <= LARGEST and not w.shape[1] % COLUMNS else 0
-    assert not rows or w.strides[1] == out.strides[1] == 4
-    if rows == a.shape[0]:
-        _multiply(a, w, out, add)
-        return
-    if rows:
-        _multiply(a[:rows], w, out[:rows], add)
-    cpu.multiply(a[rows:], w, out[rows:], add)
 
 
 def _tile_of(vectors: int) -> Callable:
@@ -91,14 +71,3 @@ def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth, add)
         tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, add)
     for j in range(wide, columns, LANES):
         _narrow_tile(a, a_row, a_column, w + 4 * j, w_stride, out + 4 * j, out_stride, depth, add)
-
-
-@loop
-def _multiply(a, w, out, add):
-    """Tile by tile: the columns of the matrix that a tile reads stay in the cache for all rows."""
-    row, column, depth = a.strides[0], a.strides[1], a.shape[1]
-    w_stride, out_stride = w.strides[0], out.strides[0]
-    for j in range(0, out.shape[1], COLUMNS):
-        for i in range(0, out.shape[0], ROWS):
-            start, end = a.ctypes.data + i * row, out.ctypes.data + i * out_stride + 4 * j
-            tile(start, row, column, w.ctypes.data + 4 * j, w_stride, end, out_stride, depth, int(add))

@@ -10,7 +10,6 @@ from .. import cpu
 from ..cpu.recurrent import CELLS, Cell, scan
 from .arrays import is_float32
 from .mathematics import F, logistic, loop, tanh
-from .products import multiply
 
 
 def rnn(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, nonlinearity="tanh", reverse=False):
@@ -127,13 +126,11 @@ def _gru_backward(a, h_before, kept, dh, da, dr):
 RNN = Cell(
     lambda a, r, before, after, kept: _tanh(a, after[0]),
     lambda a, before, after, kept, d, da, dr: _tanh_backward(after[0], d[0], da),
-    multiply=multiply,
 )
 LSTM = Cell(
     lambda a, r, before, after, kept: _lstm(a, before[1], after[0], after[1]),
     lambda a, before, after, kept, d, da, dr: _lstm_backward(a, before[1], after[1], d[0], d[1], da),
     gates=4,
-    multiply=multiply,
 )
 GRU = Cell(
     lambda a, r, before, after, kept: _gru(a, r, before[0], after[0], kept[0]),
@@ -141,5 +138,4 @@ GRU = Cell(
     keeps=1,
     separate=True,
     gates=3,
-    multiply=multiply,
 )
