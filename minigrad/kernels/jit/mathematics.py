@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import extending
 
 from ..compiler import compiled
 
@@ -24,27 +23,19 @@ from ..compiler import compiled
 FLAGS = frozenset({"contract"})
 OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "nogil": True, "error_model": "numpy"}
 loop = compiled(**OPTIONS)
-intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
 inline = compiled(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
 
 
-@intrinsic
-def accumulate(typing_context, total, term):
+@compiled(**{**OPTIONS, "nogil": False, "fastmath": {*FLAGS, "reassoc"}})
+def accumulate(total, term):
     """total + term of a sum in any order: the compiler gives each lane of a vector a total of its own.
 
-    This addition alone has the flag "reassoc"; what is added is computed as it is written.
+    This addition alone has the flag "reassoc", also where LLVM puts it into the loop that calls it; what is
+    added is computed as it is written.
     """
-
-    def generate(context, builder, signature, args):
-        total, term = (
-            context.cast(builder, value, kind, signature.return_type)
-            for value, kind in zip(args, signature.args, strict=True)
-        )
-        return builder.fadd(total, term, flags=("reassoc", "contract"))
-
-    return total(total, term), generate
+    return total + term
 
 
 @inline
