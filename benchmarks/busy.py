@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from .comparison import OURS, Comparison
+from .comparison import Comparison
 from .measuring import measure, ratios, spread
 from .peers import missing, peer
 from .tables import Table
@@ -91,7 +91,7 @@ def busy(
     for key in works:
         work = Comparison(key, "cpu", threads)
         table = Table(f"{row_name(key)}, {threads} threads: ms of a step, quiet and with a busy core")
-        with work.start([*OURS, *(name for name in peers if missing(name) is None)], kernels):
+        with work.start(["ours", *(name for name in peers if missing(name) is None)], kernels):
             work.warm()
             with other_process(work.cores[-1] if work.cores else None) as other:
                 for name, worker in work.workers.items():

@@ -29,7 +29,7 @@ from .tables import Table
 from .worker import Worker
 from .works import MLP, Decoder, First, Recurrent, row_name, work_of
 
-OURS = ("ours", "captured")
+OURS = {"cpu": ("ours",), "cuda": ("ours", "captured")}  # as it is, and as a CUDA graph
 COMPILING = ("compile", "reduce-overhead")  # one after another: they measure kernels while they compile
 WARM = 5  # rounds of steps: a captured one is recorded in its third, reduce-overhead's in theirs
 TIMEOUT = {"cpu": 900.0, "cuda": 200.0}  # seconds: GPT-2 takes about a minute to compile
@@ -83,10 +83,6 @@ class Comparison:
             if ours and theirs:
                 self._compare(name, ours, theirs)
         self.peaks = self.ask(self.workers, Worker.peak)
-        if "captured" in self.workers:
-            self.not_captured = self.workers["captured"].not_captured()
-            if self.not_captured:
-                self.leave_out("captured")
 
     def ask(self, names: Iterable[str], question: Callable[[Worker], Any]) -> dict[str, Any]:
         """Ask the processes concurrently; returns the answers."""
@@ -149,7 +145,11 @@ class Comparison:
         table = Table(f"{title}, {row_name(self.key)}: median {unit} [quartiles], peak MiB")
         for name in self.times:
             row = {"ms": spread([1e3 * t for t in self.times[name]])}
-            row |= {f"{peer(own).LABEL} / it": self.ratio(own, name) for own in OURS if own in self.times}
+            row |= {
+                f"{peer(own).LABEL} / it": self.ratio(own, name)
+                for own in OURS[self.device]
+                if own in self.times
+            }
             table.rows[peer(name).LABEL] = row | self._memory(name)
             low, _, high = self.ratio("ours", name) or (1, 1, 1)
             if high > UNSTEADY * low:

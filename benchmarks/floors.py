@@ -28,7 +28,7 @@ from minigrad.nodes import Node
 from minigrad.versions import arrays_in
 
 from .children import in_child
-from .comparison import OURS, Comparison
+from .comparison import Comparison
 from .measuring import measure, spread
 from .peers import missing, peer, step_of
 from .tables import Table
@@ -200,7 +200,7 @@ def floors(
         for key in works:
             found = in_child("floors", "floor_of", key, number, clock, threads=number)
             work = Comparison(key, "cpu", number, clock)
-            with work.start([*OURS, *(name for name in peers if missing(name) is None)], kernels):
+            with work.start(["ours", *(name for name in peers if missing(name) is None)], kernels):
                 work.warm()
                 work.measure(repeats, seconds)
             table.rows[row_name(key)] = row_of(found, work.times)

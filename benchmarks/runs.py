@@ -1,7 +1,6 @@
-"""A recipe's training from its data to its scores, the step as it is and captured: wall time and results.
+"""A recipe's training from its data to its scores: wall time and results.
 
-Each is `minitransformer train` in a process of its own. Captured steps compute the same numbers, so that both
-runs must have the same log.
+Each is `minitransformer train` in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,20 +15,17 @@ from typing import Any
 from minitransformer.cli import main
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe
-from minitransformer.training.log import read_log
 
 from .cards import NotTrainedError, command
 from .children import in_child
-from .comparison import DifferentWorkError
 from .measuring import CLOCKS
 from .tables import Table
 
 RECIPES = ("phrasebook", "shakespeare-char-cpu")
-WAYS = {"not captured": ["--no-capture"], "captured": ["--capture"]}
 
 
 def whole(words: list[str], clock: str) -> dict[str, Any]:
-    """The seconds of a training, the losses that it logged, and its scores."""
+    """The seconds of a training, and its scores."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as output:
         run, start = Path(folder) / "run", CLOCKS[clock]()
         with contextlib.redirect_stderr(output):
@@ -37,11 +33,9 @@ def whole(words: list[str], clock: str) -> dict[str, Any]:
         seconds = CLOCKS[clock]() - start
         if code:
             raise NotTrainedError(output.getvalue())
-        losses = [record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record]
         scores = read_json(run / "metrics.json")
     expected = load_recipe(words[0]).expect[""]
-    results = {"losses": losses, "scores": {name: scores[name] for name in expected}}
-    return {"seconds": seconds, "results": results}
+    return {"seconds": seconds, "scores": {name: scores[name] for name in expected}}
 
 
 def runs(
@@ -53,18 +47,10 @@ def runs(
 ) -> Iterator[Table]:
     """A table for each number of threads, a row for each recipe."""
     for number in threads:
-        table = Table(f"a whole training, {number} thread{'s' if number > 1 else ''}: seconds")
+        table = Table(f"a whole training, {number} thread{'s' if number > 1 else ''}")
         for case in recipes:
             words = command(case, data_dir)
-            row: dict[str, Any] = {}
-            results = {}
-            for way, flags in WAYS.items():
-                found = in_child("runs", "whole", [*words, *flags], clock, threads=number, kernels=kernels)
-                row[way] = found["seconds"]
-                results[way] = found["results"]
-            if results["captured"] != results["not captured"]:
-                raise DifferentWorkError(f"{case}: captured, losses or scores differ.\nFind what differs.")
-            scores = results["captured"]["scores"].items()
-            row["ratio"] = row["captured"] / row["not captured"]
-            table.rows[case] = row | {"scores": ", ".join(f"{name} {score:.3f}" for name, score in scores)}
+            found = in_child("runs", "whole", words, clock, threads=number, kernels=kernels)
+            scores = ", ".join(f"{name} {score:.3f}" for name, score in found["scores"].items())
+            table.rows[case] = {"seconds": found["seconds"], "scores": scores}
         yield table

@@ -177,7 +177,7 @@ def plot_steps(measured: Sequence[Table], path: Path) -> Path:
     panels[0, 0].set_xticks(RATIOS, map("{:g}".format, RATIOS))
     panels[0, 0].minorticks_off()
     panels[0, 0].set_xlim(low, max(high, 1.2))
-    panels[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    panels[0, 0].legend(frameon=False, fontsize=8, loc="best")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

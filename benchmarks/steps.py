@@ -1,4 +1,4 @@
-"""Training steps: forward, backward, optimizer, zero_grad, ours as they are and captured, beside others'.
+"""Training steps: forward, backward, optimizer, zero_grad, ours beside others'; on a GPU ours captured, too.
 
 A table for each work as soon as it is measured, and one of all works' ratios at the end.
 """
@@ -27,14 +27,14 @@ def steps(
     """The tables of each number of threads."""
     for number in threads:
         title = f"a training step, {number} thread{'s' if number > 1 else ''}"
-        everything = {own: Table(f"{title}: {peer(own).LABEL} / theirs") for own in OURS}
+        everything = Table(f"{title}: minigrad / theirs")
         for key in works:
             work = Comparison(key, "cpu", number, clock)
             yield measured(work, title, peers, repeats, seconds, kernels)
-            for own, table in everything.items():
-                if own in work.times:
-                    table.rows[row_name(key)] = ratios_of(work, own, peers)
-        yield from (table for table in everything.values() if table.rows)
+            if "ours" in work.times:
+                everything.rows[row_name(key)] = ratios_of(work, peers)
+        if everything.rows:
+            yield everything
 
 
 def steps_on_gpu(
@@ -58,23 +58,23 @@ def measured(
     work: Comparison, title: str, peers: Sequence[str], repeats: int, seconds: float, kernels: str | None
 ) -> Table:
     """The table of one work."""
-    with work.start([*OURS, *(name for name in peers if missing(name) is None)], kernels):
+    with work.start([*OURS[work.device], *(name for name in peers if missing(name) is None)], kernels):
         work.warm()
         table = work.table(title, repeats, seconds)
     table.notes += [note for name in peers if (note := missing(name))]
     return table
 
 
-def ratios_of(work: Comparison, own: str, peers: Sequence[str]) -> dict[str, Any]:
-    """One of ours / each peer, and peak memory beside torch's."""
+def ratios_of(work: Comparison, peers: Sequence[str]) -> dict[str, Any]:
+    """Ours / each peer, and peak memory beside torch's."""
     present = [name for name in peers if missing(name) is None]
-    row = {peer(name).LABEL: work.ratio(own, name) for name in present}
-    return row | {"MiB, torch eager": work.ratio_of_peaks(own, "torch")}
+    row = {peer(name).LABEL: work.ratio("ours", name) for name in present}
+    return row | {"MiB, torch eager": work.ratio_of_peaks("ours", "torch")}
 
 
 def against_best(work: Comparison) -> dict[str, Any]:
     """Captured against torch's fastest; as it is, and memory, against torch eager."""
-    theirs = [name for name in work.times if name not in OURS]
+    theirs = [name for name in work.times if name not in OURS["cuda"]]
     best = min(theirs, key=lambda name: spread(work.times[name]).median, default=None)
     return {
         "captured / torch's fastest": best and work.ratio("captured", best),

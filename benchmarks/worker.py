@@ -105,10 +105,6 @@ class Worker:
         """How many steps take a batch of each shape."""
         return self.call("round")
 
-    def not_captured(self) -> str | None:
-        """Why a step that was to be captured is not replayed; None if it is."""
-        return self.call("not_captured")
-
     def first(self) -> First:
         """Loss and gradients of the first batch."""
         with tempfile.TemporaryDirectory() as folder:
@@ -162,9 +158,6 @@ class _Server:
 
     def round(self) -> int:
         return self.rounds
-
-    def not_captured(self) -> str | None:
-        return self.work.not_captured()
 
     def first(self, path: str) -> float:
         first = self.work.first()

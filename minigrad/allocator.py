@@ -18,7 +18,6 @@ MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its
 # the second is the most that some versions of glibc take, which refuse the first
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-is_kept = False  # whether the thresholds were raised
 ENVIRONMENT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -37,14 +36,7 @@ def keep_freed_memory() -> None:
     raise_thresholds(mallopt)
 
 
-def return_freed_memory() -> None:
-    """Give what was kept back to the system; where nothing keeps it, this does nothing."""
-    if is_kept:
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:
     """Both or none: to set one of them ends glibc's own raising of the other, as arrays are freed."""
     if any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS):
-        global is_kept
-        is_kept = bool(mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD))
+        mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)

@@ -120,8 +120,8 @@ INSTEAD = {
     "is_inference_mode_enabled": "`mg.is_grad_enabled()`.",
     # compiling, devices, precision
     "compile jit compiler fx export nn.Module.compile": (
-        "Leave it out: code runs as it is written. `mg.capture(step)` records a training step "
-        "and replays it."
+        "Leave it out: code runs as it is written. On a GPU `mg.capture(step)` records a "
+        "training step and replays it."
     ),
     "cuda.amp": "`mg.amp.autocast('cuda', dtype=mg.float16)` and `mg.amp.GradScaler()`.",
     "mps xpu mtia cpu": (

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, is_grad_enabled
-from minigrad.capture.marked import one_call
 from minigrad.devices import array_module
 
 from .errors import UserError, check_integer
@@ -58,7 +57,7 @@ class KeyValueCache:
             raise self._mismatch(layout)
         if end > self.buffer.shape[1] or layout != self.layout:
             self._grow(new, end)
-        store(self.buffer[:, start:end], new)
+        self.buffer[:, start:end] = new
         self.length, self.layout = end, layout
         return Tensor(self.buffer[:, :end])
 
@@ -101,12 +100,6 @@ class KeyValueCache:
         self.buffer = grown
 
 
-@one_call
-def store(where: Any, new: Any) -> None:
-    """Write keys and values into a part of a buffer."""
-    where[...] = new
-
-
 def beams_as_queries(q: Any, kv: Any, mask: Any) -> tuple[Any, Any]:
     """Queries (B * beams, T, D) of B sentences as (B, beams * T, D), and the mask of the sentences."""
     batch, beams = len(kv.array), len(q.array) // len(kv.array)
@@ -137,30 +130,6 @@ class Cache:
     @property
     def length(self) -> int:
         return self.layers[0].self_attention.length
-
-    @property
-    def capacity(self) -> int:
-        """The number of tokens that the buffers have room for as they are."""
-        return self.layers[0].self_attention.buffer.shape[1]
-
-    def has_room(self) -> bool:
-        """Whether the buffers take another token as they are."""
-        return self.length < self.capacity
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the buffers of self-attention."""
-        return sum(layer.self_attention.buffer.nbytes for layer in self.layers)
-
-    def clear(self) -> None:
-        """Forget all tokens, but keep the memory for others."""
-        for layer in self.layers:
-            layer.self_attention.length = layer.cross_attention.length = 0
-
-    def advance(self, tokens: int) -> None:
-        """Count tokens whose keys and values a recorded step has stored."""
-        for layer in self.layers:
-            layer.self_attention.length += tokens
 
     def batch_select_indices(self, indices: Any) -> None:
         """Select rows of the batch, by indices or a boolean mask."""

@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
-from minigrad.capture.marked import one_call
 from minigrad.devices import as_array, to_device_of
 from minigrad.errors import ShapeError
 from minigrad.nn import functional as F
@@ -142,13 +141,7 @@ def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
             f"a padding mask of shape {tuple(mask.shape)} for {counted(end, 'token')}.\n"
             f"Pass True or False for each token, (batch, {end}); those in the cache count."
         )
-    return _counted(mask.array)[:, start:]
-
-
-@one_call
-def _counted(mask: Bool[Any, "B T"]) -> Int[Any, "B T"]:
-    """The position of each token among the real ones of its row."""
-    return (mask.cumsum(1) - 1).clip(0)
+    return (mask.array.cumsum(1) - 1).clip(0)[:, start:]
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor, as_tensor
-from minigrad.capture.marked import check, one_call
 from minigrad.devices import as_array
 from minigrad.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
@@ -29,7 +28,6 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
     return Tensor(np.tri(length, past + length, past, dtype=bool))
 
 
-@one_call
 def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
     """The padding mask of an array of ids: True for real tokens."""
     return ids != pad_token_id
@@ -41,7 +39,6 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
 
 
-@check
 def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:
     """A model's padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
 
@@ -72,7 +69,6 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
     return mask
 
 
-@check
 def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
     """A padding mask of 0 and 1 as booleans."""
     wrong = (mask.array != 0) & (mask.array != 1)
@@ -131,7 +127,6 @@ def check_same_batch(query: Tensor, memory: Tensor) -> None:
         )
 
 
-@check
 def resolve_mask(
     mask: Any, is_causal: bool, past: int, q: Tensor, kv: Tensor | None, num_heads: int
 ) -> tuple[Tensor | None, bool]:
@@ -171,7 +166,6 @@ def _does_not_fit(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
     )
 
 
-@check
 def _refuse_inverted(mask: Tensor) -> None:
     """Raise an error if the mask (T, T) hides what a causal mask shows, and shows what it hides."""
     if bool((mask.array == ~causal_mask(len(mask)).to(mask.device).array).all()):

@@ -116,24 +116,3 @@ def test_a_threshold_that_glibc_refuses_is_lowered_or_left_alone(most, taken):
 
     allocator.raise_thresholds(mallopt)
     assert accepted == taken
-
-
-@glibc
-def test_what_is_kept_can_be_given_back():
-    code = """
-import resource
-import numpy as np
-from minigrad import allocator
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
-
-allocator.keep_freed_memory()
-arrays = [np.ones(1 << 18, np.float32) for _ in range(64)]
-del arrays
-kept = resident()
-allocator.return_freed_memory()
-print(kept - resident())
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(found.stdout) >= 50  # of 64 MiB

@@ -10,7 +10,6 @@ from minigrad import nn
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
 from minitransformer.cache import Cache, KeyValueCache
 from minitransformer.errors import UserError
-from minitransformer.generation import decoder
 from minitransformer.masks import padding_mask
 
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3], [6, 4, 3]]
@@ -159,10 +158,9 @@ def test_max_length_is_the_first_capacity():
     assert capacities == [5, 5, 5, 5, 5, 10, 10]
 
 
-@pytest.mark.parametrize(("new_tokens", "capacity"), [(0, None), (3, 8), (8, 12), (100, 16)])
+@pytest.mark.parametrize(("new_tokens", "capacity"), [(0, None), (3, 5), (8, 10), (100, 16)])
 def test_a_cache_has_capacity_for_the_whole_text_from_the_start(gpt, monkeypatch, new_tokens, capacity):
-    """In steps of some tokens, and at most for the model's positions."""
-    monkeypatch.setattr(decoder, "ROUND", 4)
+    """And at most for the model's positions."""
     capacities, caches = [], []
     grow, new_cache = KeyValueCache._grow, type(gpt).new_cache
 

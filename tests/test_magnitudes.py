@@ -407,35 +407,6 @@ def test_every_kernel_has_cases():
 # ---------------------------------------------------------------- loops that no kernel above calls by itself
 
 
-def of_loops_in_place():
-    """Each gives the bits of the loop that writes elsewhere."""
-    x, g, target = draw(4, 9, scale=30), draw(4, 9, seed=1), np.array([0, 8, -100, 3])
-    x[0], x[1] = 1e8, spread(9)
-    counts = np.array([-1, 3])
-    shifts = np.stack([x.max(-1), np.zeros(4, np.float32)], 1)
-    flat = x.reshape(-1), g.reshape(-1)
-    given = {
-        "_tanh_backward": flat,
-        "_exact_backward": flat,
-        "_cross_entropy_backward": (
-            x,
-            target,
-            shifts,
-            np.ones(4, np.float32),
-            -100,
-            np.float32(0.1),
-            counts,
-            True,
-        ),
-    }
-    for loop, (in_place, operand, result) in jit.IN_PLACE.items():
-        arrays = [v.copy() if isinstance(v, np.ndarray) else v for v in given[loop.__name__]]
-        out = np.empty_like(arrays[operand])
-        loop(*arrays[:result], out, *arrays[result:])
-        in_place(*arrays)
-        yield arrays[operand], out, 0
-
-
 def of_mathematics():
     from minigrad.kernels.jit.mathematics import exp, exp_below, logistic, loop, tanh
 
@@ -454,7 +425,7 @@ def of_mathematics():
     yield t, np.tanh(wide), abs(np.tanh(wide))
 
 
-LOOPS = [of_loops_in_place, of_mathematics]
+LOOPS = [of_mathematics]
 
 
 @needs_numba
@@ -510,7 +481,6 @@ def test_every_loop_is_reached(monkeypatch):
         reached |= {
             id(loop) for loop in by_number.values() if loop.py_func.__name__ in inspect.getsource(case)
         }
-    reached |= {id(loop) for pair in jit.IN_PLACE.items() for loop in (pair[0], pair[1][0])}
     waiting = list(reached)
     while waiting:
         new = called_by(by_number[waiting.pop()]) & by_number.keys() - reached

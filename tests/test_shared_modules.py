@@ -189,27 +189,6 @@ def test_averages_of_weights_keep_ties(make):
     model.load_state_dict(mean_of([model.state_dict(), other_state(model, 1.0)]))
 
 
-@every_model
-def test_a_captured_step_of_a_shared_module(make):
-    x = np.random.default_rng(0).normal(size=(5, 3)).astype("f4")
-    found = []
-    for run in (lambda step: step, mg.capture):
-        mg.manual_seed(0)
-        model = make()
-        optimizer = optim.Adam(model.parameters(), lr=0.1)
-
-        def step(x, model=model, optimizer=optimizer):
-            optimizer.zero_grad()
-            loss = model(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        step = run(step)
-        found.append([step(x).item() for _ in range(4)])
-    assert found[0] == found[1]
-
-
 def test_what_is_changed_in_a_copy_does_not_change_the_original():
     layer = nn.Linear(2, 2)
     twin = copy.copy(layer)

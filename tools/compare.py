@@ -2,10 +2,10 @@
 
     git worktree add ../before REVISION
     python -m tools.compare ../before                    # every row of `benchmarks steps`, one thread
-    python -m tools.compare ../before overhead nano nano-captured --turns 30
+    python -m tools.compare ../before overhead nano generate --turns 30
 
-`overhead` is a chain of operations on 4x4 arrays; `-captured` is the step that `mg.capture` replays. Times
-are of the processor, on one core. A ratio is this checkout / the other, turn by turn: median [quartiles].
+`overhead` is a chain of operations on 4x4 arrays. Times are of the processor, on one core. A ratio is this
+checkout / the other, turn by turn: median [quartiles].
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).parents[1]
 STEPS = {"overhead": 2, "mlp": 40, "micro": 60, "tiny": 6, "nano": 3, "phrasebook": 3, "base": 1, "lstm": 1,
-         "mlp-captured": 80, "micro-captured": 150, "tiny-captured": 8, "nano-captured": 4,
-         "phrasebook-captured": 4, "generate": 1}  # fmt: skip
+         "generate": 1}  # fmt: skip
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
@@ -76,7 +75,6 @@ def step_of(name: str) -> Callable[[], Any]:
 
     if name == "overhead":
         return ours.chain(mixed)
-    name, _, captured = name.partition("-")
     work: Any = work_of("nano" if name == "generate" else name)
     model = work.model()
     if name == "generate":
@@ -89,8 +87,7 @@ def step_of(name: str) -> Callable[[], Any]:
         "Recurrent": ours.recurrent,
     }
     weights = {key: value.numpy() for key, value in model.state_dict().items()}
-    step = makers[type(work).__name__](work, weights)
-    return step.capture() if captured else step
+    return makers[type(work).__name__](work, weights)
 
 
 def main() -> None:
@@ -111,7 +108,7 @@ def main() -> None:
     for work in options.works:
         times: dict[str, list[float]] = {name: [] for name in pair}
         for checkout in pair.values():
-            checkout.seconds(work, 40 if work.endswith("captured") else 2)  # each shape is recorded by then
+            checkout.seconds(work, 2)
         for turn in range(options.turns):
             for name in [*pair][:: 1 if turn % 2 else -1]:
                 times[name].append(pair[name].seconds(work, STEPS[work]))

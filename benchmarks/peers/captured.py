@@ -1,4 +1,4 @@
-"""minigrad with the whole step captured (`minigrad.capture`): forward, backward, optimizer are replayed."""
+"""minigrad on a GPU with the whole step captured (`minigrad.capture`): a CUDA graph is replayed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,3 @@ CANNOT: dict[str, str] = {}
 
 def decoder(*work: Any) -> ours.Step:
     return ours.decoder(*work).capture()
-
-
-def phrasebook(*work: Any) -> ours.Step:
-    return ours.phrasebook(*work).capture()
-
-
-def recurrent(*work: Any) -> ours.Step:
-    return ours.recurrent(*work).capture()
-
-
-def mlp(*work: Any) -> ours.Step:
-    return ours.mlp(*work).capture()
-
-
-def attention(*work: Any) -> ours.Step:
-    return ours.attention(*work).capture()

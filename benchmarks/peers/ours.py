@@ -35,10 +35,6 @@ class Step:
         self.captured = capture(self.train, next(self.model.parameters()).device)
         return self
 
-    def not_captured(self) -> str | None:
-        """Why a step that was to be captured is not replayed; None if it is."""
-        return None if self.captured.recordings else "mg.capture runs the step as it is on this device"
-
     def optimizer_of(self, parameters: list[Any]) -> Any:
         return optim.AdamW(parameters, LR, BETAS, EPS, DECAY)
 

@@ -159,12 +159,8 @@ class _Segment:
         seeds = [(x.node, part) for x, part in zip(self.recompute(), given, strict=True) if part is not None]
         found, sums = propagate_to(wanted, seeds, create_graph, create_graph, ends=self.outside)
         if not create_graph:  # the caller may add into what it gets
-            found = {edge: r if edge in sums.owned else copied(r) for edge, r in found.items()}
+            found = {edge: r if edge in sums.owned else r.copy() for edge, r in found.items()}
         return [found.get(edge) for edge in self.outside] + [None] * (len(needs) - len(self.outside))
-
-
-def copied(array: Any) -> Any:
-    return array.copy()
 
 
 def _kind(x: Any) -> str:

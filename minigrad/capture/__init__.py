@@ -1,4 +1,4 @@
-"""A training step recorded once, and replayed without its Python.
+"""A training step recorded on a GPU as a CUDA graph, and replayed without its Python.
 
     def step(x, y):
         optimizer.zero_grad()
@@ -12,11 +12,9 @@
     for x, y in batches:
         loss = step(x, y)
 
-A small step computes in less time than Python takes to say what. The first two calls run as they are: they
-compile kernels and make the optimizer's state. The third is recorded: on a GPU as a CUDA graph (`graph`),
-on the CPU as a list of calls over memory that was laid out once (`recording`, `plan`). From then on a call
-copies its inputs and replays. A plan is confirmed first: the call after its recording runs as it is, too, and
-has to be the same step (`outline`).
+A GPU computes a small step in less time than Python takes to say what. The first two calls run as they are:
+they compile kernels and make the optimizer's state. The third is recorded (`graph`). From then on a call
+copies its inputs and replays.
 """
 
 from __future__ import annotations
@@ -36,33 +34,19 @@ from .. import random
 from ..autograd.observers import observe
 from ..devices import check_device, gpu, is_array, library_of
 from ..errors import ArgumentError, CaptureError
-from ..kernels import active, kernels
+from ..kernels import kernels
 from ..modes import Switch, modes
 from ..precision import float32_matmul
 from ..tensor import Tensor, as_tensor
 from ..trees import flatten, leaves, map_leaves, structure
-from .failures import ChangedError
-from .observers import ConstantObserver, LeafObserver
+from .observers import LeafObserver
 
 if TYPE_CHECKING:
     from .graph import RecordedGraph
-    from .outline import Outline
-    from .plan import Plan
 
 VALUES = (str, bytes, range, frozenset, PurePath, np.generic, np.dtype, type(None), type(...), MethodType)
 WARMUP_CALLS = 2  # calls that run as they are
-# signatures that are kept, the most recently used: a graph has memory of its own, plans share theirs
-MOST_GRAPHS, MOST_PLANS = 16, 64
-
-
-class Step:
-    """A function of a user's, called with its positional arguments and its named ones."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, inputs: Any, named: Any) -> Any:
-        return self.function(*inputs, **named)
+MOST_GRAPHS = 16  # signatures that are kept, the most recently used: each graph has memory of its own
 
 
 class capture:
@@ -78,12 +62,11 @@ class capture:
     A replay runs no Python: what the step reads besides its arguments is what it was when it was recorded.
     The learning rate, schedules (`scheduler.step()`), counts of steps and dropout's draws go on as without
     capture. Change a model's state in place, and call `random.set_step()` outside. What
-    cannot be recorded is a CaptureError that names its line, and leaves everything as it was before the call:
-    `.item()` and all else by which Python may decide, numbers drawn by NumPy, float16's GradScaler. On a GPU
-    matrix products need nvmath-python (pip install nvmath-python). Within `detect_anomaly()` the step runs as
-    it is.
+    cannot be recorded is a CaptureError that names its line: `.item()` and all else that waits for the GPU,
+    numbers drawn on the CPU, float16's GradScaler. Matrix products need nvmath-python
+    (pip install nvmath-python). Within `detect_anomaly()` the step runs as it is.
 
-    On the CPU `print(step.plan)` shows the calls of the latest signature.
+    On a CPU there is nothing to record: the step runs as it is.
 
     The device is that of what the first call computes, unless `device` names it.
     """
@@ -95,37 +78,34 @@ class capture:
                 f"mg.capture records a function that makes a training step when it is called, and was given "
                 f"{step_fn!r}.\nPass such a function itself: step = mg.capture(step)."
             )
-        self.step_fn = Step(step_fn)
+        self.step_fn = step_fn
         self.device: str | None = None if device is None else check_device(device)
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
-        self.keys: dict[Hashable, Hashable] = {}  # of steps, by what `_kinds` gives
-        self.pool: Any = None  # the memory of all graphs or plans
+        self.pool: Any = None  # the memory of all graphs
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        kinds = None if named or self.device != "cpu" or modes.observers else _kinds(inputs)
-        step = self.steps.get(self.keys.get(kinds)) if kinds is not None else None
-        if step is not None:
-            self.steps.move_to_end(self.keys[kinds])
-            return step.of_arrays(inputs)
         _refuse_gradients([*flatten(inputs), *flatten(named)])
         arguments = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
-        if modes.observers and self.device == "cpu":  # within another captured step, too
-            return self.step_fn(*arguments)
+        if self.device == "cpu":
+            inputs, named = arguments
+            return self.step_fn(*inputs, **named)
         if self.device is None:
-            observer = LeafObserver()  # where the inputs belong shows only as the step computes
-            with observe(observer), Switch(modes, "data_moves", True):
-                results = self.step_fn(*arguments)
-            self.device = observer.device
-            self._step_for(arguments).calls = 1
-            return results
-        step = self._step_for(arguments)
-        if kinds is not None:
-            self.keys[kinds] = next(reversed(self.steps))
-        return step(arguments)
+            return self._find_device(arguments)
+        return self._step_for(arguments)(arguments)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """Of an object whose method it is: called with that first."""
         return self if owner is None else MethodType(self, owner)
+
+    def _find_device(self, arguments: tuple[Any, ...]) -> Any:
+        """The first call: where the inputs belong shows only as the step computes."""
+        observer, (inputs, named) = LeafObserver(), arguments
+        with observe(observer), Switch(modes, "data_moves", True):
+            results = self.step_fn(*inputs, **named)
+        self.device = observer.device
+        if self.device != "cpu":
+            self._step_for(arguments).calls = 1
+        return results
 
     def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
         """The step for arguments of this signature; the least recently used signature is forgotten."""
@@ -133,24 +113,21 @@ class capture:
         xp = library_of(self.device)
         key = _signature(arguments, kernels(xp.empty(0)))
         if self.pool is None:
-            from .layout import Space
-
-            self.pool = Space() if xp is np else xp.cuda.MemoryPool()
+            self.pool = xp.cuda.MemoryPool()
         step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
         self.steps[key] = step
-        if len(self.steps) > (MOST_PLANS if xp is np else MOST_GRAPHS):
+        if len(self.steps) > MOST_GRAPHS:
             self.steps.popitem(last=False)
-            self.keys = {kinds: key for kinds, key in self.keys.items() if key in self.steps}
         return step
 
     @property
     def plan(self) -> Any:
-        """What the latest call replayed: on the CPU a `Plan`; None before the third call."""
+        """The graph that the latest call replayed; None before the third call, and on a CPU."""
         return next(reversed(self.steps.values())).graph if self.steps else None
 
     @property
     def recordings(self) -> int:
-        """How many graphs there are to replay; a plan counts before the next call has confirmed it."""
+        """How many graphs there are to replay."""
         return sum(step.graph is not None for step in self.steps.values())
 
 
@@ -193,109 +170,47 @@ def _value(x: Any) -> Hashable:
     return known
 
 
-def _kinds(inputs: tuple[Any, ...]) -> Hashable:
-    """A signature that is found in less time, if all arguments are arrays on the CPU or Tensors of such."""
-    mode, draws = modes.__dict__, random.in_use.generator
-    kinds: list[Hashable] = [
-        mode["grad_enabled"],
-        mode["fused"],
-        mode["autocast_dtype"],
-        draws.first_seed,
-        draws.row,
-    ]
-    for x in inputs:
-        array = x.array if type(x) is Tensor and not x._requires_grad else x
-        if type(array) is not np.ndarray:
-            return None
-        kinds += (array.shape, array.dtype.num)
-    return float32_matmul.precision, active.cpu, *kinds
-
-
 class CapturedStep:
     """A step with arguments of one signature: buffers for its inputs, and its graph once it is recorded."""
 
-    def __init__(self, step_fn: Step, arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
+    def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
         self.step_fn, self.xp, self.pool = step_fn, xp, pool
         self.calls, self.observer = 0, LeafObserver()
-        self.same_modes: Callable[[], bool] = lambda: True  # of modules, as in the call before
-        self.graph: RecordedGraph | Plan | None = None
-        self.unconfirmed: tuple[Plan, Outline] | None = None  # a plan that the next call has to confirm
+        self.graph: RecordedGraph | None = None
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
         self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
-        self.buffers = [x.array for x in leaves(self.arguments) if isinstance(x, Tensor)]
-
-    def of_arrays(self, inputs: tuple[Any, ...]) -> Any:
-        """The step of these arrays, or Tensors, of its signature."""
-        for buffer, x in zip(self.buffers, inputs, strict=True):
-            buffer[...] = x.array if type(x) is Tensor else x
-        return self.run()
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         self._fill_buffers(arguments)
-        return self.run()
-
-    def run(self) -> Any:
-        """The step of what its buffers hold."""
         if self.graph is not None and not self.graph.is_valid():
-            self.calls, self.graph, self.unconfirmed = 0, None, None
-        if self.graph is None or self.unconfirmed or modes.observers:
+            self.calls, self.graph = 0, None
+        if self.graph is None or modes.observers:
             return self._run_python()
         return self.graph.replay()
 
     def _run_python(self) -> Any:
         """The step as it is, recorded if it is time; what it does to its arguments stays with this call."""
-        arguments = map_leaves(lambda x: Tensor(x.array) if isinstance(x, Tensor) else x, self.arguments)
+        inputs, named = map_leaves(lambda x: Tensor(x.array) if isinstance(x, Tensor) else x, self.arguments)
         if modes.observers:  # they look at each result, as `detect_anomaly` does
-            return self.step_fn(*arguments)
+            return self.step_fn(*inputs, **named)
         self.calls += 1
-        if self.xp is np and self.calls > WARMUP_CALLS and not self.same_modes():
-            self.calls = WARMUP_CALLS  # what the recording is compared with
         if self.calls <= WARMUP_CALLS:
-            if self.xp is np and self.calls == WARMUP_CALLS:
-                return self._run_observed(arguments)
             with observe(self.observer):
-                return self.step_fn(*arguments)
-        if isinstance(self.observer, ConstantObserver):
-            from .recording import confirm, record
+                return self.step_fn(*inputs, **named)
+        from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
 
-            try:
-                if self.unconfirmed is None:
-                    plan, outline = record(self.step_fn, arguments, self.observer, self.pool)
-                    self.graph, self.unconfirmed = plan, (plan, outline)
-                    return plan.results
-                results = confirm(self.step_fn, arguments, self.observer, *self.unconfirmed)
-            except CaptureError as error:
-                self.graph = self.unconfirmed = None
-                if isinstance(error, ChangedError):  # the next call, which runs as it is, is what counts
-                    self.calls = WARMUP_CALLS - 1
-                raise
-            self.observer, self.unconfirmed = LeafObserver(), None
-            return results
-        if self.graph is None:
-            from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
-
-            graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
-            graph.record(self.step_fn, arguments)
-            self.graph = graph
-        return self.graph.replay()
-
-    def _run_observed(self, arguments: tuple[Any, ...]) -> Any:
-        """The step as it is, and what the recording in the next call is compared with."""
-        from .guards import modules_noted, same_modes
-
-        self.observer, modules = ConstantObserver(self.observer.leaves), dict[Any, None]()
-        with observe(self.observer), modules_noted(modules):
-            results = self.step_fn(*arguments)
-        self.same_modes = same_modes(modules)
-        return results
+        graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
+        graph.record(self.step_fn, inputs, named)
+        self.graph = graph
+        return graph.replay()
 
     def _fill_buffers(self, arguments: tuple[Any, ...]) -> None:
         """Copy inputs to where the step reads them."""
-        stream = None if self.xp is np else self.xp.cuda.get_current_stream()
+        stream = self.xp.cuda.get_current_stream()
         for buffer, x in zip(leaves(self.arguments), leaves(arguments), strict=True):
             if not isinstance(x, Tensor):
                 continue
-            if stream is None or isinstance(x.array, gpu.arrays):
+            if isinstance(x.array, gpu.arrays):
                 buffer.array[...] = x.array
             else:
                 buffer.array.set(np.ascontiguousarray(x.array).reshape(x.shape), stream)

@@ -26,10 +26,8 @@ from ..trees import map_leaves
 from ..versions import root
 from .draws import RecordedGenerator
 from .failures import UploadError, explain, is_of_the_capture
-from .guards import is_still
 from .interception import intercepted
 from .observers import LeafObserver
-from .replacing import one_at_a_time
 
 T = TypeVar("T")
 
@@ -59,7 +57,7 @@ class RecordedGraph(LeafObserver):
         """Whether what this thread does now is recorded."""
         return self.thread == threading.get_ident()
 
-    def record(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def record(self, step_fn: Callable[..., Any], inputs: Any, named: Any) -> None:
         """Run the step's Python, while the GPU records its operations, and does not run them."""
         found = {leaf: leaf.grad for leaf in self.leaves}
         draws = RecordedGenerator(self)
@@ -67,13 +65,13 @@ class RecordedGraph(LeafObserver):
         try:
             generator = Switch(random.in_use, "generator", draws)
             with generator, self._stream_captured(), observe(self):
-                self.results = step_fn(*arguments)
+                self.results = step_fn(*inputs, **named)
         except BaseException as error:
             for leaf, grad in found.items():
                 leaf.grad = grad
             if isinstance(error, MinigradError) or not is_of_the_capture(error):
                 raise
-            explain(error)
+            explain(error, RecordedGraph.record.__code__)
         self.on_replay(draws.advance)
         self.results = map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, self.results)
         self._guard_gradients(found)
@@ -85,7 +83,6 @@ class RecordedGraph(LeafObserver):
         with stream:
             handle_in_use(self.xp)  # made before the capture, in which it cannot be made
         with (
-            one_at_a_time,
             intercepted(self),
             cuda.using_allocator(self.pool.malloc),
             _no_uploads(self),
@@ -109,9 +106,9 @@ class RecordedGraph(LeafObserver):
             before, after = found.get(leaf), leaf.grad
             self.gradients.append((leaf, after))
             if after is before or before is None:  # added to, or made where there was none
-                self.guard(partial(is_still, leaf, "grad", before))
+                self.guard(partial(_is_still, leaf, "grad", before))
             if after is before is not None:
-                self.guard(partial(is_still, before, "array", before.array))
+                self.guard(partial(_is_still, before, "array", before.array))
 
     # ------------------------------------------------------------ while it is recorded
 
@@ -198,6 +195,11 @@ class _Page:
 
     def upload(self) -> None:
         self.on_gpu.set(self.on_host, array_module(self.on_gpu).cuda.get_current_stream())
+
+
+def _is_still(thing: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is what it was."""
+    return getattr(thing, name) is value
 
 
 @lru_cache(maxsize=16)

@@ -1,15 +1,17 @@
 """What minigrad does differently while a step is recorded; the rest of the library knows nothing of it.
 
-The functions and methods listed here are replaced for as long as a step is recorded, and only in the thread
-that records. What a step does on the CPU is done before each replay instead (`ON_REPLAY`). What makes
-something that stays is done at once, and is not part of the graph (`ASIDE`).
+The functions and methods listed in `REPLACED` are replaced for as long as a step is recorded, and only in the
+thread that records.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, wraps
+from itertools import chain
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -20,56 +22,43 @@ from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..tensor import Tensor
 from .failures import raise_uncapturable
-from .replacing import replaced, same_optimizer, state_ids
 
-ON_REPLAY = ((Optimizer, "count_step"), (Optimizer, "count"), (LRScheduler, "step"))
-ASIDE = ((Gpu, "upload"), (cudnn, "_plan"))
+one_at_a_time = threading.RLock()  # what is replaced is the whole process's
 
 
-@contextlib.contextmanager
-def intercepted(graph: Any) -> Iterator[None]:
-    """Within it, what this thread calls of the functions listed here is recorded in `graph`."""
-    with replaced(_replacements(graph), graph.is_recording):
-        yield
+class Instead:
+    """What is done instead, given the original and its arguments.
 
-
-def _replacements(graph: Any) -> Iterator[tuple[Any, str, Callable]]:
-    """(class or module, name, function of the original and its arguments)"""
-    optimizers = _Optimizers(graph)
-    on_replay = lambda original, *args: graph.on_replay(partial(original, *args))
-    aside = lambda original, *args: graph.aside(lambda: original(*args))
-    yield from ((owner, name, on_replay) for owner, name in ON_REPLAY)
-    yield from ((owner, name, aside) for owner, name in ASIDE)
-    yield Gpu, "download", lambda original, self, array, operation: raise_uncapturable(operation)
-    yield ReduceLROnPlateau, "step", _refuse_metric
-    yield Optimizer, "step", optimizers.step
-    yield Optimizer, "hyperparameters_for", optimizers.hyperparameters_for
-    yield Optimizer, "init_state", optimizers.init_state
-    yield Adam, "flatten", optimizers.init_state
-
-
-def _refuse_metric(original: Callable, scheduler: Any, metrics: Any) -> None:
-    raise_uncapturable("ReduceLROnPlateau.step()", "It has to know the metric: call it after the step.")
-
-
-class _Optimizers:
-    """What optimizers do otherwise: their counts go on before each replay, their state is made aside, and
-    their hyperparameters are read from the GPU."""
+    What a step does on the CPU is done before each replay. What makes something that stays is done at once,
+    aside, and is not part of the graph. Optimizers read their hyperparameters from the GPU.
+    """
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.updates = 0  # steps of optimizers so far
         self.known: set[int] = set()  # ids of state arrays that the graph did not make
 
-    def step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
+    def on_replay(self, original: Callable, *args: Any) -> None:
+        self.graph.on_replay(partial(original, *args))
+
+    def aside(self, original: Callable, *args: Any) -> Any:
+        return self.graph.aside(lambda: original(*args))
+
+    def download(self, original: Callable, device: Gpu, array: Any, operation: str) -> Any:
+        raise_uncapturable(operation)
+
+    def plateau_step(self, original: Callable, scheduler: Any, metrics: Any) -> None:
+        raise_uncapturable("ReduceLROnPlateau.step()", "It has to know the metric: call it after the step.")
+
+    def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = _parameters(optimizer)
         if any(p.grad is not None and type(p.array) is np.ndarray for p in parameters):
             name = type(optimizer).__name__
             raise_uncapturable(f"{name}.step of parameters on the CPU", "Move the model to the GPU.")
         self.updates += 1
-        self.known = state_ids(optimizer)
+        self.known = _state_ids(optimizer)
         loss = original(optimizer, *closure)
-        if not state_ids(optimizer) <= self.known:
+        if not _state_ids(optimizer) <= self.known:
             raise_uncapturable(
                 f"a parameter's first step in {type(optimizer).__name__}, such as its first momentum",
                 "Each parameter needs a gradient in the first two calls.",
@@ -78,9 +67,9 @@ class _Optimizers:
         return loss
 
     def init_state(self, original: Callable, optimizer: Optimizer, *args: Any) -> Any:
-        before = state_ids(optimizer)
+        before = _state_ids(optimizer)
         made = self.graph.aside(lambda: original(optimizer, *args))
-        self.known |= state_ids(optimizer) - before
+        self.known |= _state_ids(optimizer) - before
         return made
 
     def hyperparameters_for(
@@ -96,16 +85,82 @@ class _Optimizers:
         )
 
 
+# (class or module, its function, what is done instead); of a class also in all that derive from it
+REPLACED: tuple[tuple[Any, Callable, Callable], ...] = (
+    (Optimizer, Optimizer.count_step, Instead.on_replay),
+    (Optimizer, Optimizer.count, Instead.on_replay),
+    (LRScheduler, LRScheduler.step, Instead.on_replay),
+    (ReduceLROnPlateau, ReduceLROnPlateau.step, Instead.plateau_step),
+    (Gpu, Gpu.upload, Instead.aside),
+    (Gpu, Gpu.download, Instead.download),
+    (cudnn, cudnn._plan, Instead.aside),
+    (Optimizer, Optimizer.step, Instead.optimizer_step),
+    (Optimizer, Optimizer.hyperparameters_for, Instead.hyperparameters_for),
+    (Optimizer, Optimizer.init_state, Instead.init_state),
+    (Adam, Adam.flatten, Instead.init_state),
+)
+
+
+@contextlib.contextmanager
+def intercepted(graph: Any) -> Iterator[None]:
+    """Within it, what this thread calls of the functions in `REPLACED` is recorded in `graph`."""
+    instead = Instead(graph)
+    with one_at_a_time, contextlib.ExitStack() as stack:
+        for owner, function, replacement in REPLACED:
+            name = function.__name__
+            for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
+                original = vars(kind).get(name)
+                if original is not None:
+                    done = partial(replacement, instead, original)
+                    setattr(kind, name, _either(original, done, graph.is_recording))
+                    stack.callback(setattr, kind, name, original)
+        yield
+
+
+def _either(original: Callable, replacement: Callable, is_recording: Callable[[], bool]) -> Callable:
+    @wraps(original)
+    def function(*args: Any, **settings: Any) -> Any:
+        return (replacement if is_recording() else original)(*args, **settings)
+
+    return function
+
+
+def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
+    """A class and all that derive from it."""
+    yield kind
+    for sub in kind.__subclasses__():
+        yield from _subclasses(sub)
+
+
 def _parameters(optimizer: Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def _state_ids(optimizer: Optimizer) -> set[int]:
+    """The ids of an optimizer's arrays, by which new ones are known."""
+    return {id(array) for state in optimizer.state.values() for array in state.values()}
+
+
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """Whether a graph is still valid: besides, its parameters are as many steps apart."""
+    """A guard: parameters and state have the same arrays, options that a replay does not read are the same,
+    and the parameters are as many steps apart."""
+    kind = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
+    # a step of one's own may read an option otherwise than by `hyperparameters`
+    skipped = {"params", *(optimizer.scheduled if kind is Optimizer else ())}
 
-    def steps_apart() -> list[int]:
-        states = [optimizer.state.get(p, {}) for p in _parameters(optimizer)]
-        steps = [int(state["step"]) for state in states if "step" in state]
-        return [step - steps[0] for step in steps]
+    def found() -> tuple[list[Any], Any]:
+        parameters, states = _parameters(optimizer), optimizer.state
+        owned = [states[p] for p in parameters if p in states]
+        arrays = chain.from_iterable([state.values() for state in owned])
+        options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]
+        steps = [int(state["step"]) for state in owned if "step" in state]
+        apart = [step - steps[0] for step in steps]
+        return [states, *parameters, *[p.array for p in parameters], *arrays], (options, apart)
 
-    return same_optimizer(optimizer, steps_apart)
+    before, others = found()
+
+    def same() -> bool:
+        now, others_now = found()
+        return len(now) == len(before) and all(map(is_, now, before)) and others_now == others
+
+    return same

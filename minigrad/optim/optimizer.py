@@ -177,7 +177,7 @@ class Optimizer:
         return loss
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
-        """Note a step, called at `source`, that changes these parameters; a recorded step does so too."""
+        """Note a step, called at `source`, that changes these parameters; replays on a GPU do so too."""
         self.check_groups()
         self.uploaded.clear()
         bump_versions(params, f"{type(self).__name__}.step", source)

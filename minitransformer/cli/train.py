@@ -78,9 +78,9 @@ class Options(RecipeOptions):
     """Delete the existing run and start over."""
     device: Device = "cpu"
     capture: Flag = False
-    """Record the step once, and replay it without Python; on a CPU done where it is faster."""
+    """On a GPU, record the step once, and replay it without Python."""
     no_capture: Flag = False
-    """Run each step as it is."""
+    """Run each step as it is, which is the default."""
     diagnostics: Flag = False
     """Log and draw gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: Flag = False
@@ -320,15 +320,11 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
-def capture_option(options: Any) -> bool | None:
-    """Whether the step is to be captured; None: where it pays. Diagnostics look at each operation."""
+def capture_option(options: Any) -> bool:
+    """Whether the step is to be captured."""
     if options.capture and options.no_capture:
         raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
-    return (
-        False
-        if options.no_capture or (options.diagnostics and not options.capture)
-        else options.capture or None
-    )
+    return options.capture
 
 
 def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:

@@ -145,7 +145,6 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
         steps = search(decoder, config, end_tokens(model, config.eos_token_id), {})
     while True:
         with evaluation(model):
-            decoder.look_at_model_again()
             newest = next(steps, None)
         if newest is None:
             return
@@ -158,8 +157,7 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
 
 def new_decoder(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Decoder:
     prefixes = check_prefix(model, config.prefix, len(inputs))
-    may_end = end_tokens(model, config.eos_token_id).size > 0 or config.stopping_criteria is not None
-    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache, may_end)
+    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
 
 
 @contextmanager

@@ -70,7 +70,6 @@ def search(
             decoder.select(~ended)
     for i, row in enumerate(rows.tolist()):
         found[row] = Hypothesis(decoder.new_ids(i), float(scores[i]), "length", (step, num_ended + i))
-    decoder.leave_spare()
 
 
 def sample(

@@ -15,7 +15,7 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from minigrad import Tensor, nn
+from minigrad import Tensor
 
 from ..errors import UserError, nearest
 
@@ -135,14 +135,6 @@ def register_model(cls: M) -> M:
         raise UserError(f"model_type {name!r} is taken by {_path(known)}.\nChoose another name.")
     MODELS[name] = cls
     return cls
-
-
-def runs_no_other_code(model: nn.Module) -> bool:
-    """Whether all its modules are this library's, and have no hooks."""
-    modules = list(model.modules())
-    packages = {type(module).__module__.partition(".")[0] for module in modules}
-    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in modules)
-    return packages <= {"minigrad", "minitransformer"} and not hooked
 
 
 def model_class(model_type: str) -> Any:

@@ -13,15 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from minigrad import Tensor, is_grad_enabled, nn
-from minigrad.capture.marked import check
+from minigrad import Tensor, nn
 from minigrad.devices import on_cpu
 from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.extra.more_indexing import where
 from minigrad.tensor import as_tensor_like
 
-from ..cache import store
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding
 from ..errors import UserError, check_choice, check_range
@@ -127,22 +125,8 @@ class RecurrentCache:
         return self.states
 
     def update(self, states: States, tokens: int) -> None:
-        """Replace the states by those after `tokens` more tokens; without gradients, in the same memory."""
-        if is_grad_enabled():
-            self.states = states
-        elif self.states:
-            for old, new in zip(self.states, states, strict=True):
-                store(old.array, new.array)
-        else:
-            self.states = tuple(Tensor(new.array.copy()) for new in states)
-        self.length += tokens
-
-    def has_room(self) -> bool:
-        """Always: it does not grow."""
-        return True
-
-    def advance(self, tokens: int) -> None:
-        """Count tokens after which a recorded step has stored the states."""
+        """Replace the states by those after `tokens` more tokens."""
+        self.states = states
         self.length += tokens
 
     def batch_select_indices(self, indices: Any) -> None:
@@ -151,8 +135,7 @@ class RecurrentCache:
         self.keys = None if self.keys is None else Tensor(self.keys.array[indices])
 
     def __enter__(self) -> None:
-        states = self.states if is_grad_enabled() else tuple(Tensor(s.array.copy()) for s in self.states)
-        self._saved.append((self.length, states, self.keys))
+        self._saved.append((self.length, self.states, self.keys))
 
     def __exit__(self, failure: type[BaseException] | None, *exc: object) -> None:
         saved = self._saved.pop()
@@ -168,7 +151,7 @@ def scan(
     The real tokens of a row are moved to its left, since packed sequences have padding on the right.
     """
     hx: Any = states if len(states) == 2 else states[0] if states else None
-    if real is None or (real.all() if is_grad_enabled() else _are_real(real)):
+    if real is None or real.all():
         y, after = rnn(x, hx)
         return y, _states(after)
     rows, lengths = np.arange(len(real))[:, None], real.sum(1)
@@ -181,12 +164,6 @@ def scan(
     before = states or [new * 0 for new in _states(after)]
     kept = tuple(where(any_real, new, old) for new, old in zip(_states(after), before, strict=True))
     return y[rows, np.argsort(order, axis=1)], kept
-
-
-@check
-def _are_real(tokens: Bool[np.ndarray, "B T"]) -> bool:
-    """Whether all are; a recorded step of decoding makes sure that they still are."""
-    return bool(tokens.all())
 
 
 def _states(after: Any) -> States:

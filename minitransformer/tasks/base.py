@@ -348,7 +348,6 @@ class Task:
         methods = type(self).score, type(self).validate
         return all(method.__module__.startswith(f"{__package__}.") for method in methods)
 
-    one_shape: ClassVar[bool] = False  # whether all batches have the same shape
     accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:

@@ -62,7 +62,6 @@ class ImageClassification(ExampleTask):
     """A class for each image."""
 
     name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
-    one_shape = True
     inputs = ("the path of an image, or test:NUMBER",)
     not_recorded = (
         "what its integer pixels were divided by",

@@ -86,7 +86,7 @@ class LanguageModelling(Task):
     scored = "tokens"
     model_types = ("gpt2", "llama", "recurrent")
     requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
-    accuracy, one_shape = "token_accuracy", True
+    accuracy = "token_accuracy"
 
     # ------------------------------------------------------------ the data
 

@@ -53,10 +53,9 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
-    its shard of every batch, and rank 0 writes to `folder`. With `capture`, the step is recorded and
-    replayed (`minigrad.capture`): the same weights in less time; None: where that was measured to be faster
-    (`pays_to_capture`). On a GPU the loss is then read, and checked to be finite, only when it is logged or
-    saved or a validation is due.
+    its shard of every batch, and rank 0 writes to `folder`. With `capture`, the step on a GPU is recorded and
+    replayed (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be
+    finite, only when it is logged or saved or a validation is due.
     `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
     in `callbacks.py`.
     """
@@ -69,7 +68,7 @@ class Trainer:
         folder: Path,
         console: Console | None = None,
         ranks: Ranks | None = None,
-        capture: bool | None = False,
+        capture: bool = False,
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
     ) -> None:
@@ -97,8 +96,7 @@ class Trainer:
         self.scaler = GradScaler(enabled=config.precision == "float16")
         self.step, self.seconds = 0, 0.0
         self.device = next(model.parameters()).device
-        self.capture = capture
-        self._captured: Any = self._capture() if capture or self.pays_to_capture() else None
+        self._captured: Any = self._capture() if capture else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
         self._slow = SlowSteps()
@@ -124,10 +122,7 @@ class Trainer:
             try:
                 return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
             except CaptureError as error:
-                if self.capture:
-                    raise CaptureError(f"{error}\n--no-capture runs each step as it is.") from error
-                self.console.print(f"the step is not captured: {printable(str(error).splitlines()[0])}")
-                self._captured = None
+                raise CaptureError(f"{error}\nWithout --capture each step runs as it is.") from error
         losses = self._backward(parts, batch.n_tokens)
         loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
         self.scaler.unscale_(self.optimizer)
@@ -195,13 +190,11 @@ class Trainer:
 
     # ------------------------------------------------------------ one step, captured
 
-    def pays_to_capture(self) -> bool:
-        """Whether a step that is to be captured where it pays is: on a CPU, of batches of one shape."""
-        alone = self.ranks.size == 1 and not self.scaler.enabled and self.device == "cpu"
-        return self.capture is None and alone and self.task.one_shape
-
     def _capture(self) -> Any:
-        """The step from batch to update, captured."""
+        """The step from batch to update, captured; None on a CPU, which has no graphs."""
+        if self.device == "cpu":
+            self.console.print("nothing is recorded on a CPU: each step runs as it is")
+            return None
         if self.ranks.size > 1 or self.scaler.enabled:
             setting = (
                 "several ranks" if self.ranks.size > 1 else "float16 (its gradients are checked on the CPU)"
@@ -222,18 +215,17 @@ class Trainer:
         return capture_step(step, device=self.device)
 
     def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Replay the step. Its loss is read only when it is needed, because on a GPU that waits."""
+        """Replay the step. Its loss is read only when it is due, because that waits for the GPU."""
         arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
         losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
         self._unread = batch, losses, norm
         due = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))
-        needed = due or self.device == "cpu"
-        if needed:
+        if due:
             self._read()
         self._timings.append((batch.n_tokens, time.perf_counter() - start))
         self.seconds += self._timings[-1][1]
-        if needed:
+        if due:
             tokens, seconds = map(sum, zip(*self._timings, strict=True))
             self._metrics["tokens_per_second"] = tokens / seconds
             self._timings = []

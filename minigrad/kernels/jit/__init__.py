@@ -5,7 +5,6 @@ layouts that a loop does not take, go to the NumPy kernel of the same name.
 """
 
 from ..cpu import *
-from . import activations, losses
 from .activations import gelu, log_softmax, softmax
 from .attention import attention_softmax, scaled_dot_product_attention
 from .indexing import embedding
@@ -13,10 +12,3 @@ from .losses import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .optimizers import adam
 from .recurrent import gru, lstm, rnn
-
-# loops that may have their result in the place of an operand: how they do, and the positions of the two
-IN_PLACE = {
-    activations._tanh_backward: (activations._tanh_backward_in_place, 1, 2),
-    activations._exact_backward: (activations._exact_backward_in_place, 1, 2),
-    losses._cross_entropy_backward: (losses._cross_entropy_backward_in_place, 0, 4),
-}

@@ -129,12 +129,6 @@ def _tanh_backward(x, g, r):
 
 
 @loop
-def _tanh_backward_in_place(x, g):
-    for i in range(x.size):
-        g[i] = g[i] * _tanh_slope(x[i])
-
-
-@loop
 def _exact(x, y):
     """x Phi(x)."""
     for i in range(x.size):
@@ -153,9 +147,3 @@ def _exact_slope(v):
 def _exact_backward(x, g, r):
     for i in range(x.size):
         r[i] = g[i] * _exact_slope(x[i])
-
-
-@loop
-def _exact_backward_in_place(x, g):
-    for i in range(x.size):
-        g[i] = g[i] * _exact_slope(x[i])

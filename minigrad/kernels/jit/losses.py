@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import cpu
 from .arrays import contiguous, is_float32
-from .mathematics import F, accumulate, exp_below, inline, largest, loop
+from .mathematics import F, accumulate, exp_below, largest, loop
 
 
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
@@ -97,8 +97,8 @@ def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
         losses[i] = (F(1) - smoothing) * loss + smoothing * shift - shifted
 
 
-@inline
-def _cross_entropy_slopes(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
+@loop
+def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
     """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean.
 
     Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
@@ -117,13 +117,3 @@ def _cross_entropy_slopes(x, target, shifts, scale, r, ignored, smoothing, count
             others = accumulate(others, F(0) if j == t else p)
             r[i, j] = s * p - even
         r[i, t] = s * (smoothing - others) - even
-
-
-@loop
-def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
-    _cross_entropy_slopes(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean)
-
-
-@loop
-def _cross_entropy_backward_in_place(x, target, shifts, scale, ignored, smoothing, counts, is_mean):
-    _cross_entropy_slopes(x, target, shifts, scale, x, ignored, smoothing, counts, is_mean)
