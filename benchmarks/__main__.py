@@ -16,7 +16,7 @@ import tyro
 from rich.console import Console
 
 from minigrad import MinigradError
-from minigrad.devices import check_device
+from minigrad.core.devices import check_device
 from minitransformer.errors import UserError
 
 from . import machine

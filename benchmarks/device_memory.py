@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from minigrad.devices import gpu
+from minigrad.core.devices import gpu
 
 MIB = 2**20
 STEPS = 4  # two that run as they are, the one that is recorded, and a replay

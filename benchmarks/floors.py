@@ -22,10 +22,10 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.autograd.observers import Observer, observe
-from minigrad.modes import modes
-from minigrad.nodes import Node
-from minigrad.versions import arrays_in
+from minigrad.core.observers import Observer, observe
+from minigrad.core.modes import modes
+from minigrad.core.node import Node
+from minigrad.core.versions import arrays_in
 
 from .children import in_child
 from .comparison import Comparison

@@ -100,7 +100,7 @@ def processor() -> str:
 
 def graphics() -> str | None:
     """The name of the GPU and the CUDA version of its driver; None if no GPU was used."""
-    from minigrad.devices import gpu  # not before cores are chosen
+    from minigrad.core.devices import gpu  # not before cores are chosen
 
     if not gpu.arrays:
         return None

@@ -19,8 +19,8 @@ from typing import Any
 
 import minigrad as mg
 from minigrad.nn import functional
-from minigrad.nodes import Node, producer
-from minigrad.versions import arrays_in, root
+from minigrad.core.node import Node, producer
+from minigrad.core.versions import arrays_in, root
 
 from .children import environment
 from .measuring import measure

@@ -9,7 +9,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.nn import functional
-from minigrad.ops.extra import recurrent
+from minigrad.ops import recurrent
 from minitransformer.attention import multi_head_attention
 from minitransformer.positions import rotary
 

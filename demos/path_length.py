@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import Tensor, nn
-from minigrad.nodes import Node, producer
+from minigrad.core.node import Node, producer
 from minitransformer.layers import EncoderLayer, LayerConfig
 
 LENGTHS = (3, 10, 30, 100, 300, 1000)

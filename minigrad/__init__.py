@@ -11,68 +11,34 @@ __version__ = "0.2.0"  # pyproject.toml reads it
 
 import sys as _sys
 
-from . import (
-    accelerator,
-    allocator,
-    amp,
-    autograd,
-    backends,
-    cuda,
-    debug,
-    func,
-    graph,
-    linalg,
-    nn,
-    ops,
-    optim,
-    random,
-    special,
-    utils,
-)
+from . import accelerator, allocator, amp, autograd, backends, cuda, debug, func, graph, nn, ops, optim, utils
+from .breadth import linalg, special
+from .core import random
 from .capture import capture
-from .checks import check_all as _check_all
-from .creation import *
+from .core.checks import check_all as _check_all
+from .ops.creation import *
 from .debug import shadow
-from .devices import Size, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from .devices import bool_ as bool
-from .devices import check_device as device
-from .devices import float16 as half
-from .devices import float32 as float
-from .devices import float64 as double
-from .devices import int16 as short
-from .devices import int32 as int
-from .devices import int64 as long
-from .errors import (
-    ArgumentError,
-    CaptureError,
-    DependencyError,
-    DeviceError,
-    DtypeError,
-    FileError,
-    GraphError,
-    MinigradError,
-    MissingFileError,
-    MissingImportError,
-    MissingNameError,
-    NonFiniteError,
-    OptionError,
-    OutOfMemoryError,
-    RangeError,
-    ShapeError,
-    SignatureError,
-    StateError,
-)
+from .core.devices import Size, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .core.devices import bool_ as bool
+from .core.devices import check_device as device
+from .core.devices import float16 as half
+from .core.devices import float32 as float
+from .core.devices import float64 as double
+from .core.devices import int16 as short
+from .core.devices import int32 as int
+from .core.devices import int64 as long
+from .core.errors import ArgumentError, CaptureError, DependencyError, DeviceError, DtypeError, FileError, GraphError, MinigradError, MissingFileError, MissingImportError, MissingNameError, NonFiniteError, OptionError, OutOfMemoryError, RangeError, ShapeError, SignatureError, StateError
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
-from .instead import refuse_missing as _refuse_missing
+from .torch_names.missing import refuse_missing as _refuse_missing
 from .io import load_file, save_file
-from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .names import *
-from .notebooks import bind as _bind_notebooks
+from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .torch_names.aliases import *
+from .graph.notebooks import bind as _bind_notebooks
 from .ops import *
-from .precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
-from .printing import set_printoptions
-from .random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .tensor import Tensor, as_tensor, tensor
+from .core.precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
+from .core.printing import set_printoptions
+from .core.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .core.tensor import Tensor, as_tensor, tensor
 
 _bind_notebooks()
 _check_all(globals(), ["as_tensor", "manual_seed", "tensor"])

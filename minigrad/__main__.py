@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from .errors import MinigradError, OptionError
+from .core.errors import MinigradError, OptionError
 from .gradcheck.check import refuse_settings
 from .gradcheck.every_op import Row, check_record, forms
 from .ops import FUNCTIONS
-from .ops.op import OpInfo, info_of, registry
+from .core.op import OpInfo, info_of, registry
 
 ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .cuda import device_count, synchronize
-from .devices import Device, check_device, is_available
+from .core.devices import Device, check_device, is_available
 
 __all__ = ["current_accelerator", "device_count", "is_available", "synchronize"]
 

@@ -1,5 +1,5 @@
 """Mixed precision under the names of torch.amp."""
 
-from .precision import GradScaler, autocast
+from .core.precision import GradScaler, autocast
 
 __all__ = ["GradScaler", "autocast"]

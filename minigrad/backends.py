@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from .devices import is_available
-from .precision import get_float32_matmul_precision, set_float32_matmul_precision
+from .core.devices import is_available
+from .core.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = ["cuda", "cudnn", "mps"]
 

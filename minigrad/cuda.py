@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .devices import gpu, gpu_count, is_available, load_cupy
+from .core.devices import gpu, gpu_count, is_available, load_cupy
 
 __all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "synchronize"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .checks import check_all
-from .devices import check_device, on_cpu, on_device
-from .errors import FileError, MissingFileError, UnwritableFileError
-from .tensor import Tensor
+from .core.checks import check_all
+from .core.devices import check_device, on_cpu, on_device
+from .core.errors import FileError, MissingFileError, UnwritableFileError
+from .core.tensor import Tensor
 
 # as safetensors calls them
 DTYPES = {

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, is_grad_enabled
-from minigrad.devices import array_module
+from minigrad.core.devices import array_module
 
 from .errors import UserError, check_integer
 

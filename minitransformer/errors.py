@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-from minigrad.errors import counted as counted
+from minigrad.core.errors import counted as counted
 
 
 class UserError(ValueError):

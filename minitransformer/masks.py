@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor, as_tensor
-from minigrad.devices import as_array
-from minigrad.errors import DtypeError, ShapeError
+from minigrad.core.devices import as_array
+from minigrad.core.errors import DtypeError, ShapeError
 from minigrad.nn.functional.core import attention_mask
-from minigrad.tensor import as_tensor_like
+from minigrad.core.tensor import as_tensor_like
 
 from .errors import UserError, counted
 

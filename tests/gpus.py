@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import minigrad as mg
-from minigrad.devices import gpu_count
+from minigrad.core.devices import gpu_count
 
 
 def gpus():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.ops.op import info_of, registry
+from minigrad.core.op import info_of, registry
 
 inf, nan = np.inf, np.nan
 Call = tuple[tuple[Any, ...], dict[str, Any]]

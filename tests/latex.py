@@ -13,7 +13,7 @@ from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from minigrad.kernels.cpu import gamma, special
+from minigrad.core import gamma_functions as gamma, special_functions as special
 
 SPACE = r"\\[,;:! ]|\s|\\(?:left|right|Big|textstyle|quad|qquad)\b"
 TOKEN = re.compile(

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 import minigrad as mg
-from minigrad.ops.namespace import namespace
-from minigrad.ops.op import differentiable, ops, registry
+from minigrad.core.namespace import namespace
+from minigrad.core.op import differentiable, ops, registry
 
 rng = np.random.default_rng(0)
 X, Y, W = rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=(3, 4))

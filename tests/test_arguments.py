@@ -8,14 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import (
-    ArgumentError,
-    OptionError,
-    OutOfMemoryError,
-    ShapeError,
-    SignatureError,
-    SizesError,
-)
+from minigrad.core.errors import ArgumentError, OptionError, OutOfMemoryError, ShapeError, SignatureError, SizesError
 from minigrad.nn import functional as F
 from minitransformer import TrainConfig
 from minitransformer.errors import UserError

@@ -10,9 +10,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.errors import GraphError, OptionError, ShapeError
+from minigrad.core.errors import GraphError, OptionError, ShapeError
 from minigrad.ops import differentiable
-from minigrad.ops.op import ops, registry
+from minigrad.core.op import ops, registry
 
 
 def leaf(*data, shape=None):

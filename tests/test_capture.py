@@ -23,8 +23,8 @@ from tiny import PAIRS, TEXT
 
 import minigrad as mg
 from minigrad import kernels, nn, optim
-from minigrad.devices import gpu as devices
-from minigrad.errors import ArgumentError, CaptureError, NonFiniteError
+from minigrad.core.devices import gpu as devices
+from minigrad.core.errors import ArgumentError, CaptureError, NonFiniteError
 from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
 from minigrad.kernels.cuda import cublaslt

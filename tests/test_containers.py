@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import DtypeError, OptionError, RangeError, StateError
+from minigrad.core.errors import DtypeError, OptionError, RangeError, StateError
 
 
 class Add(nn.Module):

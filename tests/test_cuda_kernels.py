@@ -21,14 +21,14 @@ from test_kernels import draw, kernel_of, run
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.autograd.backward import unbroadcast
-from minigrad.devices import as_dtype
-from minigrad.devices import gpu as devices
+from minigrad.core.backward import unbroadcast
+from minigrad.core.devices import as_dtype
+from minigrad.core.devices import gpu as devices
 from minigrad.gradcheck.every_op import forms, samples_of
-from minigrad.kernels import cpu, cuda
+from minigrad.kernels import numpy as cpu, cuda
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import launching
-from minigrad.random import Key, keep_mask
+from minigrad.core.random import Key, keep_mask
 
 pytestmark = pytest.mark.slow
 

@@ -20,11 +20,11 @@ from test_kernels import draw, kernel_of
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.devices import as_dtype
-from minigrad.kernels import cpu
+from minigrad.core.devices import as_dtype
+from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import cudnn
-from minigrad.random import Key
+from minigrad.core.random import Key
 from minitransformer.attention import multi_head_attention
 
 KEY = Key(seed=5, stream=2, step=3, call=4, row=0)

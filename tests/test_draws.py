@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import nn, random
-from minigrad.errors import OptionError
+from minigrad import nn
+from minigrad.core import random
+from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 
 FLOATS = ["bfloat16", "float16", "float32", "float64"]

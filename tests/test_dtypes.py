@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, OptionError
+from minigrad.core.errors import DtypeError, OptionError
 from minigrad.nn import functional as F
 
 INF = math.inf

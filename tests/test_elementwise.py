@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import special
+from minigrad.breadth import special
 from minigrad.nn import functional as F
 
 

@@ -211,7 +211,7 @@ LOOP = "def loop(x):\n    for i in range(x.size):\n        x[i] += 1\n"
 def loop(tmp_path, monkeypatch):
     """A function in a file of its own, beside which numba caches it."""
     pytest.importorskip("numba")
-    from minigrad.kernels import compiler
+    from minigrad.kernels.numba import compiler
 
     monkeypatch.setattr(compiler, "warned", False)
     path = tmp_path / "loops.py"
@@ -222,7 +222,7 @@ def loop(tmp_path, monkeypatch):
 
 
 def add_one(loop):
-    from minigrad.kernels.compiler import compiled
+    from minigrad.kernels.numba.compiler import compiled
 
     x = np.zeros(3)
     compiled(nogil=True)(loop)(x)

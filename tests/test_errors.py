@@ -7,15 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import (
-    DtypeError,
-    GraphError,
-    MinigradError,
-    OptionError,
-    RangeError,
-    ShapeError,
-    SignatureError,
-)
+from minigrad.core.errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError, SignatureError
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
 

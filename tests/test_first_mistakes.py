@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
-from minigrad.ops.op import Op, registry
+from minigrad.core.op import Op, registry
 from minigrad.utils.data import DataLoader
 
 

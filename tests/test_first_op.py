@@ -8,8 +8,8 @@ import pytest
 import minigrad as mg
 from minigrad import MinigradError
 from minigrad.ops import composite, differentiable
-from minigrad.ops.namespace import namespace
-from minigrad.ops.op import ops, registry
+from minigrad.core.namespace import namespace
+from minigrad.core.op import ops, registry
 
 
 @pytest.fixture(autouse=True)

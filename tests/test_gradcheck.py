@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, OptionError
+from minigrad.core.errors import DtypeError, OptionError
 from minigrad.gradcheck import GradcheckError
-from minigrad.ops.op import differentiable, ops, registry
+from minigrad.core.op import differentiable, ops, registry
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))

@@ -17,7 +17,7 @@ from minigrad.graph import Graph, keeping, named_scope, trace
 from minigrad.graph.parts import parts_of
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
-from minigrad.ops.op import registry
+from minigrad.core.op import registry
 from minitransformer import Transformer, TransformerConfig
 
 RTOL = 1e-6

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import DtypeError, OptionError, ShapeError
+from minigrad.core.errors import DtypeError, OptionError, ShapeError
 from minigrad.nn import functional as F
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd
-from minigrad.errors import DtypeError, GraphError, OptionError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, OptionError, ShapeError
 
 
 def leaf(*data, shape=None):

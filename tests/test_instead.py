@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import minigrad as mg
-from minigrad.instead import INSTEAD, TABLE
+from minigrad.torch_names.missing import INSTEAD, TABLE
 from tools.reference import missing_rows
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"

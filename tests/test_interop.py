@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, GraphError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, ShapeError
 
 X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
 

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import io, load_file, save_file
-from minigrad.errors import FileError, MissingFileError
+from minigrad.core.errors import FileError, MissingFileError
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 

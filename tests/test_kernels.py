@@ -10,15 +10,15 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.kernels import cpu
-from minigrad.kernels.cpu import masks
+from minigrad.kernels import numpy as cpu
+from minigrad.core import masks
 from minigrad.nn import functional as F
-from minigrad.ops.namespace import namespace
-from minigrad.ops.op import ops
+from minigrad.core.namespace import namespace
+from minigrad.core.op import ops
 from minitransformer.attention import multi_head_attention
 
 try:
-    from minigrad.kernels import jit
+    from minigrad.kernels import numba as jit
 except ImportError:
     jit = None
 
@@ -191,7 +191,7 @@ def test_loops_leave_other_dtypes_to_numpy():
 
 @needs_numba
 def test_exponentials_at_their_ends():
-    from minigrad.kernels.jit.mathematics import exp, loop, normal
+    from minigrad.kernels.numba.mathematics import exp, loop, normal
 
     @loop
     def each(x, y, integral, density):
@@ -220,7 +220,7 @@ def test_exponentials_at_their_ends():
 
 @needs_numba
 def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
-    from minigrad.kernels.jit.mathematics import exp, exp_below, loop
+    from minigrad.kernels.numba.mathematics import exp, exp_below, loop
 
     @loop
     def each(x, y, z):
@@ -237,7 +237,7 @@ def test_exponentials_of_what_is_not_positive_take_fewer_steps_to_the_same():
 
 @needs_numba
 def test_tanh_has_its_digits_near_0_and_far_from_it():
-    from minigrad.kernels.jit.mathematics import loop, tanh
+    from minigrad.kernels.numba.mathematics import loop, tanh
 
     @loop
     def each(x, y):
@@ -262,7 +262,7 @@ def test_gelu_far_from_zero(approximate):
 
 @needs_numba
 def test_the_largest_of_a_row():
-    from minigrad.kernels.jit.mathematics import largest, loop
+    from minigrad.kernels.numba.mathematics import largest, loop
 
     @loop
     def each(x, y):

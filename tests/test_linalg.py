@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.errors import DtypeError, MinigradError, OptionError, ShapeError
+from minigrad.core.errors import DtypeError, MinigradError, OptionError, ShapeError
 
 A = mg.ones(2, 3)
 ONES, ONE = mg.ones(3, 3), mg.eye(3)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import GraphError, MinigradError, ShapeError
-from minigrad.ops.extra.numpy_counterparts import counterparts
+from minigrad.core.errors import GraphError, MinigradError, ShapeError
+from minigrad.torch_names.numpy_counterparts import counterparts
 from minigrad.ops.methods import METHODS
-from minigrad.ops.op import registry
+from minigrad.core.op import registry
 from minigrad.ops.samplers import Sample
 
 OWN = {key: record for key, record in registry.items() if record.source.__module__.startswith("minigrad.")}

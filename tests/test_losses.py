@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.errors import DtypeError, OptionError, RangeError, ShapeError
+from minigrad.core.errors import DtypeError, OptionError, RangeError, ShapeError
 from minigrad.nn import functional as F
 
 LOGITS = np.random.default_rng(0).normal(size=(4, 3))

@@ -17,11 +17,11 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.kernels import cpu
+from minigrad.kernels import numpy as cpu
 from minigrad.nn import functional as F
 
 try:
-    from minigrad.kernels import jit
+    from minigrad.kernels import numba as jit
 except ImportError:
     jit = None
 
@@ -408,7 +408,7 @@ def test_every_kernel_has_cases():
 
 
 def of_mathematics():
-    from minigrad.kernels.jit.mathematics import exp, exp_below, logistic, loop, tanh
+    from minigrad.kernels.numba.mathematics import exp, exp_below, logistic, loop, tanh
 
     @loop
     def each(x, below, y, z, s, t):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, GraphError, ShapeError
-from minigrad.ops.extra.numpy_functions import WITHOUT_GRADIENT
-from minigrad.trees import leaves
+from minigrad.core.errors import DtypeError, GraphError, ShapeError
+from minigrad.torch_names.numpy_functions import WITHOUT_GRADIENT
+from minigrad.core.trees import leaves
 
 _rng = np.random.default_rng(0)
 _root = _rng.normal(size=(3, 3))

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import load_file, nn, optim, save_file
-from minigrad.errors import NonFiniteError, OptionError, ShapeError, StateError
+from minigrad.core.errors import NonFiniteError, OptionError, ShapeError, StateError
 from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
 
 MAKERS = {

@@ -9,7 +9,7 @@ from planted import MISTAKES
 
 import minigrad as mg
 from minigrad.gradcheck.every_op import as_function, floating, samples_of
-from minigrad.ops.op import Op, registry
+from minigrad.core.op import Op, registry
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of mistakes that divide by 0

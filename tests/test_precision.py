@@ -7,10 +7,10 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.errors import DtypeError, NonFiniteError, OptionError, StateError
+from minigrad.core.errors import DtypeError, NonFiniteError, OptionError, StateError
 from minigrad.nn import functional as F
-from minigrad.ops.op import registry
-from minigrad.trees import leaves, map_leaves
+from minigrad.core.op import registry
+from minigrad.core.trees import leaves, map_leaves
 from minitransformer import GPT, GPTConfig
 
 # OpenBLAS raises it at random for small products

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad import nn, random
+from minigrad import nn
+from minigrad.core import random
 from minigrad.autograd import checkpoint
-from minigrad.errors import OptionError
+from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 
 DRAWS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, RangeError, ShapeError
+from minigrad.core.errors import DtypeError, RangeError, ShapeError
 from minigrad.nn import functional as F
 
 NAN, INF = math.nan, math.inf

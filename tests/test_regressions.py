@@ -13,7 +13,7 @@ from minigrad import GraphError, OptionError
 from minigrad.debug import first_nonfinite
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
-from minigrad.ops.op import ops
+from minigrad.core.op import ops
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches
 from minitransformer.errors import UserError

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.errors import OptionError, StateError
+from minigrad.core.errors import OptionError, StateError
 from minitransformer.training.averaging import MovingAverage, mean_of
 
 

@@ -11,8 +11,8 @@ import pytest
 import minigrad as mg
 from minigrad import kernels
 from minigrad.nn import functional as F
-from minigrad.ops.op import Derived, Op, registry
-from minigrad.trees import leaves, map_leaves
+from minigrad.core.op import Derived, Op, registry
+from minigrad.core.trees import leaves, map_leaves
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of overflow, which is meant
 

@@ -13,7 +13,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.errors import MinigradError
+from minigrad.core.errors import MinigradError
 from minigrad.optim import lr_scheduler
 from minitransformer import TrainConfig
 from minitransformer.tasks.metrics import Metric

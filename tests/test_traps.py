@@ -10,10 +10,10 @@ import pytest
 import minigrad as mg
 import minitransformer.attention  # noqa: F401 (has a composite op of its own)
 from minigrad import autograd
-from minigrad.autograd.backward import GradientSums
+from minigrad.core.backward import GradientSums
 from minigrad.nn import functional as F
-from minigrad.nodes import Node
-from minigrad.ops.op import ops
+from minigrad.core.node import Node
+from minigrad.core.op import ops
 
 INF = math.inf
 

@@ -11,8 +11,8 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.gradcheck import every_op
 from minigrad.ops import composite, derived, differentiable
-from minigrad.ops.namespace import namespace
-from minigrad.ops.op import ops, registry
+from minigrad.core.namespace import namespace
+from minigrad.core.op import ops, registry
 from minigrad.ops.samplers import real, unary
 
 

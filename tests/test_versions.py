@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import autograd, nn, optim
-from minigrad.errors import GraphError
+from minigrad.core.errors import GraphError
 
 
 def leaf(*data, shape=None):

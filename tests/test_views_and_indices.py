@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, OptionError, RangeError, ShapeError
 from minigrad.nn import functional as F
 
 

@@ -19,10 +19,10 @@ from typing import Any
 import minigrad
 from minigrad import kernels
 from minigrad.graph.latex import bar, upright
-from minigrad.instead import INSTEAD
+from minigrad.torch_names.missing import INSTEAD
 from minigrad.ops import METHODS
 from minigrad.ops.methods import FAMILIES
-from minigrad.ops.op import Derived, Op, OpInfo, info_of, registry
+from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "ops.md"

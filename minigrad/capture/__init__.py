@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import random
-from ..autograd.observers import observe
-from ..devices import check_device, gpu, is_array, library_of
-from ..errors import ArgumentError, CaptureError
+from ..core import random
+from ..core.observers import observe
+from ..core.devices import check_device, gpu, is_array, library_of
+from ..core.errors import ArgumentError, CaptureError
 from ..kernels import kernels
-from ..modes import Switch, modes
-from ..precision import float32_matmul
-from ..tensor import Tensor, as_tensor
-from ..trees import flatten, leaves, map_leaves, structure
+from ..core.modes import Switch, modes
+from ..core.precision import float32_matmul
+from ..core.tensor import Tensor, as_tensor
+from ..core.trees import flatten, leaves, map_leaves, structure
 from .observers import LeafObserver
 
 if TYPE_CHECKING:

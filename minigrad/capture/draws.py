@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import random
+from ..core import random
 from .failures import raise_uncapturable
 
 

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..devices import gpu
-from ..errors import CaptureError
-from ..versions import is_library, where
+from ..core.devices import gpu
+from ..core.errors import CaptureError
+from ..core.versions import is_library, where
 
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {

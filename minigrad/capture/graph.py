@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import random
-from ..autograd.observers import observe
-from ..devices import array_module, gpu
-from ..errors import MinigradError
+from ..core import random
+from ..core.observers import observe
+from ..core.devices import array_module, gpu
+from ..core.errors import MinigradError
 from ..kernels.cuda.cublas import handle_in_use
-from ..modes import Switch
-from ..tensor import Tensor
-from ..trees import map_leaves
-from ..versions import root
+from ..core.modes import Switch
+from ..core.tensor import Tensor
+from ..core.trees import map_leaves
+from ..core.versions import root
 from .draws import RecordedGenerator
 from .failures import UploadError, explain, is_of_the_capture
 from .interception import intercepted

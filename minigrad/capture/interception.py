@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import Gpu
+from ..core.devices import Gpu
 from ..kernels.cuda.fused import cudnn
 from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .failures import raise_uncapturable
 
 one_at_a_time = threading.RLock()  # what is replaced is the whole process's

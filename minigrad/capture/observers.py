@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..devices import device_of, gpu
-from ..tensor import Tensor
+from ..core.devices import device_of, gpu
+from ..core.tensor import Tensor
 
 
 class LeafObserver:

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from ..errors import DtypeError, GraphError
+from ..core.errors import DtypeError, GraphError
 from ..graph.data import Snapshot, Statistics, Vertex
 from ..graph.graph import Graph
 from ..graph.labels import public_name, table

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..autograd.observers import unobserved
+from ..core.observers import unobserved
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
@@ -19,10 +19,10 @@ from ..graph.keeping import as_at_backward
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
 from ..graph.trace import tensors_of, trace
-from ..modes import no_grad
+from ..core.modes import no_grad
 from ..nn import Module
-from ..nodes import producer
-from ..tensor import Tensor
+from ..core.node import producer
+from ..core.tensor import Tensor
 from .peaks import Simulation
 from .storages import Storages
 

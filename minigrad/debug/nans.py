@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.backward import propagate, unbroadcast
-from ..autograd.observers import Observer, observe, unobserved
-from ..devices import on_cpu
-from ..errors import OptionError
+from ..core.backward import propagate, unbroadcast
+from ..core.observers import Observer, observe, unobserved
+from ..core.devices import on_cpu
+from ..core.errors import OptionError
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph
 from ..graph.keeping import as_at_backward
@@ -24,27 +24,12 @@ from ..graph.labels import public_name
 from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places
 from ..graph.trace import seeds_of, tensors_of, trace
-from ..modes import no_grad
+from ..core.modes import no_grad
 from ..nn import Module
-from ..nodes import Node, producer
-from ..ops.op import registry
-from ..tensor import Tensor
-from .nonfinite import (
-    Index,
-    advice_for,
-    contains,
-    describe_array,
-    describe_element,
-    describe_input,
-    describe_inputs,
-    describe_result,
-    describe_upstream,
-    first_bad,
-    first_index,
-    gradient_advice_for,
-    nonfinite,
-    values_in,
-)
+from ..core.node import Node, producer
+from ..core.op import registry
+from ..core.tensor import Tensor
+from .nonfinite import Index, advice_for, contains, describe_array, describe_element, describe_input, describe_inputs, describe_result, describe_upstream, first_bad, first_index, gradient_advice_for, nonfinite, values_in
 
 TITLES = {
     "value": "From the first NaN or infinity to the output",

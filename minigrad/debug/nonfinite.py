@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import is_array, is_floating, on_cpu
+from ..core.devices import is_array, is_floating, on_cpu
 from ..graph.tape import operand_names
-from ..versions import arrays_in
+from ..core.versions import arrays_in
 
 Index = tuple[int, ...]
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..autograd.backward import propagate
-from ..autograd.checkpointing import Checkpoint
+from ..core.backward import propagate
+from ..core.checkpointing import Checkpoint
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
-from ..nodes import Node, Output, producer, requires_grad
+from ..core.node import Node, Output, producer, requires_grad
 from ..ops.linalg import matmul
-from ..tensor import Tensor
-from ..versions import VersionCounter, arrays_in, root
+from ..core.tensor import Tensor
+from ..core.versions import VersionCounter, arrays_in, root
 from .storages import Storages, kept_by, place_of
 
 

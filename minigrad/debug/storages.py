@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import array_module, is_array, is_floating
+from ..core.devices import array_module, is_array, is_floating
 from ..graph.tape import Tape
-from ..nodes import Node, Output, producer
-from ..versions import arrays_in, root
+from ..core.node import Node, Output, producer
+from ..core.versions import arrays_in, root
 
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
 

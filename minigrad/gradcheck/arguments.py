@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import is_array, on_cpu
-from ..errors import DtypeError, OptionError
-from ..tensor import Tensor
+from ..core.devices import is_array, on_cpu
+from ..core.errors import DtypeError, OptionError
+from ..core.tensor import Tensor
 from .report import label
 
 

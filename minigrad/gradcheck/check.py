@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import on_cpu
-from ..errors import GradientShapeError, MinigradError, OptionError
-from ..modes import enable_grad
-from ..tensor import Tensor
+from ..core.devices import on_cpu
+from ..core.errors import GradientShapeError, MinigradError, OptionError
+from ..core.modes import enable_grad
+from ..core.tensor import Tensor
 from . import verdicts
 from .arguments import Arguments
 from .comparing import Measured, errors_of, kinks_of, measured, summed_up, tied, verdict_on

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import GradientShapeError
+from ..core.errors import GradientShapeError
 from . import verdicts
 from .evidence import Comparison, Evidence, Verdict
 from .finite_differences import SlopeArrays, Slopes

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MinigradError
-from ..modes import fused
-from ..ops.op import Op, OpInfo
+from ..core.errors import MinigradError
+from ..core.modes import fused
+from ..core.op import Op, OpInfo
 from ..ops.samplers import Sample
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .check import gradcheck
 from .report import GradcheckReport
 

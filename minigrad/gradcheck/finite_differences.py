@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import OptionError
+from ..core.errors import OptionError
 
 LEAST_JUMP = 1e-4  # how much the value must change within a step for a jump on both sides to be suspected
 CLOSER = 16  # how much smaller the step is that tells a kink from a curve

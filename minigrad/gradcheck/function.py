@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd.grad import grad
-from ..devices import on_cpu
-from ..errors import DtypeError, GradientShapeError, MinigradError
-from ..nodes import Node, producer
-from ..tensor import Tensor, constant
+from ..core.grad import grad
+from ..core.devices import on_cpu
+from ..core.errors import DtypeError, GradientShapeError, MinigradError
+from ..core.node import Node, producer
+from ..core.tensor import Tensor, constant
 from .arguments import Arguments
 
 Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or None

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd.backward import nodes_behind
-from ..nodes import Node, Output, requires_grad
-from ..ops.op import Op
-from ..tensor import Tensor
+from ..core.backward import nodes_behind
+from ..core.node import Node, Output, requires_grad
+from ..core.op import Op
+from ..core.tensor import Tensor
 
 MOST_NODES, MOST_ELEMENTS = 60, 3000  # what is checked at most
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MinigradError
+from ..core.errors import MinigradError
 
 Index = tuple[int, ...]
 

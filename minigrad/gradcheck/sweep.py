@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OptionError
-from ..modes import enable_grad
+from ..core.errors import OptionError
+from ..core.modes import enable_grad
 from .arguments import Arguments
 from .check import gradcheck, refuse_settings
 from .finite_differences import FiniteDifferences

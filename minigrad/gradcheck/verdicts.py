@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from ..errors import GradientShapeError, MinigradError
+from ..core.errors import GradientShapeError, MinigradError
 from . import ratios, structure
 from .evidence import Comparison, Evidence, Verdict, first, region, subsets, where_wrong
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import finfo, on_cpu
-from ..errors import OptionError
+from ..core.devices import finfo, on_cpu
+from ..core.errors import OptionError
 from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
-from ..nodes import Node
-from ..tensor import Tensor
+from ..core.node import Node
+from ..core.tensor import Tensor
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 

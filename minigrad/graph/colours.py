@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..errors import OptionError
+from ..core.errors import OptionError
 from .data import Box, Computation, Vertex
 from .labels import quantity
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..errors import OptionError
+from ..core.errors import OptionError
 from .arrangement import Arrangements
 from .data import RUN, Box, Computation, Group
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from ..modes import BACKWARD, Scope
-from ..nodes import Node, producer
+from ..core.modes import BACKWARD, Scope
+from ..core.node import Node, producer
 from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are put into runs

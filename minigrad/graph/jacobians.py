@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import on_cpu, to_device_of
-from ..nodes import Node
+from ..core.devices import on_cpu, to_device_of
+from ..core.node import Node
 
 ELEMENTS = 64  # of a result, at most
 NUMBERS = 1024  # of a Jacobian, at most
@@ -17,8 +17,8 @@ ALTOGETHER = 200_000  # numbers in all Jacobians of a trace
 
 # modules of ops whose results depend on their inputs element by element
 ELEMENTWISE = (
-    "arithmetic", "comparisons", "elementary", "more_activations", "more_arithmetic", "more_comparisons",
-    "more_elementary", "specials",
+    "breadth.activations", "breadth.elementary", "breadth.specials", "ops.arithmetic", "ops.comparisons",
+    "ops.elementary", "ops.logic", "ops.rounding",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
 def _is_elementwise(node: Node) -> bool:
     """Whether an op's result depends on its inputs element by element."""
     module = getattr(getattr(node.op, "source", None), "__module__", "")
-    return module.startswith("minigrad.ops.") and module.rpartition(".")[2] in ELEMENTWISE
+    return module.removeprefix("minigrad.") in ELEMENTWISE
 
 
 def _clear(matrix: np.ndarray) -> None:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..autograd.backward import nodes_behind
-from ..autograd.observers import Observer, observe
-from ..nodes import Node, producer
-from ..tensor import Tensor
-from ..versions import version_of
+from ..core.backward import nodes_behind
+from ..core.observers import Observer, observe
+from ..core.node import Node, producer
+from ..core.tensor import Tensor
+from ..core.versions import version_of
 
 
 @dataclass(frozen=True, slots=True)

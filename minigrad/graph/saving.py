@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ..errors import DependencyError, OptionError
+from ..core.errors import DependencyError, OptionError
 from ..io import write_atomically
 from .dot import to_dot
 from .folding import Folding

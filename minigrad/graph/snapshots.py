@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..devices import is_floating, on_cpu
+from ..core.devices import is_floating, on_cpu
 from .data import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most this many elements is kept whole

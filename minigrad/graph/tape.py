@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.replay import refuse_changed
-from ..devices import as_array
-from ..errors import GraphError
-from ..nodes import Node, Output, producer
-from ..tensor import Tensor
-from ..versions import VersionCounter
+from ..core.higher_order import refuse_changed
+from ..core.devices import as_array
+from ..core.errors import GraphError
+from ..core.node import Node, Output, producer
+from ..core.tensor import Tensor
+from ..core.versions import VersionCounter
 
 Arrays = tuple[np.ndarray, ...]
 

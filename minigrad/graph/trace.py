@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.backward import propagate, unbroadcast
-from ..autograd.observers import Observer, observe, unobserved
-from ..devices import array_module, is_array, on_cpu, to_device_of
-from ..errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
-from ..modes import no_grad
+from ..core.backward import propagate, unbroadcast
+from ..core.observers import Observer, observe, unobserved
+from ..core.devices import array_module, is_array, on_cpu, to_device_of
+from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
+from ..core.modes import no_grad
 from ..nn import Module, Parameter
-from ..nodes import Node, Output, producer, requires_grad
-from ..tensor import Tensor, as_tensor
-from ..trees import flatten
-from ..versions import arrays_in, root, where
+from ..core.node import Node, Output, producer, requires_grad
+from ..core.tensor import Tensor, as_tensor
+from ..core.trees import flatten
+from ..core.versions import arrays_in, root, where
 from . import checks
 from .data import Check, Edge, Retained, Snapshot, Vertex
 from .graph import Graph

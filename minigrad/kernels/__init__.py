@@ -14,7 +14,7 @@ None for arrays that it does not take.
 Where there is no kernel for its arrays, an op runs its readable definition. `use` chooses the package.
 """
 
-from . import cpu
+from . import numpy as cpu
 from .matmul import matmul
 from .selection import GPU_NAMES, NAMES, active, kernels, use
 

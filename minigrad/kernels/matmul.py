@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import HALF, gpu
-from ..errors import DtypeError
+from ..core.devices import HALF, gpu
+from ..core.errors import DtypeError
 from .selection import kernels
 
 

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from ..devices import gpu
-from ..errors import DependencyError, MinigradError, OptionError
-from ..modes import Switch
+from ..core.devices import gpu
+from ..core.errors import DependencyError, MinigradError, OptionError
+from ..core.modes import Switch
 
-NAMES = {"numpy": "cpu", "jit": "jit"}
+NAMES = {"numpy": "numpy", "jit": "numba"}
 GPU_NAMES = {"cupy": "cuda", "cuda": "cuda.fused"}
 
 

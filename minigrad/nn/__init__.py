@@ -3,9 +3,10 @@
 What a Transformer needs is in this package, the rest of torch.nn in `extra`.
 """
 
-from . import containers, extra, functional, init, layers, parameter, utils
+from . import containers, functional, init, layers, parameter, utils
+from ..breadth import nn as extra
 from .containers import *
-from .extra import *
+from ..breadth.nn import *
 from .layers import *
 from .module import Module, Parameter
 

@@ -7,8 +7,8 @@ from copy import copy
 from itertools import count, groupby
 from typing import Any
 
-from ..errors import DtypeError, OptionError, RangeError
-from ..tensor import as_tensor
+from ..core.errors import DtypeError, OptionError, RangeError
+from ..core.tensor import as_tensor
 from .module import Members, Module, Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

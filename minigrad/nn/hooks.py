@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..autograd.boundaries import Gradients, boundary
-from ..autograd.hooks import Handle
-from ..creation import zeros_like
-from ..errors import DtypeError, ShapeError
-from ..tensor import Tensor
+from ..core.boundaries import Gradients, boundary
+from ..core.hooks import Handle
+from ..ops.creation import zeros_like
+from ..core.errors import DtypeError, ShapeError
+from ..core.tensor import Tensor
 
 if TYPE_CHECKING:
     from .module import Module

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import random
-from ..checks import check_all
-from ..devices import to_device_of
-from ..errors import OptionError, ShapeError
-from ..modes import no_grad
-from ..tensor import Tensor
-from ..versions import bump_version
+from ..core import random
+from ..core.checks import check_all
+from ..core.devices import to_device_of
+from ..core.errors import OptionError, ShapeError
+from ..core.modes import no_grad
+from ..core.tensor import Tensor
+from ..core.versions import bump_version
 
 
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:

@@ -9,22 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd.hooks import Handle
-from ..checks import check_constructor, check_methods
-from ..devices import as_array, default_float, is_floating, on_cpu, on_device
-from ..errors import (
-    ArgumentError,
-    DtypeError,
-    MinigradError,
-    MissingPathError,
-    OptionError,
-    ShapeError,
-    StateError,
-)
-from ..explain import FOREIGN, explain, raised_by_library
-from ..modes import Scope, modes, no_grad
+from ..core.hooks import Handle
+from ..core.checks import check_constructor, check_methods
+from ..core.devices import as_array, default_float, is_floating, on_cpu, on_device
+from ..core.errors import ArgumentError, DtypeError, MinigradError, MissingPathError, OptionError, ShapeError, StateError
+from ..core.explain import FOREIGN, explain, raised_by_library
+from ..core.modes import Scope, modes, no_grad
 from ..optim.optimizer import zero_gradients
-from ..tensor import Tensor, destination
+from ..core.tensor import Tensor, destination
 from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 
 

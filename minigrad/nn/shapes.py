@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from . import init, layers
 from .module import Module, Parameter
 

@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from ..modes import fused
+from ..core.modes import fused
 from . import attention, losses, normalization
 from .activations import *
 from .arithmetic import *
 from .arithmetic import alias, astype, to_device
 from .comparisons import *
 from .elementary import *
-from .extra import *
-from .extra.methods_in_place import of_a_tensor
+from ..breadth import *
+from .methods_in_place import of_a_tensor
 from .indexing import *
 from .linalg import *
 from .methods import FUNCTIONS, IN_PLACE_FUNCTIONS, METHODS, PROPERTIES, bind
-from .op import About, Op, OpInfo, composite, derived, differentiable, registry
+from ..core.op import About, Op, OpInfo, composite, derived, differentiable, registry
 from .reductions import *
 from .shaping import *
 

@@ -9,14 +9,14 @@ import inspect
 import math
 from functools import update_wrapper
 
-from .. import random
-from ..tensor import constant
-from .arguments import accept_aliases
+from ..core import random
+from ..core.tensor import constant
+from ..core.arguments import accept_aliases
 from .arithmetic import astype, multiply
-from .costs import per_element
+from ..core.costs import per_element
 from .elementary import erfc
-from .namespace import namespace
-from .op import composite, derived, differentiable
+from ..core.namespace import namespace
+from ..core.op import composite, derived, differentiable
 from .samplers import along_axis, distinct, each, real, unary
 
 __family__ = "activation"

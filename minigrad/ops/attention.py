@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ..random import Key
-from ..tensor import constant
+from ..core.random import Key
+from ..core.tensor import constant
 from .activations import dropout
-from .costs import Flops
-from .op import composite
+from ..core.costs import Flops
+from ..core.op import composite
 from .samplers import each, mask, real
 
 __family__ = "attention"

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from ..devices import as_dtype, default_float, is_floating, result_type
-from ..errors import DtypeError, RangeError, ShapeError, counted
-from ..tensor import as_tensor
-from .namespace import namespace
+from ..core.devices import as_dtype, default_float, is_floating, result_type
+from ..core.errors import DtypeError, RangeError, ShapeError, counted
+from ..core.tensor import as_tensor
+from ..core.namespace import namespace
 
 
 def axes_of(dim, ndim):

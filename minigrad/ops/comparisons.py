@@ -5,9 +5,9 @@ What answers True or False has no derivative. At a tie the gradient goes where P
 
 from __future__ import annotations
 
-from ..errors import DtypeError
-from .namespace import namespace
-from .op import differentiable
+from ..core.errors import DtypeError
+from ..core.namespace import namespace
+from ..core.op import differentiable
 from .samplers import Domain, binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from .costs import per_element
-from .namespace import namespace
-from .op import differentiable
+from ..core.costs import per_element
+from ..core.namespace import namespace
+from ..core.op import differentiable
 from .samplers import binary, positive, real, unary
 
 __family__ = "elementwise"

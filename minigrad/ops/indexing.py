@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..devices import array_module, gpu, is_array, plain_number
-from ..errors import DtypeError, OptionError, RangeError, ShapeError, counted
-from ..indices import array_index, as_index_array, is_mask
-from ..tensor import Tensor, as_tensor
+from ..core.devices import array_module, gpu, is_array, plain_number
+from ..core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
+from .indices import array_index, as_index_array, is_mask
+from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .comparisons import where
-from .costs import zero_flops
-from .namespace import namespace
-from .op import composite, derived, differentiable
+from ..core.costs import zero_flops
+from ..core.namespace import namespace
+from ..core.op import composite, derived, differentiable
 from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 
-from ..errors import DtypeError, OptionError, ShapeError
-from ..tensor import as_tensor_like
+from ..core.errors import DtypeError, OptionError, ShapeError
+from ..core.tensor import as_tensor_like
 from .activations import log_softmax
-from .costs import per_input
+from ..core.costs import per_input
 from .elementary import logaddexp
 from .indexing import checked_ids, gather
-from .op import composite, derived
+from ..core.op import composite, derived
 from .reductions import logsumexp
 from .samplers import each, integers, positive, probability, real
 

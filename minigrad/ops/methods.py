@@ -6,32 +6,23 @@ from functools import wraps
 
 import numpy as np
 
-from .. import creation, names
-from ..autograd.backward import backward
-from ..autograd.hooks import register_hook, retain_grad
-from ..checks import FLAG, check_methods, refuse
-from ..errors import DtypeError
-from ..tensor import Tensor, destination
-from . import activations, arithmetic, comparisons, elementary, extra, indexing, linalg, reductions, shaping
-from .arithmetic import (
-    absolute,
-    add,
-    astype,
-    clone,
-    multiply,
-    negative,
-    power,
-    subtract,
-    to_device,
-    true_divide,
-)
+from . import creation
+from ..torch_names import aliases as names
+from ..core.backward import backward
+from ..core.hooks import register_hook, retain_grad
+from ..core.checks import FLAG, check_methods, refuse
+from ..core.errors import DtypeError
+from ..core.tensor import Tensor, destination
+from . import activations, arithmetic, comparisons, elementary, indexing, linalg, reductions, shaping
+from .. import breadth as extra
+from .arithmetic import absolute, add, astype, clone, multiply, negative, power, subtract, to_device, true_divide
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
-from .extra.conversions import Conversions
-from .extra.methods_in_place import methods_in_place
-from .extra.more_arithmetic import floor_divide, positive, remainder
-from .extra.more_comparisons import bitwise_left_shift, bitwise_right_shift, bitwise_xor
-from .extra.more_shaping import windows_along
-from .extra.numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
+from ..torch_names.conversions import Conversions
+from .methods_in_place import methods_in_place
+from .rounding import floor_divide, positive, remainder
+from .logic import bitwise_left_shift, bitwise_right_shift, bitwise_xor
+from .views import windows_along
+from ..torch_names.numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
 from .indexing import index
 from .linalg import matmul
 from .shaping import permute, transpose

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices import HALF, float32, is_floating
-from ..errors import DtypeError
-from ..kernels.cpu.linear import total
-from ..tensor import Tensor, as_tensor
+from ..core.devices import HALF, float32, is_floating
+from ..core.errors import DtypeError
+from ..core.sums import total
+from ..core.tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
 from .comparisons import maximum, minimum
-from .costs import per_input
-from .namespace import namespace
-from .op import composite, derived, differentiable
+from ..core.costs import per_input
+from ..core.namespace import namespace
+from ..core.op import composite, derived, differentiable
 from .samplers import distinct, each, mask, real, reducing
 
 __family__ = "reduction"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import float32, is_array, to_device_of
-from ..errors import ArgumentError, NonFiniteError, OptionError
+from ..core.devices import float32, is_array, to_device_of
+from ..core.errors import ArgumentError, NonFiniteError, OptionError
 from ..kernels import kernels
-from ..tensor import Tensor
-from ..versions import bump_versions, caller
+from ..core.tensor import Tensor
+from ..core.versions import bump_versions, caller
 
 
 def clip_grad_norm_(

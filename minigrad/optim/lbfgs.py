@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import INTEGER, is_integer, refuse
-from ..devices import array_module, on_device
-from ..errors import OptionError, StateError
-from ..modes import enable_grad, no_grad
-from ..tensor import Tensor
-from ..versions import caller
+from ..core.checks import INTEGER, is_integer, refuse
+from ..core.devices import array_module, on_device
+from ..core.errors import OptionError, StateError
+from ..core.modes import enable_grad, no_grad
+from ..core.tensor import Tensor
+from ..core.versions import caller
 from .optimizer import Optimizer, as_array
 
 

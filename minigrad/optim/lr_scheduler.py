@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import SETTING, Checks, check_constructor, is_integer
-from ..errors import DtypeError, OptionError, ShapeError, StateError, counted
-from ..explain import describe
-from ..tensor import Tensor
+from ..core.checks import SETTING, Checks, check_constructor, is_integer
+from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
+from ..core.explain import describe
+from ..core.tensor import Tensor
 from .optimizer import Optimizer
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import array_module, float32, float64, to_device_of
-from ..errors import OptionError
+from ..core.devices import array_module, float32, float64, to_device_of
+from ..core.errors import OptionError
 from .optimizer import Optimizer, check_implementation
 
 Betas = tuple[float, float]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import array_module
-from ..errors import OptionError
+from ..core.devices import array_module
+from ..core.errors import OptionError
 from ..kernels import matmul
 from .optimizer import Optimizer
 

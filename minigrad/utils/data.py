@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import randperm
-from ..devices import float64
-from ..errors import DtypeError, OptionError, ShapeError
+from ..ops.creation import randperm
+from ..core.devices import float64
+from ..core.errors import DtypeError, OptionError, ShapeError
 from ..ops import stack
-from ..random import Generator
-from ..tensor import Tensor, as_tensor, tensor
+from ..core.random import Generator
+from ..core.tensor import Tensor, as_tensor, tensor
 
 __all__ = [
     "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "Subset", "TensorDataset", "default_collate",

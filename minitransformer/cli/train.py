@@ -13,8 +13,9 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import arg
 
-from minigrad import MinigradError, nn, random
-from minigrad.devices import check_device
+from minigrad import MinigradError, nn
+from minigrad.core import random
+from minigrad.core.devices import check_device
 
 from .. import recipes
 from ..data.splits import Sources, Splits, checksums

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from minigrad import NonFiniteError, random
+from minigrad import NonFiniteError
+from minigrad.core import random
 
 from .decoder import Decoder
 from .request import GenerationConfig

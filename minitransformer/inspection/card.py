@@ -20,7 +20,8 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from minigrad import nn, random
+from minigrad import nn
+from minigrad.core import random
 from minigrad.debug import memory
 
 from ..recipes import Recipe

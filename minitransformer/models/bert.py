@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
-from minigrad.errors import RangeError
+from minigrad.core.errors import RangeError
 from minigrad.nn import functional as F
-from minigrad.tensor import as_tensor_like
+from minigrad.core.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids

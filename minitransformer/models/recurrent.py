@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
-from minigrad.devices import on_cpu
-from minigrad.nn.extra.recurrent import GRU, LSTM, RNN
+from minigrad.core.devices import on_cpu
+from minigrad.nn.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from minigrad.ops.extra.more_indexing import where
-from minigrad.tensor import as_tensor_like
+from minigrad.ops.selection import where
+from minigrad.core.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
-from minigrad.tensor import as_tensor_like
+from minigrad.core.tensor import as_tensor_like
 
 from ..cache import Cache
 from ..config import MAX_LAYERS, Config, check_config, check_heads

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
-from minigrad.tensor import as_tensor_like
+from minigrad.core.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import absolute_positions

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import Tensor, no_grad, random
+from minigrad import Tensor, no_grad
+from minigrad.core import random
 
 from ..config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks

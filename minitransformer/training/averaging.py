@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.devices import on_device
+from minigrad.core.devices import on_device
 
 from ..errors import UserError
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from minigrad import __version__, zeros
-from minigrad.devices import load_cupy
+from minigrad.core.devices import load_cupy
 from minigrad.kernels import GPU_NAMES, NAMES, kernels
 from minigrad.kernels.blas import blas_libraries, blas_threads
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from minigrad.memory import available_memory, format_bytes
+from minigrad.core.memory import available_memory, format_bytes
 from minigrad.nn.shapes import parameter_shapes
 
 from ..config import TrainConfig

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from minigrad.devices import load_cupy
+from minigrad.core.devices import load_cupy
 from minigrad.kernels.blas import blas_threads
-from minigrad.memory import format_bytes
+from minigrad.core.memory import format_bytes
 
 from .notebook import NotebookLine
 

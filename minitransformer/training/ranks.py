@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minigrad import Tensor, nn
-from minigrad.devices import gpu_count, load_cupy
+from minigrad.core.devices import gpu_count, load_cupy
 
 from ..errors import UserError, counted
 from ..files import printable

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from minigrad import nn
-from minigrad.devices import check_device
+from minigrad.core.devices import check_device
 
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums

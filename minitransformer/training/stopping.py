@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Any
 
-from minigrad.explain import describe
+from minigrad.core.explain import describe
 
 from ..errors import UserError, nearest
 from ..tasks.metrics import Metric

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from minigrad import random
+from minigrad.core import random
 
 from ..data.splits import Splits
 from ..errors import UserError

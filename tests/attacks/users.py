@@ -109,7 +109,7 @@ def become(attack: Attack, cwd: Path) -> None:
     os.umask(attack.umask)
     if attack.group not in ("homes", "caches"):
         return
-    from minigrad.kernels.compiler import compiled
+    from minigrad.kernels.numba.compiler import compiled
 
     compiled(nogil=True)(loop)(np.zeros(3))
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import minigrad as mg
-from minigrad.errors import MinigradError
+from minigrad.core.errors import MinigradError
 
 FORMS = ("tensor", "tensor", "list", "ndarray", "range", "number")
 

@@ -35,8 +35,8 @@ import numpy as np
 import torch
 
 import minigrad as mg
-from minigrad.devices import is_floating
-from minigrad.errors import MinigradError
+from minigrad.core.devices import is_floating
+from minigrad.core.errors import MinigradError
 
 from .comparing import OF_TORCH_ALONE, flat
 from .test_op_db import ENTRIES as FLOATING_ENTRIES

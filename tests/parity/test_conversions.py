@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DivisionError, MinigradError
+from minigrad.core.errors import DivisionError, MinigradError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity

@@ -23,7 +23,7 @@ from strategies import (
 )
 
 import minigrad as mg
-from minigrad.errors import MinigradError
+from minigrad.core.errors import MinigradError
 from minigrad.nn import functional as F
 
 torch = pytest.importorskip("torch")

@@ -9,7 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from minigrad.ops.op import registry
+from minigrad.core.op import registry
 
 torch = pytest.importorskip("torch", reason="the parity extra is not installed")
 pytestmark = pytest.mark.parity

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import DtypeError
+from minigrad.core.errors import DtypeError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.errors import OptionError
+from minigrad.core.errors import OptionError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity

@@ -4,7 +4,7 @@ All other composite ops run their readable definitions, each step of which is on
 is not imported here: the arrays that come in bring it with them.
 """
 
-from ..cpu.pooling import largest_place
+from ..numpy.pooling import largest_place
 from .cublas import linear, matmul
 from .draws import dropout
 from .optimizers import adam, flatten, scale, total_norm

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...devices import HALF, array_module, float32
-from ...random import Key, drop_threshold, keep_probability
+from ...core.devices import HALF, array_module, float32
+from ...core.random import Key, drop_threshold, keep_probability
 
 
 def dropout(x, p, key):

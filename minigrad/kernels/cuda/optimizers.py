@@ -7,7 +7,7 @@ from operator import add
 
 import numpy as np
 
-from ...devices import array_module
+from ...core.devices import array_module
 
 
 def adam(p, g, m, v, hyperparameters):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ...errors import ShapeError
-from ...modes import no_grad
+from ...core.errors import ShapeError
+from ...core.modes import no_grad
 from ...ops.shaping import cat
-from ...tensor import Tensor
+from ...core.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

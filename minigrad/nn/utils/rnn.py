@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import check_all
-from ...errors import DtypeError, OptionError, ShapeError
+from ...core.checks import check_all
+from ...core.errors import DtypeError, OptionError, ShapeError
 from ...ops.comparisons import where
 from ...ops.shaping import stack
-from ...tensor import Tensor, as_tensor, constant
+from ...core.tensor import Tensor, as_tensor, constant
 from ..functional import pad
 
 

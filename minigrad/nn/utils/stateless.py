@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import DtypeError, OptionError, StateError
-from ...tensor import Tensor
+from ...core.errors import DtypeError, OptionError, StateError
+from ...core.tensor import Tensor
 from ..module import Module
 
 

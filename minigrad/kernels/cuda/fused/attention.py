@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....devices import array_module
-from ...cpu.attention import empty_heads
+from ....core.devices import array_module
+from ...numpy.attention import empty_heads
 from . import cudnn
 from .launching import NO_DRAW, accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
 

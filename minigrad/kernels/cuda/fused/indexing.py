@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....devices import array_module
+from ....core.devices import array_module
 from .launching import contiguous, kernel, over_elements, over_rows, supports
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ....devices import array_module
-from ....random import Key, drop_threshold
+from ....core.devices import array_module
+from ....core.random import Key, drop_threshold
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}

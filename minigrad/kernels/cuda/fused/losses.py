@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....devices import array_module
+from ....core.devices import array_module
 from .launching import accumulator, contiguous, kernel, over_rows, supports
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ....devices import array_module
+from ....core.devices import array_module
 from .launching import accumulator, contiguous, kernel, over_columns, over_rows, sum_of_parts, supports
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....devices import array_module
+from ....core.devices import array_module
 from ... import cuda
 from .launching import accumulator, kernel, over_elements, supports
 

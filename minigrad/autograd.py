@@ -1,0 +1,47 @@
+"""Gradients, with the names of torch.autograd.
+
+`minigrad/core/backward.py` is the walk back over the recorded nodes, `core/node.py` what is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .core import observers
+from .core.backward import leaves_only, propagate, seed_of
+from .core.checkpointing import checkpoint
+from .core.checks import check_all
+from .core.errors import OptionError
+from .core.grad import grad
+from .core.hooks import Handle, register_hook, retain_grad
+from .core.modes import backward_scope, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .core.tensor import Tensor, as_tensor
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the derivatives of all `tensors` (times `grad_tensors`) to `.grad` of leaves, as x.backward()."""
+    outs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    several = isinstance(grad_tensors, list | tuple)
+    starts = list(grad_tensors) if several else [grad_tensors] * len(outs)
+    if len(starts) != len(outs) or (grad_tensors is not None and not several and len(outs) > 1):
+        raise OptionError(f"{len(outs)} tensors need as many grad_tensors.\nPass a list, or None.")
+    retain = create_graph if retain_graph is None else retain_graph
+    wanted = None if inputs is None else leaves_only(inputs)
+    seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
+    with set_grad_enabled(create_graph), backward_scope():
+        propagate(seeds, retain, create_graph).accumulate(wanted)
+
+
+def Variable(data: Any, requires_grad: bool = False) -> Tensor:
+    """A leaf with the memory of `data`. A tensor is one itself: write mg.tensor(data, requires_grad=True)."""
+    return as_tensor(data).detach().requires_grad_(requires_grad)
+
+
+check_all(globals(), ["backward", "checkpoint", "grad"])

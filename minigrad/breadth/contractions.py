@@ -1,0 +1,294 @@
+"""Sums of products over named or numbered axes: einsum, tensordot, and chains of matrices.
+
+All are rewritten into permutations, reshapes and matrix products, and so need no derivative of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from ..core.errors import ArgumentError, OptionError, ShapeError
+from ..core.explain import describe
+from ..core.tensor import as_tensor
+from ..core.arguments import round_once
+from ..ops.axes import axis_of
+from ..ops.linalg import matmul
+from ..core.op import derived
+from ..ops.samplers import each, real
+from .diagonals import diagonal
+from .matrix_products import mm
+
+__family__ = "matrix"
+__all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
+
+
+# ---------------------------------------------------------------- einsum
+
+
+@derived(
+    exact_in_half=True,
+    samples=each("ij,jk->ik", (real, 2, 3), (real, 3, 4))
+    | each("bhqd,bhkd->bhqk", (real, 2, 2, 2, 3), (real, 2, 2, 4, 3))
+    | each("ii->i", (real, 3, 3))
+    | each("iij,jk", (real, 2, 2, 3), (real, 3, 2))
+    | each("...ij,...j->...i", (real, 2, 1, 2, 3), (real, 4, 3))
+    | each("i,j,k->kji", (real, 2), (real, 3), (real, 2))
+    | each("ij->", (real, 2, 3))
+    | each("bi,bi->b", (real, 2, 3), (real, 2, 3)),
+)
+def einsum(equation, *operands):
+    """Einstein's sums: products of elements, summed over every letter that is not in the output.
+
+    "ij,jk->ik" names the axes of each operand, and the output's. Without "->" the output has, in order, the
+    letters that come once. A letter twice in one operand is its diagonal; "..." is all axes without a
+    letter. Axes of 1 element broadcast. Two operands at a time are contracted, from the left.
+    """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    if not isinstance(equation, str):
+        raise OptionError(f'einsum of an equation {describe(equation)}.\nGive letters: "ij,jk->ik".')
+    tensors = [as_tensor(x) for x in operands]
+    terms, output = _parsed(equation, tuple(x.ndim for x in tensors))
+    _check_sizes(equation, terms, [x.shape for x in tensors])
+    return (_contract if len(tensors) == 1 else _contract_several)(tensors, terms, output)
+
+
+def _contract(tensors, terms, output):
+    """Two operands at a time, from the left."""
+    value, axes = _single(tensors[0], terms[0], _after(terms, 1, output))
+    for i in range(1, len(tensors)):
+        other, others = _single(tensors[i], terms[i], {*axes, *_after(terms, i + 1, output)})
+        value, axes = _contracted(value, axes, other, others, _after(terms, i + 1, output))
+    order = [axes.index(a) for a in output]
+    return value if order == sorted(order) else value.permute(*order)
+
+
+_contract_several = round_once(_contract, products=True)
+
+
+def _after(terms, i, output):
+    """The axes that are still needed after the first i operands."""
+    return {*output, *(axis for term in terms[i:] for axis in term)}
+
+
+@lru_cache(maxsize=1024)
+def _parsed(equation, ndims):
+    """The axes of each operand and of the output: letters, and for those of "..." numbers from the right."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    operands = left.split(",")
+    for character in left.replace(",", "").replace("...", "") + right.replace("...", ""):
+        if not (character.isascii() and character.isalpha()):
+            raise OptionError(
+                f'einsum "{equation}": {character!r} is not a letter.\nAxes are a to z, A to Z, and "...".'
+            )
+    if len(operands) != len(ndims):
+        raise OptionError(
+            f'einsum "{equation}" names {len(operands)} operands, got {len(ndims)}.\n'
+            f"Give the axes of each, with a comma between."
+        )
+    terms = [_axes(equation, text, ndim) for text, ndim in zip(operands, ndims, strict=True)]
+    unnamed = sorted({a for term in terms for a in term if isinstance(a, int)})
+    letters = left.replace(",", "").replace("...", "")
+    if not arrow:
+        return terms, unnamed + sorted(a for a in set(letters) if letters.count(a) == 1)
+    before, dots, behind = right.partition("...")
+    for axis in before + behind:
+        if axis not in letters:
+            raise OptionError(
+                f'einsum "{equation}": output axis {axis!r} is in no operand.\nIts length is not known.'
+            )
+        if right.count(axis) > 1:
+            raise OptionError(f'einsum "{equation}": output axis {axis!r} comes twice.\nName it once.')
+    return terms, [*before, *(unnamed if dots else ()), *behind]
+
+
+def _axes(equation, text, ndim):
+    """One operand's axes."""
+    before, dots, behind = text.partition("...")
+    if "." in behind:
+        raise OptionError(
+            f'einsum "{equation}": "{text}" has "..." twice.\nIt means all other axes, and may appear once.'
+        )
+    unnamed = ndim - len(before) - len(behind)
+    if unnamed < 0 or (unnamed and not dots):
+        raise ShapeError(
+            f'einsum "{equation}": "{text}" names {len(before) + len(behind)} axes of a tensor of {ndim}.\n'
+            f'Name each axis, or write "..." for the others.'
+        )
+    return [*before, *range(-unnamed, 0), *behind]
+
+
+def _check_sizes(equation, terms, shapes):
+    """A letter's axes are equally long; those of different operands may also have 1 element and broadcast."""
+    sizes: dict = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        own: dict = {}
+        for axis, n in zip(term, shape, strict=True):
+            known = own.get(axis, sizes.get(axis, n))
+            if n != known and (axis in own or 1 not in (n, known)):
+                name = f"axis {axis!r}" if isinstance(axis, str) else f'axis {axis} of "..."'
+                raise ShapeError(
+                    f'einsum "{equation}": {name} has {known} elements and {n}.\n'
+                    f"A letter has one length; the shapes are {', '.join(map(str, shapes))}."
+                )
+            own[axis] = n
+            sizes[axis] = n if known == 1 else known
+
+
+def _sum(x, axes, keepdim=False):
+    """A sum that keeps its dtype, as a matrix product does."""
+    return x.sum(axes, keepdim, None if x.dtype == bool else x.dtype)
+
+
+def _single(x, axes, needed):
+    """One operand with each axis once, and only those that are needed: diagonals and sums."""
+    axes = list(axes)
+    while len(set(axes)) < len(axes):
+        i = next(i for i, a in enumerate(axes) if a in axes[i + 1 :])
+        j = axes.index(axes[i], i + 1)
+        x, axes = diagonal(x, 0, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
+    summed = [i for i, a in enumerate(axes) if a not in needed]
+    return (x.sum(summed) if summed else x), [a for a in axes if a in needed]
+
+
+def _contracted(x, x_axes, y, y_axes, needed):
+    """The product of two operands, summed over the axes that are not needed any more."""
+    common = [a for a in x_axes if a in y_axes]
+    for a in common:  # an axis of 1 element broadcasts: the other operand is summed alone
+        i, j = x_axes.index(a), y_axes.index(a)
+        if a not in needed and x.shape[i] != y.shape[j]:
+            x, y = _sum(x, i, True), _sum(y, j, True)
+    batch = [a for a in common if a in needed]
+    summed = [a for a in common if a not in needed]
+    rows, columns = [a for a in x_axes if a not in common], [a for a in y_axes if a not in common]
+    x = _ordered(x, x_axes, batch + rows + summed)
+    y = _ordered(y, y_axes, batch + (summed + columns if rows or columns else summed))
+    n, r = len(batch), len(rows)
+    x_shape, y_shape = tuple(x.shape), tuple(y.shape)
+    if not summed:  # nothing to sum
+        return x.reshape(*x_shape, *(1,) * len(columns)) * y.reshape(*y_shape[:n], *(1,) * r, *y_shape[n:]), (
+            batch + rows + columns
+        )
+    if batch and not rows and not columns:
+        return _sum(x * y, tuple(range(n, x.ndim))), batch
+    k = math.prod(x_shape[n + r :])
+    x = _shaped(x, (*x_shape[:n], math.prod(x_shape[n : n + r]), k))
+    y = _shaped(y, (*y_shape[:n], k, math.prod(y_shape[n + len(summed) :])))
+    product = matmul(x, y)
+    shape = (*product.shape[:n], *x_shape[n : n + r], *y_shape[n + len(summed) :])
+    return _shaped(product, shape), batch + rows + columns
+
+
+def _ordered(x, axes, order):
+    places = [axes.index(a) for a in order]
+    return x if places == list(range(x.ndim)) else x.permute(*places)
+
+
+def _shaped(x, shape):
+    return x if x.shape == shape else x.reshape(shape)
+
+
+# ---------------------------------------------------------------- over numbered axes
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 2, 3, 2), (real, 3, 2, 4))
+    | each((real, 2, 3), (real, 4, 2, 3), dims=([0, 1], [1, 2]))
+    | each((real, 2), (real, 3), dims=0),
+)
+def tensordot(a, b, dims=2):
+    """Sums of products over pairs of axes: the last `dims` of a with the first of b, or two lists of axes."""
+    a, b = as_tensor(a), as_tensor(b)
+    if not isinstance(dims, int | tuple | list):
+        raise ArgumentError(f"dims must be an integer or two lists of axes, got {describe(dims)}.\nPass one.")
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(
+                f"{dims} axes of tensors of shapes {a.shape} and {b.shape}.\nGive no more than both have."
+            )
+        dims = range(a.ndim - dims, a.ndim), range(dims)
+    if len(dims) != 2:
+        raise OptionError(f"dims has {len(dims)} entries.\nGive an integer, or two lists of axes.")
+    pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
+    if any(len(set(axes)) < len(pairs) for axes in zip(*pairs, strict=True)):
+        raise ShapeError(f"an axis is repeated in dims={dims}.\nName each axis once.")
+    for i, j in pairs:
+        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+            raise ShapeError(
+                f"axis {i} of the first has {a.shape[i]} elements, axis {j} of the second {b.shape[j]}.\n"
+                f"Axes that are summed together are equally long."
+            )
+    of_a, of_b = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
+    for i, j in pairs:
+        of_b[j] = of_a[i]
+    summed = {i for i, _ in pairs}
+    return _contracted(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2)),
+)
+def inner(x, y):
+    """The sums of x * y over the last axis of each, for every pair of their other axes."""
+    x, y = as_tensor(x), as_tensor(y)
+    return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
+
+
+@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
+def kron(x, y):
+    """The Kronecker product: y in place of each element of x, times that element."""
+    x, y = as_tensor(x), as_tensor(y)
+    axes = max(x.ndim, y.ndim)
+    n, m = ((1,) * (axes - t.ndim) + tuple(t.shape) for t in (x, y))
+    blocks = x.reshape([s for i in n for s in (i, 1)]) * y.reshape([s for i in m for s in (1, i)])
+    return blocks.reshape([i * j for i, j in zip(n, m, strict=True)])
+
+
+# ---------------------------------------------------------------- of many matrices
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | each([(real, 3), (real, 3, 2), (real, 2)]),
+)
+def multi_dot(tensors):
+    """The product of several matrices, in the order that multiplies the fewest numbers.
+
+    The first and the last may be vectors, a row and a column.
+    """
+    tensors = [as_tensor(x) for x in tensors]
+    if len(tensors) < 2:
+        raise OptionError(f"multi_dot of {len(tensors)} tensors.\nGive two or more.")
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    first = [tensors[0].unsqueeze(0)] if row else tensors[:1]
+    last = [tensors[-1].unsqueeze(1)] if column else tensors[-1:]
+    value = _chain(first + tensors[1:-1] + last)
+    value = value.squeeze(0) if row else value
+    return value.squeeze(-1) if column else value
+
+
+@derived(exact_in_half="gpu", samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
+def chain_matmul(*matrices):
+    """The product of several matrices, in the order that multiplies the fewest numbers."""
+    return as_tensor(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
+
+
+def _chain(matrices):
+    """Multiply in the cheapest order; cost[i, j] is that of matrices i to j (Cormen et al., section 15.2)."""
+    n = len(matrices)
+    sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[-1]]
+    cost, cut = {(i, i): 0 for i in range(n)}, {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i, j], cut[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+
+    def product(i, j):
+        return matrices[i] if i == j else mm(product(i, cut[i, j]), product(cut[i, j] + 1, j))
+
+    return product(0, n - 1)

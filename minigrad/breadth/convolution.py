@@ -1,0 +1,261 @@
+"""Convolution over one, two or three axes, and its transpose. Their names are in `nn.functional`.
+
+Input x, kernel w and output y of a convolution meet in one sum over all windows,
+
+    sum of y[n, o, i] w[o, c, k] x[n, c, i * stride + k * dilation],
+
+linear in each of the three. So the gradient with respect to any of them is the same sum without it: a
+convolution when y is left out, its transpose when x is, and a correlation of x with y when w is. Three
+rules, each the derivative of the others, are enough for every order.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..core.devices import int64
+from ..core.errors import OptionError, ShapeError
+from ..core.tensor import as_tensor
+from ..ops.axes import all_floating
+from ..core.costs import Flops
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
+from ..ops.samplers import each, real
+from .windows import per_axis
+
+__family__ = "convolution"
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+
+# ---------------------------------------------------------------- the three rules
+
+
+def _flops(windows, kernel):
+    """Twice as many as pairs of a window and an element of the kernel that it meets."""
+
+    def count(inputs, result, settings):
+        n, _, *positions = windows(inputs, result)
+        return 2 * n * math.prod(positions) * math.prod(kernel(inputs, result))
+
+    return Flops("2 × windows × elements of the kernel", count)
+
+
+SMALL = {"stride": (2,), "padding": ((1, 0),), "dilation": (1,), "groups": 1}
+
+FLAT = {"stride": (1, 2), "padding": ((1, 1), (0, 0)), "dilation": (2, 1), "groups": 2}
+
+
+@differentiable(
+    autocast="lower",
+    samples=each((real, 2, 2, 5), (real, 3, 2, 3), **SMALL)
+    | each((real, 1, 4, 4, 5), (real, 2, 2, 2, 3), **FLAT),
+    latex=(r"\textstyle\sum_k g_{i-k}\,w_k", r"\textstyle\sum_i g_i\,x_{i+k}"),
+    flops=_flops(lambda inputs, result: result, lambda inputs, result: inputs[1]),
+)
+def convolution(x, w, /, stride, padding, dilation, groups):
+    """y[n, o, i] = sum of x[n, c, i * stride + k * dilation] w[o, c, k] over channels c and places k.
+
+    x (N, C, *size), w (O, C / groups, *kernel) -> (N, O, *positions); `padding` is a pair for each axis.
+    """
+    xp, how = namespace(x, w), (stride, padding, dilation, groups)
+    size, kernel = x.shape[2:], w.shape[2:]
+    return xp.convolution(x, w, *how), (
+        lambda g: namespace(g, w).convolution_input(g, w, size, *how),
+        lambda g: namespace(g, x).convolution_weight(x, g, kernel, *how),
+    )
+
+
+@differentiable(
+    autocast="lower",
+    samples=each((real, 2, 3, 2), (real, 3, 2, 3), size=(5,), **SMALL)
+    | each((real, 1, 2, 4, 2), (real, 2, 2, 2, 3), size=(4, 5), **FLAT),
+    latex=(r"\textstyle\sum_k g_{i+k}\,w_k", r"\textstyle\sum_i y_i\,g_{i+k}"),
+    flops=_flops(lambda inputs, result: inputs[0], lambda inputs, result: inputs[1]),
+)
+def convolution_input(y, w, /, size, stride, padding, dilation, groups):
+    """x[n, c, i * stride + k * dilation] = sum of y[n, o, i] w[o, c, k]: a convolution's transpose.
+
+    y (N, O, *positions), w (O, C / groups, *kernel) -> (N, C, *size).
+    """
+    xp, how = namespace(y, w), (stride, padding, dilation, groups)
+    kernel = w.shape[2:]
+    return xp.convolution_input(y, w, size, *how), (
+        lambda g: namespace(g, w).convolution(g, w, *how),
+        lambda g: namespace(g, y).convolution_weight(g, y, kernel, *how),
+    )
+
+
+@differentiable(
+    autocast="lower",
+    samples=each((real, 2, 2, 5), (real, 2, 3, 2), kernel=(3,), **SMALL)
+    | each((real, 1, 4, 4, 5), (real, 1, 2, 4, 2), kernel=(2, 3), **FLAT),
+    latex=(r"\textstyle\sum_k y_{i-k}\,g_k", r"\textstyle\sum_k x_{i+k}\,g_k"),
+    flops=_flops(lambda inputs, result: inputs[1], lambda inputs, result: result),
+)
+def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
+    """w[o, c, k] = sum of y[n, o, i] x[n, c, i * stride + k * dilation] over images n and positions i.
+
+    x (N, C, *size), y (N, O, *positions) -> (O, C / groups, *kernel).
+    """
+    xp, how = namespace(x, y), (stride, padding, dilation, groups)
+    size = x.shape[2:]
+    return xp.convolution_weight(x, y, kernel, *how), (
+        lambda g: namespace(g, y).convolution_input(y, g, size, *how),
+        lambda g: namespace(g, x).convolution(x, g, *how),
+    )
+
+
+# ---------------------------------------------------------------- PyTorch's functions
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 2, 2, 5), (real, 3, 2, 3), (real, 3)) | each((real, 2, 5), (real, 4, 1, 2), groups=2),
+)
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Each window times the kernel, summed: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
+
+    L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1. The kernel is not turned around. `padding`
+    zeros are added at both ends; "valid" is none, "same" as many as keep L with stride 1. N may be missing.
+    """
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 4, 3), (real, 2, 2, 2, 2), (real, 2), stride=(2, 1), padding=1)
+    | each((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2),
+)
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """(N, C, H, W) with a weight (O, C / groups, KH, KW): (N, O, H', W'); see `conv1d`."""
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)),
+)
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """(N, C, D, H, W) with a weight (O, C / groups, KD, KH, KW): (N, O, D', H', W'); see `conv1d`."""
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 2, 2, 3), (real, 2, 3, 2), (real, 3), stride=2, output_padding=1)
+    | each((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2),
+)
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """Each element times the kernel, added up: input (N, C, L), weight (C, O / groups, K) -> (N, O, L').
+
+    L' = (L - 1) stride - 2 padding + dilation (K - 1) + 1 + output_padding. It is the gradient of conv1d with
+    respect to its input; `padding` takes elements away from both ends, `output_padding` adds to the last.
+    """
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)),
+)
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """(N, C, H, W), weight (C, O / groups, KH, KW): (N, O, H', W'); see `conv_transpose1d`."""
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)),
+)
+def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """(N, C, D, H, W), weight (C, O / groups, KD, KH, KW): (N, O, D', H', W'); see `conv_transpose1d`."""
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def _convolve(n, x, w, bias, stride, padding, dilation, groups):
+    x, w, batched = _checked(f"conv{n}d", n, x, w, bias, groups, channels=1, outputs=0)
+    stride, dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+    spans = [d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True)]
+    if isinstance(padding, str):
+        pairs = _named_padding(padding, stride, spans)
+    else:
+        pairs = tuple((p, p) for p in per_axis("padding", padding, n, least=0))
+    for length, (before, after), span in zip(x.shape[2:], pairs, spans, strict=True):
+        if length + before + after <= span:
+            raise ShapeError(
+                f"a kernel that spans {span + 1} elements over {length}, padded with {before + after}.\n"
+                f"Pad more, or take a smaller kernel or dilation."
+            )
+    return _finished(convolution(x, w, stride, pairs, dilation, groups), bias, n, batched)
+
+
+def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation):
+    x, w, batched = _checked(f"conv_transpose{n}d", n, x, w, bias, groups, channels=0, outputs=1)
+    stride, dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+    padding = per_axis("padding", padding, n, least=0)
+    extra = per_axis("output_padding", output_padding, n, least=0)
+    if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise OptionError(
+            f"output_padding {extra} with stride {stride} and dilation {dilation}.\n"
+            f"It must be smaller than one of them."
+        )
+    size = tuple(
+        (length - 1) * s - 2 * p + d * (k - 1) + 1 + e
+        for length, k, s, p, d, e in zip(
+            x.shape[2:], w.shape[2:], stride, padding, dilation, extra, strict=True
+        )
+    )
+    if min(size) < 1:
+        raise ShapeError(
+            f"the result would have the size {size}.\nPad less: padding takes elements away here."
+        )
+    pairs = tuple((p, p - e) for p, e in zip(padding, extra, strict=True))
+    y = convolution_input(x, w, size, stride, pairs, dilation, groups)
+    return _finished(y, bias, n, batched)
+
+
+def _finished(y, bias, n, batched):
+    """The bias added to each channel, and the batch axis taken away again if the input had none."""
+    if bias is not None:
+        y = y + as_tensor(bias).reshape(-1, *[1] * n)
+    return y if batched else y.squeeze(0)
+
+
+def _checked(name, n, x, w, bias, groups, channels, outputs):
+    """x with a batch axis, the kernel, and whether x had that axis; `channels` is the kernel's axis of C."""
+    x, w = as_tensor(x), as_tensor(w)
+    if int64 not in (x.dtype, w.dtype):  # narrower integers would wrap around, booleans count to one
+        x, w = all_floating(x, w)
+    letters = ", ".join("DHW"[3 - n :] if n > 1 else "L")
+    if w.ndim != n + 2 or x.ndim not in (n + 1, n + 2):
+        raise ShapeError(
+            f"{name} of an input of shape {x.shape} with a weight of shape {w.shape}.\n"
+            f"Give (N, C, {letters}) or (C, {letters}), and a weight with {n + 2} axes."
+        )
+    batched = x.ndim == n + 2
+    x = x if batched else x.unsqueeze(0)
+    if not isinstance(groups, int) or groups < 1:
+        raise OptionError(f"groups must be a positive integer, got {groups!r}.\nThe default is 1.")
+    own = w.shape[channels] * (groups if channels else 1)
+    made = w.shape[outputs] * (groups if outputs else 1)
+    if x.shape[1] != own or w.shape[0] % groups:
+        raise ShapeError(
+            f"{name} of {x.shape[1]} channels (axis 1 of {tuple(x.shape)}) with a weight of shape {w.shape} "
+            f"in {groups} groups.\n"
+            f"The weight takes {own} channels, and its first axis is a multiple of the groups."
+        )
+    if bias is not None and as_tensor(bias).shape != (made,):
+        raise ShapeError(
+            f"{name} with a bias of shape {as_tensor(bias).shape}.\n"
+            f"Give one number for each of the {made} channels."
+        )
+    return x, w, batched
+
+
+def _named_padding(name, stride, spans):
+    """The pairs that "same" and "valid" mean; an odd number puts the one more at the end."""
+    if name not in ("same", "valid"):
+        raise OptionError(f'padding is "same", "valid" or numbers, got {name!r}.\nChoose one of them.')
+    if name == "same" and any(s != 1 for s in stride):
+        raise OptionError(f'padding="same" with stride {stride}.\nIt keeps the size, so the stride is 1.')
+    return tuple((span // 2, span - span // 2) if name == "same" else (0, 0) for span in spans)

@@ -1,0 +1,299 @@
+"""Decompositions of matrices: Cholesky, QR, eigenvalues of symmetric matrices, singular values.
+
+Every function takes one matrix or a batch. The gradients are those of Seeger et al.
+(2017), "Auto-Differentiating Linear Algebra". Vectors are known only up to a sign (or, where their values are
+equal, a rotation): a gradient is right for what does not depend on that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.devices import to_device_of
+from ..core.errors import OptionError
+from ..core.tensor import Tensor, as_tensor, constant
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
+from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
+from .inverses import by_lapack, cubic, cutoff, inv, limits, mirrored, solve_matrices, transposed, triangle
+
+__family__ = "matrix"
+__all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
+
+
+def _symmetrized(x):
+    """The symmetric part of each matrix."""
+    return (x + transposed(x)) * 0.5
+
+
+# ---------------------------------------------------------------- Cholesky
+
+
+def _lower(x):
+    return by_lapack(np.linalg.cholesky, x)
+
+
+@differentiable(
+    public_name="cholesky",
+    floating=True,
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2))),
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
+    flops=cubic(1 / 3, "1/3"),
+)
+def cholesky_factor(x, /):
+    """L with L Lᵀ = X, read from its lower triangle; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with
+    half its diagonal.
+    """
+    lower = value_in_rule("cholesky_factor", _lower, x)
+
+    def gradient(g):
+        xp = namespace(g)
+        half = xp.tril(transposed(lower) @ g)
+        half = half - half * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
+        back = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), lower)
+        return _symmetrized(transposed(back) @ half @ back)
+
+    return lower, (gradient,)
+
+
+@derived(
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
+    latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
+)
+def cholesky(x, upper=False):
+    """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X.
+
+    The lower triangle of X is read, or with upper=True the upper one; the gradient is that of a symmetric X.
+    """
+    lower = cholesky_factor(mirrored(x, True) if upper else x)
+    return lower.mT if upper else lower
+
+
+@derived(exact_in_half="gpu", samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
+def cholesky_inverse(factor, upper=False):
+    """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    back = inv(triangle(factor, upper))
+    return back @ back.mT if upper else back.mT @ back
+
+
+@derived(
+    samples=each((real, 3, 2), (invertible, 3, 3)) | each((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
+)
+def cholesky_solve(b, factor, upper=False):
+    """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    lower = triangle(factor, upper).mT if upper else triangle(factor, upper)
+    return solve_matrices(lower.mT, solve_matrices(lower, b))
+
+
+# ---------------------------------------------------------------- QR
+
+
+class QR(NamedTuple):
+    """Orthonormal columns, and an upper triangle."""
+
+    Q: Tensor
+    R: Tensor
+
+
+@differentiable(
+    floating=True,
+    samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)),
+    flops=cubic(2, "about 2"),
+)
+def qr_factors(x, /):
+    """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ, where copyltu mirrors the
+    lower triangle into the upper one. Columns beyond the rows are Q times those of R.
+    """
+    q, r = value_in_rule("qr_factors", lambda x: tuple(by_lapack(np.linalg.qr, x, square=False)), x)
+    rows, columns = x.shape[-2:]
+
+    def gradient(gs, needs):
+        xp = namespace(gs[0], gs[1])
+        gq = xp.zeros_like(q) if gs[0] is None else gs[0]
+        gr = xp.zeros_like(r) if gs[1] is None else gs[1]
+        if columns <= rows:
+            return (_of_qr(gq, gr, q, r),)
+        left, right = x[..., rows:], gr[..., rows:]
+        square = _of_qr(gq + left @ transposed(right), gr[..., :rows], q, r[..., :rows])
+        return (xp.concat((square, q @ right), axis=-1),)
+
+    return (q, r), gradient
+
+
+def _of_qr(gq, gr, q, r):
+    """The gradient for a matrix with no more columns than rows."""
+    m = r @ transposed(gr) - transposed(gq) @ q
+    mirrored = namespace(m).tril(m) + transposed(namespace(m).tril(m, -1))
+    back = value_in_rule(
+        "solve_matrices", partial(by_lapack, np.linalg.solve), r, transposed(gq + q @ mirrored)
+    )
+    return transposed(back)
+
+
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
+def qr(a, mode="reduced"):
+    """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
+
+    There is no mode but "reduced": the other columns of a complete Q have no derivative.
+    """
+    if mode != "reduced":
+        raise OptionError(f'qr with mode {mode!r}.\nThere is "reduced" only, whose columns have derivatives.')
+    return QR(*qr_factors(a))
+
+
+# ---------------------------------------------------------------- eigenvalues
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues, ascending, and their vectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _gaps(values):
+    """values[j] - values[i], and 1 on the diagonal."""
+    gaps = values[..., None, :] - values[..., :, None]
+    return gaps + to_device_of(np.eye(values.shape[-1], dtype=values.dtype), values)
+
+
+def _off_diagonal(x):
+    return x * to_device_of(1 - np.eye(x.shape[-1], dtype=x.dtype), x)
+
+
+def _eigen(x, upper):
+    return tuple(by_lapack(lambda x: np.linalg.eigh(x, "U" if upper else "L"), x))
+
+
+@differentiable(
+    public_name="eigh",
+    floating=True,
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
+    latex=r"\operatorname{sym}\left(V (\operatorname{diag}(g_\lambda) + (V^\top g_V) / E)\,V^\top\right)",
+    flops=cubic(9, "about 9"),
+)
+def eigen_factors(x, /, upper=False):
+    """(λ, V) of a symmetric X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
+    values, vectors = value_in_rule("eigen_factors", _eigen, x, upper)
+
+    def gradient(gs, needs):
+        inner = 0.0
+        if gs[1] is not None:
+            inner = _off_diagonal((transposed(vectors) @ gs[1]) / _gaps(values))
+        if gs[0] is not None:
+            inner = inner + gs[0][..., None] * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x)
+        return (_symmetrized(vectors @ inner @ transposed(vectors)),)
+
+    return (values, vectors), gradient
+
+
+@derived(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")))
+def eigh(a, UPLO="L"):
+    """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
+
+    Only the lower triangle of a is read, or with UPLO="U" the upper one; the gradient is that of a symmetric
+    matrix. Where eigenvalues are equal the eigenvectors have no derivative.
+    """
+    return Eigen(*eigen_factors(a, _is_upper(UPLO)))
+
+
+def _is_upper(UPLO):
+    if UPLO not in ("L", "l", "U", "u"):
+        raise OptionError(f'UPLO is "L" or "U", got {UPLO!r}.\nIt names the triangle that is read.')
+    return UPLO in "Uu"
+
+
+@derived(
+    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")),
+    latex=r"V \operatorname{diag}(g)\,V^\top",
+)
+def eigvalsh(a, UPLO="L"):
+    """The eigenvalues of a symmetric matrix, ascending; dX = V diag(G) Vᵀ. UPLO as in `eigh`."""
+    return eigen_factors(a, _is_upper(UPLO))[0]
+
+
+# ---------------------------------------------------------------- singular values
+
+
+class SVD(NamedTuple):
+    """X = U diag(S) Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _singular(x, full):
+    return tuple(by_lapack(lambda x: np.linalg.svd(x, full_matrices=full), x, square=False))
+
+
+@differentiable(
+    floating=True,
+    samples=each((real, 3, 3), full=False)
+    | each((real, 2, 3, 2), full=False)
+    | each((real, 2, 3), full=False),
+    flops=cubic(14, "about 14"),
+)
+def svd_factors(x, /, full=False):
+    """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ, with skew(A) = A - Aᵀ
+    and E[i, j] = S[j]² - S[i]²; and what of G_U / S and G_V / S is orthogonal to U and V.
+    """
+    u, s, vt = factors = value_in_rule("svd_factors", _singular, x, full)
+
+    def gradient(gs, needs):
+        k = s.shape[-1]
+        gu = None if gs[0] is None else gs[0][..., :k]
+        gv = None if gs[2] is None else transposed(gs[2][..., :k, :])
+        return (_of_svd(gu, gs[1], gv, u[..., :k], s, transposed(vt[..., :k, :])),)
+
+    return factors, gradient
+
+
+def _of_svd(gu, gs, gv, u, s, v):
+    """The gradient, of those that there are."""
+    gaps, row, column = _gaps(s * s), s[..., None, :], s[..., :, None]
+    one = to_device_of(np.eye(s.shape[-1], dtype=s.dtype), s)
+    core = one * 0.0 if gs is None else gs[..., None] * one
+    outside = 0.0
+    if gu is not None:
+        inner = transposed(u) @ gu
+        core = core + (inner - transposed(inner)) / gaps * row
+        if u.shape[-2] > u.shape[-1]:
+            outside = ((gu - u @ inner) / row) @ transposed(v)
+    if gv is not None:
+        inner = transposed(v) @ gv
+        core = core + column * ((inner - transposed(inner)) / gaps)
+        if v.shape[-2] > v.shape[-1]:
+            outside = outside + u @ transposed((gv - v @ inner) / row)
+    return u @ core @ transposed(v) + outside
+
+
+@derived(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
+def svd(a, full_matrices=True):
+    """X = U diag(S) Vh, the singular values S descending.
+
+    The columns of U and rows of Vh beyond the shorter side, which full_matrices=False leaves out, have no
+    derivative, and where singular values are equal neither have the others.
+    """
+    return SVD(*svd_factors(a, bool(full_matrices)))
+
+
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
+def svdvals(a):
+    """The singular values, descending; dX = U diag(G) Vᵀ."""
+    return svd_factors(a)[1]
+
+
+@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2), atol=0.1))
+def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
+    """How many singular values are above max(atol, rtol * the largest), as int64.
+
+    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
+    says that the matrix is symmetric; then its lower triangle is read.
+    """
+    a = as_tensor(a).detach()
+    s = svdvals(mirrored(a) if hermitian else a).numpy()
+    return constant((s > cutoff(s, a.shape, *limits(atol, rtol))).sum(-1), a)

@@ -1,0 +1,170 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops.creation import tensor
+from ..core.devices import int64
+from ..core.errors import DtypeError, ShapeError
+from ..core.tensor import as_tensor
+from ..ops.axes import axis_of
+from ..core.costs import zero_flops
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
+from ..ops.reductions import sum as sum_of
+from ..ops.samplers import each, real
+from ..ops.shaping import cat, view_as_shape
+from ..ops.views import atleast_2d, movedim, ravel
+from ..ops.scattering import replaced, scattered
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = [
+    "block_diag", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "trace", "tril",
+    "tril_indices", "triu", "triu_indices",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- diagonals
+
+
+def _line(rows, columns, offset):
+    """The indices of a diagonal: rows, and columns `offset` to the right."""
+    i = np.arange(max(-offset, 0), max(min(rows, columns - offset), 0))
+    return Ellipsis, i, i + offset
+
+
+def _matrix_axes(ndim, dim1, dim2):
+    dim1, dim2 = axis_of(dim1, ndim), axis_of(dim2, ndim)
+    if ndim < 2 or dim1 == dim2:
+        raise ShapeError(f"a diagonal of axes {dim1} and {dim2} of {ndim}.\nName two different axes.")
+    return dim1, dim2
+
+
+@differentiable(
+    view=True,
+    samples=each((real, 3, 3))
+    | each((real, 2, 3), 1)
+    | each((real, 3, 2, 2), -1, 0, -1)
+    | each((real, 2, 2), 2),
+    latex=r"\operatorname{diag\_embed}(g)",
+    flops=zero_flops,
+)
+def diagonal(x, /, offset=0, dim1=0, dim2=1):
+    """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
+    dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
+    xp, others = namespace(x), [d for d in range(x.ndim) if d not in (dim1, dim2)]
+    order = [*others, dim1, dim2]
+    shape = tuple(x.shape[d] for d in order)
+    line = _line(shape[-2], shape[-1], offset)
+
+    def gradient(g):
+        back = np.argsort(order).tolist()
+        return namespace(g).permute_dims(namespace(g).scatter_add(shape, line, g), back)
+
+    return xp.diagonal(x, offset, dim1, dim2), (gradient,)
+
+
+@derived(samples=each((real, 2, 3)) | each((real,), 1) | each((real, 2, 2), -1, 0, 2))
+def diag_embed(x, offset=0, dim1=-2, dim2=-1):
+    """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
+    x = as_tensor(x) if as_tensor(x).ndim else view_as_shape(x, (1,))
+    dim1, dim2 = _matrix_axes(x.ndim + 1, dim1, dim2)
+    n = x.shape[-1] + abs(offset)
+    matrices = scattered(x, (*x.shape[:-1], n, n), _line(n, n, offset))
+    return movedim(matrices, (-2, -1), (dim1, dim2))
+
+
+@derived(samples=each((real, 3), -1) | each((real, 2, 3), 1))
+def diag(x, diagonal=0):
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim != 2:
+        raise ShapeError(f"diag of shape {x.shape}.\nGive a vector or a matrix; see diagonal and diag_embed.")
+    return _diagonal(x, diagonal)
+
+
+@derived(samples=each((real, 2, 2), 1) | each((real,)))
+def diagflat(x, offset=0):
+    """The matrix with all elements of x on its diagonal."""
+    return diag_embed(ravel(x), offset)
+
+
+@derived(samples=each((real, 3, 2)) | each((real, 2, 2)), latex=r"g\,I")
+def trace(x):
+    """The sum of the diagonal of a matrix."""
+    if x.ndim != 2:
+        raise ShapeError(f"trace of shape {x.shape}.\nGive a matrix.")
+    return sum_of(diagonal(x))
+
+
+@derived(samples=each((real, 3, 2), (real, 2)) | each((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
+def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
+    """x with `src` as its diagonal."""
+    dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
+    matrices = movedim(x, (dim1, dim2), (-2, -1))
+    line = _line(matrices.shape[-2], matrices.shape[-1], offset)
+    expected = (*matrices.shape[:-2], len(line[1]))
+    if src.shape != expected:
+        raise ShapeError(f"a diagonal of shape {src.shape} for one of shape {expected}.\nGive that shape.")
+    return movedim(replaced(matrices, as_tensor(src).to(x.dtype), line), (-2, -1), (dim1, dim2))
+
+
+@derived(samples=each((real, 2, 3), (real, 2), (real,)) | each((real, 1, 2)))
+def block_diag(*tensors):
+    """One matrix with the given matrices (vectors are rows) along its diagonal, and 0 elsewhere."""
+    blocks = [atleast_2d(x) for x in tensors]
+    width, before, rows = sum(b.shape[1] for b in blocks), 0, []
+    for block in blocks:
+        height, n = block.shape
+        rows.append(scattered(block, (height, width), (slice(None), slice(before, before + n))))
+        before += n
+    return cat(rows, 0)
+
+
+_diagonal = diagonal  # for functions with a setting of that name
+
+
+# ---------------------------------------------------------------- triangles
+
+
+@differentiable(
+    samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
+    latex=r"\operatorname{tril}(g)",
+    flops=zero_flops,
+)
+def tril(x, /, diagonal=0):
+    """The lower triangle of each matrix, zero above the diagonal."""
+    xp = _of_matrices(x, diagonal)
+    return xp.tril(x, diagonal), (lambda g: xp.tril(g, diagonal),)
+
+
+@differentiable(
+    samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
+    latex=r"\operatorname{triu}(g)",
+    flops=zero_flops,
+)
+def triu(x, /, diagonal=0):
+    """The upper triangle of each matrix, zero below the diagonal."""
+    xp = _of_matrices(x, diagonal)
+    return xp.triu(x, diagonal), (lambda g: xp.triu(g, diagonal),)
+
+
+def _of_matrices(x, diagonal):
+    if not isinstance(diagonal, int | np.integer):
+        raise DtypeError(f"a diagonal must be an integer, got {diagonal!r}.\nThe main one is 0.")
+    if x.ndim < 2:
+        raise ShapeError(f"a triangle of a tensor with {x.ndim} axes.\nGive a matrix, or a batch of them.")
+    return namespace(x)
+
+
+def tril_indices(row, col, offset=0, *, dtype=int64, device=None):
+    """The rows and columns of the lower triangle of a matrix: (2, n)."""
+    return tensor(np.stack(np.tril_indices(row, offset, col)), dtype, device)
+
+
+def triu_indices(row, col, offset=0, *, dtype=int64, device=None):
+    """The rows and columns of the upper triangle of a matrix: (2, n)."""
+    return tensor(np.stack(np.triu_indices(row, offset, col)), dtype, device)

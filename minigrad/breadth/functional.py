@@ -1,0 +1,94 @@
+"""Functions that a Transformer does not need: dropout of whole channels and for selu, and softmin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import random
+from ..ops.creation import empty_like, ones, zeros_like
+from ..core.devices import HALF, float32
+from ..core.errors import OptionError, ShapeError
+from ..core.arguments import round_once
+from ..ops.comparisons import where
+from . import activations as more_activations
+from ..core.tensor import Tensor
+from ..nn.functional.core import check_probability, dropout, softmax
+
+
+def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: int) -> Tensor:
+    """Zero or keep each channel as a whole; `axes` axes follow the channels."""
+    if input.ndim not in (axes + 1, axes + 2):
+        raise ShapeError(
+            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {axes} axes after C."
+        )
+    check_probability(p)
+    if not training or not p:
+        return input
+    shape = (*input.shape[: input.ndim - axes], *[1] * axes)
+    dtype = float32 if input.dtype in HALF else input.dtype
+    channels = dropout(ones(shape, dtype=dtype, device=input.device), p)
+    return (input.to(dtype) * channels).to(input.dtype)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, L) or (C, L) (Tompson et al. 2015)."""
+    return _channel_dropout("dropout1d", input, p, training, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, H, W); three axes are (N, C, L), as PyTorch's."""
+    return _channel_dropout("dropout2d", input, p, training, 1 if input.ndim == 3 else 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    return _channel_dropout("dropout3d", input, p, training, 3)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
+
+    Dropped elements become a = -1.7581, selu's limit at -infinity; then all are scaled by
+    ((1 - p) (1 + p a**2))**-0.5, and shifted by -a p times that.
+    """
+    check_probability(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    a = -1.7580993408473766
+    keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
+    scale = ((1 - p) * (1 + p * a * a)) ** -0.5
+    return _rescaled(input, keep, a, scale, -a * p * scale)
+
+
+@round_once
+def _rescaled(x: Tensor, keep: Tensor, other: float, scale: float, shift: float) -> Tensor:
+    return where(keep, x, other) * scale + shift
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + g) / tau) along `dim`, g drawn from Gumbel's distribution (Jang et al. 2017).
+
+    `hard`: one-hot at the largest, with the gradient of the soft one. `eps` has no effect, as in PyTorch.
+    """
+    if not tau > 0:
+        raise OptionError(f"tau must be a positive number, got {tau}.\nPass one.")
+    soft = _relaxed(logits, empty_like(logits).exponential_(), tau, dim)
+    if not hard:
+        return soft
+    largest = soft.argmax(dim, keepdim=True)
+    return zeros_like(soft).scatter(dim, largest, 1.0) - soft.detach() + soft
+
+
+@round_once
+def _relaxed(logits: Tensor, draws: Tensor, tau: float, dim: int) -> Tensor:
+    """A sample of Gumbel's softmax by exponential draws."""
+    return softmax((logits - draws.log()) / tau, dim)
+
+
+def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
+    return more_activations.softmin(input, dim, dtype)

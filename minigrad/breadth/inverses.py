@@ -1,0 +1,403 @@
+"""Inverses, systems of linear equations, determinants, powers and exponentials of square matrices.
+
+Every function takes one matrix or a batch of them, (..., n, n). G is the gradient of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ops.creation import eye
+from ..core.devices import finfo, through_cpu, to_device_of
+from ..core.errors import MinigradError, OptionError, ShapeError
+from ..core.tensor import Tensor, as_tensor
+from ..ops.axes import axes_of
+from ..ops.comparisons import where
+from ..core.costs import Flops
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
+from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
+
+__family__ = "matrix"
+__all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]
+
+
+def cubic(factor, text):
+    """`factor` times n³ for each matrix."""
+    count = lambda inputs, result, settings: int(factor * math.prod(inputs[0]) * inputs[0][-1])
+    return Flops(f"{text} n³ for each matrix", count)
+
+
+def transposed(x):
+    """Each matrix transposed."""
+    return x.swapaxes(-1, -2)
+
+
+REMEDIES = {
+    "is singular": "It has no inverse: one of its rows is made up of others.",
+    "is not positive definite": "One of its eigenvalues is not above 0; adding eps * mg.eye(n) raises all.",
+}
+
+
+def by_lapack(compute, x, *others, square=True):
+    """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
+    refuse_unless_matrix(x, square)
+    return through_cpu(partial(_explained, compute), x, *others)
+
+
+def _explained(compute, x, *others):
+    try:
+        return compute(x, *others)
+    except np.linalg.LinAlgError as error:
+        place = _failing(compute, x, others)
+        which = f"matrix {list(place)} of the batch" if place else "the matrix"
+        said = str(error).lower().removeprefix("matrix ")
+        what = "is singular" if "singular" in said else said
+        remedy = REMEDIES.get(what, "Look for NaN and infinities in it.")
+        raise MinigradError(f"{which} {what}.\n{remedy}") from error
+
+
+def refuse_unless_matrix(x, square=True):
+    if x.ndim < 2:
+        raise ShapeError(f"a tensor of shape {x.shape} is not a matrix.\nGive a matrix, or a batch of them.")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"matrices of shape {x.shape} are not square.\nTheir last two axes must be equal.")
+
+
+def _failing(compute, x, others):
+    """The batch index of the first matrix that fails alone."""
+    for place in np.ndindex(x.shape[:-2]):
+        try:
+            compute(x[place], *(np.broadcast_to(o, (*x.shape[:-2], *o.shape[-2:]))[place] for o in others))
+        except np.linalg.LinAlgError:
+            return place
+    return ()
+
+
+# ---------------------------------------------------------------- inverses and equations
+
+
+@differentiable(
+    floating=True,
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 1, 2, 2)) | each((invertible, 0, 0)),
+    latex=r"-X^{-\top} g\,X^{-\top}",
+    flops=cubic(2, "2"),
+)
+def inv(x, /):
+    """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
+    y = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), x)
+    return y, (lambda g: -(transposed(y) @ g @ transposed(y)),)
+
+
+inverse = inv  # PyTorch's other name
+
+
+def _solution(a, b):
+    return by_lapack(np.linalg.solve, a, b)
+
+
+@differentiable(
+    floating=True,
+    samples=each((invertible, 3, 3), (real, 3, 2)) | each((invertible, 2, 2, 2), (real, 2, 1)),
+    latex=(r"-A^{-\top} g\,X^\top", r"A^{-\top} g"),
+    flops=cubic(2 / 3, "2/3"),
+)
+def solve_matrices(a, b, /):
+    """X with A X = B; dB = A⁻ᵀ G, dA = -dB Xᵀ."""
+    x = value_in_rule("solve_matrices", _solution, a, b)
+    back = lambda g: value_in_rule("solve_matrices", _solution, transposed(a), g)
+    return x, lambda g, needs: _of_solution(back(g), x, needs)
+
+
+def _of_solution(db, x, needs):
+    return (-(db @ transposed(x)) if needs[0] else None, db if needs[1] else None)
+
+
+@derived(
+    samples=each((invertible, 3, 3), (real, 3))
+    | each((invertible, 3, 3), (real, 3, 2))
+    | each((invertible, 2, 2, 2), (real, 2, 2))
+    | each((invertible, 2, 2), (real, 3, 2), left=False),
+    latex=(r"-A^{-\top} g\,X^\top", r"A^{-\top} g"),
+)
+def solve(a, b, *, left=True):
+    """X with A X = B, or with left=False X A = B; b is a matrix, a vector, or a batch of either.
+
+    As in PyTorch b is a batch of vectors where its shape is a's without the last axis.
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    if a.ndim < 2 or not b.ndim or b.shape[-2 if left and not vector else -1] != a.shape[-1]:
+        raise ShapeError(
+            f"solve with matrices of shape {a.shape} and right sides of shape {b.shape}.\n"
+            f"A right side has as many {'rows' if left else 'columns'} as the matrix has."
+        )
+    if vector:
+        return solve_matrices(a, b.unsqueeze(-1)).squeeze(-1)
+    return solve_matrices(a, b) if left else solve_matrices(a.mT, b.mT).mT
+
+
+@derived(
+    samples=each((invertible, 3, 3), (real, 3, 2), upper=True)
+    | each((invertible, 2, 2, 2), (real, 2, 3), upper=False, unitriangular=True)
+    | each((invertible, 2, 2), (real, 3, 2), upper=False, left=False)
+)
+def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
+    """X with A X = B, or with left=False X A = B, where only one triangle of a counts."""
+    a = triangle(a, upper)
+    if unitriangular:
+        a = triangle(a, upper, 1 if upper else -1) + eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    return solve(a, b, left=left) if as_tensor(b).ndim > 1 else solve(a, b)
+
+
+def triangle(x, upper, diagonal=0):
+    """The upper or the lower triangle."""
+    return as_tensor(x).triu(diagonal) if upper else as_tensor(x).tril(diagonal)
+
+
+# ---------------------------------------------------------------- symmetric matrices
+
+
+@differentiable(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)))
+def mirrored(x, /, upper=False):
+    """The symmetric matrix with the lower, or the upper, triangle of x; dX = G, as if x were symmetric."""
+    xp = namespace(x)
+    half, rest = (xp.triu(x), xp.triu(x, 1)) if upper else (xp.tril(x), xp.tril(x, -1))
+    return half + transposed(rest), (lambda g: g,)
+
+
+# ---------------------------------------------------------------- pseudoinverses
+
+
+def limits(*tolerances):
+    """Tolerances as the numbers and arrays that `cutoff` takes."""
+    return [t.numpy() if isinstance(t, Tensor) else t for t in tolerances]
+
+
+def cutoff(s, shape, atol, rtol):
+    """Up to where a singular value counts as 0: max(atol, rtol times the largest).
+
+    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given.
+    """
+    if rtol is None:
+        rtol = 0.0 if atol is not None else finfo(s.dtype).eps * max(shape[-2:])
+    atol, rtol = (np.asarray(0.0 if t is None else t, s.dtype) for t in (atol, rtol))
+    return np.maximum(atol, rtol * s.max(axis=-1, initial=0.0))[..., None]
+
+
+def _pseudoinverse(x, atol, rtol):
+    return through_cpu(_of_singular_values, x, atol, rtol)
+
+
+def _of_singular_values(x, atol, rtol):
+    u, s, vh = by_lapack(lambda x: np.linalg.svd(x, full_matrices=False), x, square=False)
+    kept = s > cutoff(s, x.shape, atol, rtol)
+    return transposed(vh) * np.where(kept, 1 / np.where(kept, s, 1), 0)[..., None, :] @ transposed(u)
+
+
+@differentiable(
+    floating=True,
+    samples=each((real, 2, 3), atol=None, rtol=None) | each((real, 2, 3, 2), atol=None, rtol=None),
+    latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
+    flops=cubic(14, "about 14"),
+)
+def pseudoinverse(x, /, atol, rtol):
+    """Y = X⁺; dX = -Yᵀ G Yᵀ + (I - X Y) Gᵀ Y Yᵀ + Yᵀ Y Gᵀ (I - Y X) (Golub and Pereyra 1973)."""
+    y = value_in_rule("pseudoinverse", _pseudoinverse, x, atol, rtol)
+
+    def gradient(g):
+        h, t = transposed(g), transposed(y)
+        return (h - x @ (y @ h)) @ (y @ t) + (t @ y) @ (h - (h @ y) @ x) - t @ g @ t
+
+    return y, (gradient,)
+
+
+@derived(
+    exact_in_half=True,
+    samples=each((real, 2, 3)) | each((real, 2, 3, 2), rtol=1e-3),
+    latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
+)
+def pinv(x, rtol=None, hermitian=False, *, atol=None):
+    """The pseudoinverse of Moore and Penrose; singular values up to max(atol, rtol * largest) count as 0.
+
+    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
+    says that x is symmetric; then its lower triangle is read.
+    """
+    return pseudoinverse(mirrored(x) if hermitian else x, *limits(atol, rtol))
+
+
+@derived(
+    exact_in_half=True,
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
+    latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
+)
+def pinverse(x, rcond=1e-15):
+    """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
+    return pseudoinverse(x, *limits(None, rcond))
+
+
+# ---------------------------------------------------------------- determinants
+
+
+@differentiable(
+    floating=True,
+    samples=each((invertible, 3, 3))
+    | each((real, 2, 2, 2))
+    | each(np.array([[1.0, 2, 0], [2, 4, 0], [1, 0, 3]])),
+    latex=r"g\,\det(X)\,X^{-\top}",
+    flops=cubic(2 / 3, "2/3"),
+)
+def det(x, /):
+    """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹.
+
+    The second derivative is finite unless two singular values are 0.
+    """
+    d = value_in_rule("det", lambda x: by_lapack(np.linalg.det, x), x)
+    return d, (lambda g: g[..., None, None] * _cofactors(x, d),)
+
+
+def _inverse(x):
+    return by_lapack(np.linalg.inv, x)
+
+
+def _determinant(x):
+    return by_lapack(np.linalg.det, x)
+
+
+def _cofactors(x, d):
+    """det(X) X⁻ᵀ = det(U) det(V) U D Vᵀ of a singular value decomposition, D[i] the product of all others."""
+    if not (d == 0).any():
+        return d[..., None, None] * transposed(value_in_rule("inv", _inverse, x))
+    xp = namespace(x)
+    u, s, vh = value_in_rule(
+        "svd_factors", lambda x: tuple(by_lapack(partial(np.linalg.svd, full_matrices=False), x)), x
+    )
+    n = x.shape[-1]
+    others = xp.where(to_device_of(np.eye(n, dtype=bool), s), 1.0, s[..., None, :])
+    signs = xp.stop_gradient(value_in_rule("det", _determinant, u) * value_in_rule("det", _determinant, vh))
+    return (u * (signs[..., None] * others.prod(axis=-1))[..., None, :]) @ vh
+
+
+class SignAndLogarithm(NamedTuple):
+    """A determinant: sign * exp(logabsdet)."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+@differentiable(
+    floating=True,
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
+    latex=r"g_2\,X^{-\top}",
+    flops=cubic(2 / 3, "2/3"),
+)
+def sign_and_log(x, /):
+    """(sign of the determinant, log |det|); d log|det| / dX = X⁻ᵀ."""
+    values = value_in_rule("sign_and_log", lambda x: tuple(by_lapack(np.linalg.slogdet, x)), x)
+
+    def gradient(gs, needs):
+        if gs[1] is None:
+            return (namespace(gs[0]).zeros_like(x),)
+        back = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), x)
+        return (gs[1][..., None, None] * transposed(back),)
+
+    return values, gradient
+
+
+@derived(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
+def slogdet(x):
+    """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
+    return SignAndLogarithm(*sign_and_log(x))
+
+
+@derived(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
+def logdet(x):
+    """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
+    sign, logarithm = sign_and_log(x)
+    return where(sign < 0, math.nan, logarithm)
+
+
+# ---------------------------------------------------------------- powers and exponentials
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((invertible, 3, 3), 3)
+    | each((invertible, 2, 2, 2), -2)
+    | each((invertible, 2, 2), 1)
+    | each((invertible, 2, 2), 6),
+)
+def matrix_power(x, n):
+    """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
+    x = as_tensor(x)
+    refuse_unless_matrix(x)
+    if n < 0:
+        return matrix_power(inv(x), -n)
+    if n == 0:
+        one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        return where(one >= 0, one, x)  # whatever x holds, and its gradient is 0
+    power = None
+    while n:
+        if n & 1:
+            power = x if power is None else power @ x
+        n >>= 1
+        x = x @ x if n else x
+    return power
+
+
+# numerators of the Padé approximation of order 13 (Higham 2005, table 2.3), divided by the first
+PADE = [n / 64764752532480000 for n in (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)]  # fmt: skip
+
+
+@derived(exact_in_half="gpu", samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
+def matrix_exp(x):
+    """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
+    x = as_tensor(x)
+    refuse_unless_matrix(x)
+    size = float(np.abs(x.numpy()).sum(-2).max(initial=0.0))
+    halvings = max(0, math.ceil(math.log2(size / 5.37))) if math.isfinite(size) and size else 0
+    x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    x2 = x @ x
+    x4 = x2 @ x2
+    x6 = x2 @ x4
+    low = lambda i: PADE[i] * one + PADE[i + 2] * x2 + PADE[i + 4] * x4 + PADE[i + 6] * x6
+    high = lambda i: x6 @ (PADE[i + 8] * x2 + PADE[i + 10] * x4 + PADE[i + 12] * x6)
+    even, odd = low(0) + high(0), x @ (low(1) + high(1))
+    y = solve_matrices(even - odd, even + odd)
+    for _ in range(halvings):
+        y = y @ y
+    return y
+
+
+# ---------------------------------------------------------------- of more axes
+
+
+@derived(samples=each((invertible, 4, 4), ind=1) | each((invertible, 2, 2), ind=1))
+def tensorinv(a, ind=2):
+    """The inverse of a as a map from its last axes to its first `ind`."""
+    a = as_tensor(a)
+    if not 0 < ind <= a.ndim:
+        raise OptionError(
+            f"the first {ind} axes of a tensor with {a.ndim}.\nPass a smaller `ind`, at least 1."
+        )
+    rows, columns = tuple(a.shape[:ind]), tuple(a.shape[ind:])
+    return inv(a.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
+
+
+@derived(samples=each((invertible, 4, 4), (real, 4)))
+def tensorsolve(a, b, dims=None):
+    """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
+    a, b = as_tensor(a), as_tensor(b)
+    if dims is not None:
+        axes_of(dims, a.ndim)  # refuses what is no axis, or repeated
+        moved = [d % a.ndim for d in dims]
+        a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
+    shape = tuple(a.shape[b.ndim :])
+    n = math.prod(shape)
+    return solve(a.reshape(n, n), b.reshape(n)).reshape(shape)

@@ -1,0 +1,165 @@
+"""Activations as modules. Each class says what it computes; the derivatives are with the functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...nn import functional as F
+from ...nn.init import constant_
+from ...nn.layers import new_parameter
+from ...nn.module import Module
+from .bases import FunctionModule
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- piecewise linear
+
+
+class ReLU(FunctionModule, function=F.relu):
+    """max(x, 0)."""
+
+
+class ReLU6(FunctionModule, function=F.relu6):
+    """min(max(x, 0), 6)."""
+
+
+class LeakyReLU(FunctionModule, function=F.leaky_relu):
+    """x where it is positive, `negative_slope` x elsewhere."""
+
+
+class PReLU(Module):
+    """LeakyReLU with a learned slope: one, or one for each of the channels of axis 1 (He et al. 2015)."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: str | None = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.init = init
+        self.weight = new_parameter(num_parameters, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={len(self.weight)}"
+
+
+class Hardtanh(FunctionModule, function=F.hardtanh):
+    """x, but at least `min_val` and at most `max_val`."""
+
+
+class Hardsigmoid(FunctionModule, function=F.hardsigmoid, shown=""):
+    """min(max(x / 6 + 1 / 2, 0), 1)."""
+
+
+class Threshold(FunctionModule, function=F.threshold):
+    """x above `threshold`, `value` elsewhere."""
+
+
+class Hardshrink(FunctionModule, function=F.hardshrink):
+    """x where |x| is above `lambd`, 0 elsewhere."""
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Softshrink(FunctionModule, function=F.softshrink):
+    """x moved by `lambd` towards 0; 0 where |x| is at most `lambd`."""
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+# ---------------------------------------------------------------- exponential
+
+
+class ELU(FunctionModule, function=F.elu, settings="alpha inplace"):
+    """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al. 2016)."""
+
+
+class CELU(FunctionModule, function=F.celu):
+    """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron 2017)."""
+
+
+class SELU(FunctionModule, function=F.selu):
+    """1.0507 ELU with alpha 1.6733, which keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
+
+
+class Sigmoid(FunctionModule, function=F.sigmoid):
+    """1 / (1 + exp(-x))."""
+
+
+class LogSigmoid(FunctionModule, function=F.logsigmoid):
+    """log(sigmoid(x))."""
+
+
+class Softplus(FunctionModule, function=F.softplus):
+    """log(1 + exp(beta x)) / beta; x where beta x is above `threshold`."""
+
+
+class Tanh(FunctionModule, function=F.tanh):
+    """tanh(x)."""
+
+
+class Tanhshrink(FunctionModule, function=F.tanhshrink):
+    """x - tanh(x)."""
+
+
+class Softsign(FunctionModule, function=F.softsign):
+    """x / (1 + |x|)."""
+
+
+# ---------------------------------------------------------------- gates
+
+
+class GELU(FunctionModule, function=F.gelu):
+    """x Phi(x); `approximate` is "none" or "tanh" (Hendrycks and Gimpel 2016)."""
+
+
+class SiLU(FunctionModule, function=F.silu):
+    """x sigmoid(x), also called swish."""
+
+
+class Mish(FunctionModule, function=F.mish):
+    """x tanh(softplus(x)) (Misra 2019)."""
+
+
+class Hardswish(FunctionModule, function=F.hardswish, shown=""):
+    """x min(max(x / 6 + 1 / 2, 0), 1) (Howard et al. 2019)."""
+
+
+class GLU(FunctionModule, function=F.glu):
+    """a sigmoid(b), of the two halves of x along `dim` (Dauphin et al. 2017)."""
+
+
+# ---------------------------------------------------------------- along an axis
+# (`dim` is the last axis by default; PyTorch guesses one from the number of axes, and warns.)
+
+
+class Softmax(FunctionModule, function=F.softmax, settings="dim"):
+    """exp(x) / sum(exp(x)) along `dim`."""
+
+
+class LogSoftmax(FunctionModule, function=F.log_softmax, settings="dim"):
+    """log(softmax(x)) along `dim`."""
+
+
+class Softmin(FunctionModule, function=F.softmin, settings="dim"):
+    """softmax(-x) along `dim`."""
+
+
+class Softmax2d(Module):
+    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmax(input, -3)

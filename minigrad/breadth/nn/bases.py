@@ -1,0 +1,101 @@
+"""Bases of modules: those made from functions, and families that differ by a constant."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...core.checks import SETTING, Checks
+from ...core.errors import SignatureError
+from ...core.explain import refuse_unknown
+from ...nn.module import Module
+
+
+class FunctionModule(Module):
+    """A function of `functional` as a module: `class ELU(FunctionModule, function=F.elu): ...`.
+
+    The first `inputs` arguments of the function are those of `forward`. The constructor takes the others,
+    under their names and with their defaults, and makes them attributes. `settings` names them where it takes
+    fewer, or in another order; `shown` names those that are printed, by default all.
+    """
+
+    __signature__: Any  # of the constructor, for help() and inspect
+    _function: Callable[..., Any]
+    _inputs: tuple[str, ...]
+    _settings: inspect.Signature
+    _passed: tuple[str, ...]  # the attributes that `forward` passes on, in the function's order
+    _shown: tuple[str, ...]
+    _checks: Checks
+
+    def __init_subclass__(
+        cls,
+        function: Callable[..., Any] | None = None,
+        inputs: int = 1,
+        settings: str | None = None,
+        shown: str | None = None,
+    ) -> None:
+        super().__init_subclass__()
+        if function is None:  # it has its function from a base class
+            if "__init__" in cls.__dict__:
+                cls.__signature__ = None
+            return
+        parameters = inspect.signature(function).parameters
+        names = list(parameters)
+        own = names[inputs:] if settings is None else settings.split()
+        cls._function = staticmethod(function)
+        cls._inputs = tuple("input" if name == "x" else name for name in names[:inputs])
+        cls._settings = inspect.Signature([parameters[name] for name in own])
+        cls._passed = tuple(name for name in names[inputs:] if name in own or name == "training")
+        cls._shown = tuple(own if shown is None else shown.split())
+        cls.__signature__ = cls._settings  # for help() and inspect
+        cls._checks = Checks(function, SETTING)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        settings = _bind(f"{type(self).__name__}()", self._settings, args, kwargs)
+        self._checks.check_settings(settings.arguments)
+        settings.apply_defaults()
+        self._configure(**settings.arguments)
+
+    def _configure(self, **settings: Any) -> None:
+        """Make attributes of the settings; subclasses check and convert them first."""
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        if named or len(inputs) != len(self._inputs):
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            signature = inspect.Signature([inspect.Parameter(name, kind) for name in self._inputs])
+            inputs = _bind(f"{type(self).__name__}.forward()", signature, inputs, named).args
+        if not self._passed:
+            return self._function(*inputs)
+        return self._function(*inputs, *[getattr(self, name) for name in self._passed])
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the settings
+
+    def extra_repr(self) -> str:
+        names = [name for name in self._shown if name != "inplace" or self.inplace]  # as PyTorch's
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+
+
+def _bind(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        if unknown := sorted(kwargs.keys() - signature.parameters.keys()):
+            refuse_unknown(name.removesuffix("()"), unknown, signature.parameters)
+        raise SignatureError(f"{name}: {error}.\nIt takes {', '.join(signature.parameters)}.") from None
+
+
+class Family(Module):
+    """Modules that differ by constants: in `class Conv1d(Conv, axes=1)`, `axes` becomes a class attribute."""
+
+    def __init_subclass__(cls, **constants: Any) -> None:
+        super().__init_subclass__()
+        for name, value in constants.items():
+            setattr(cls, name, value)

@@ -1,0 +1,167 @@
+"""Losses as modules, named as in torch.nn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..margin_losses import check_margin, check_order
+from ...ops.losses import check_reduction
+from ...core.tensor import Tensor, as_tensor
+from ...nn import functional as F
+from ...nn.module import Module
+from .bases import FunctionModule
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
+    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]  # fmt: skip
+
+
+class Loss(FunctionModule):
+    """A loss with a `reduction`: "mean", "sum" or "none". Its weights are buffers: not learned."""
+
+    def __init_subclass__(
+        cls, function: Callable[..., Any] | None = None, inputs: int = 2, settings: str | None = None
+    ) -> None:
+        super().__init_subclass__(function, inputs, settings, shown="")
+
+    def _configure(self, **settings: Any) -> None:
+        if not (isinstance(self, KLDivLoss) and settings["reduction"] == "batchmean"):
+            check_reduction(settings["reduction"])
+        for name in ("weight", "pos_weight"):
+            if name in settings:
+                value = settings.pop(name)
+                self.register_buffer(name, None if value is None else as_tensor(value))
+        super()._configure(**settings)
+
+
+# ---------------------------------------------------------------- of classes
+
+
+class CrossEntropyLoss(Loss, function=F.cross_entropy):
+    """-log softmax(input)[target]; targets equal to `ignore_index` are left out."""
+
+
+class NLLLoss(Loss, function=F.nll_loss):
+    """-input[target], of log-probabilities; targets equal to `ignore_index` are left out."""
+
+
+class MultiMarginLoss(Loss, function=F.multi_margin_loss):
+    """The mean over the other classes of max(0, margin - input[target] + input)**p."""
+
+    def _configure(self, **settings: Any) -> None:
+        check_order(settings["p"])
+        super()._configure(**settings)
+
+
+class MultiLabelMarginLoss(Loss, function=F.multilabel_margin_loss):
+    """How near classes that are not in target come to those that are; target lists classes up to a -1."""
+
+
+class MultiLabelSoftMarginLoss(Loss, function=F.multilabel_soft_margin_loss):
+    """Binary cross-entropy of logits, averaged over classes."""
+
+
+# ---------------------------------------------------------------- of probabilities
+
+
+class BCELoss(Loss, function=F.binary_cross_entropy):
+    """Binary cross-entropy of probabilities."""
+
+
+class BCEWithLogitsLoss(Loss, function=F.binary_cross_entropy_with_logits):
+    """Binary cross-entropy of logits; `pos_weight` weights the positive targets of each class."""
+
+
+class KLDivLoss(Loss, function=F.kl_div):
+    """target (log(target) - input), of log-probabilities; "batchmean" divides the sum by the batch's size."""
+
+
+class GaussianNLLLoss(Loss, function=F.gaussian_nll_loss, inputs=3):
+    """-log of the normal density of target, with mean input and variance var."""
+
+
+class PoissonNLLLoss(Loss, function=F.poisson_nll_loss):
+    """-log of the Poisson probability of target, with rate exp(input), or input unless `log_input`."""
+
+    def forward(self, log_input: Any, target: Any) -> Any:  # PyTorch's names
+        return super().forward(log_input, target)
+
+
+# ---------------------------------------------------------------- of differences
+
+
+class MSELoss(Loss, function=F.mse_loss, settings="reduction"):
+    """(input - target)**2."""
+
+
+class L1Loss(Loss, function=F.l1_loss):
+    """|input - target|."""
+
+
+class SmoothL1Loss(Loss, function=F.smooth_l1_loss):
+    """A parabola where |input - target| is below `beta`, |input - target| - beta / 2 elsewhere."""
+
+
+class HuberLoss(Loss, function=F.huber_loss):
+    """A parabola where |input - target| is below `delta`, linear elsewhere."""
+
+
+# ---------------------------------------------------------------- margins
+
+
+class SoftMarginLoss(Loss, function=F.soft_margin_loss):
+    """log(1 + exp(-target input)); target is 1 or -1."""
+
+
+class HingeEmbeddingLoss(Loss, function=F.hinge_embedding_loss):
+    """input where target is 1, max(0, margin - input) where it is -1."""
+
+
+class MarginRankingLoss(Loss, function=F.margin_ranking_loss, inputs=3):
+    """max(0, margin - target (input1 - input2)); target is 1 where input1 should be larger, else -1."""
+
+
+class CosineEmbeddingLoss(Loss, function=F.cosine_embedding_loss, inputs=3):
+    """1 - c where target is 1, max(0, c - margin) where it is -1, c the cosine between the inputs."""
+
+
+class TripletMarginLoss(Loss, function=F.triplet_margin_loss, inputs=3):
+    """max(0, margin + |anchor - positive| - |anchor - negative|)."""
+
+    def _configure(self, **settings: Any) -> None:
+        check_margin(settings["margin"])
+        super()._configure(**settings)
+
+
+class TripletMarginWithDistanceLoss(Module):
+    """`TripletMarginLoss` with another distance, `distance_function(x, y)`."""
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        check_reduction(reduction)
+        check_margin(margin)
+        self.distance_function, self.margin, self.swap = distance_function, margin, swap
+        self.reduction = reduction
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,214 @@
+"""Lengths of vectors and matrices, and distances between vectors."""
+
+from __future__ import annotations
+
+import math
+
+from ..core.devices import as_dtype, is_floating
+from ..core.errors import DtypeError, OptionError, ShapeError
+from ..kernels.numpy import reductions
+from ..core.sums import total
+from ..core.tensor import as_tensor
+from ..ops.axes import as_floating, axes_of, axis_of, count, expand_reduced
+from ..ops.comparisons import where
+from ..core.costs import per_input
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
+from ..ops.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
+from .decompositions import svdvals
+from .inverses import inv
+
+__family__ = "reduction"
+__all__ = ["norm", "renorm"]
+
+
+# ---------------------------------------------------------------- lengths of vectors
+
+
+@differentiable(
+    autocast="float32",
+    public_name="norm",
+    floating=True,
+    samples=reducing(distinct, p=2)
+    | along_axis(away_from_zero, p=3.5)
+    | along_axis(away_from_zero, p=-0.5)
+    | reducing(distinct, p=1)
+    | reducing(distinct, p=math.inf)
+    | each((distinct, 2, 3), p=-math.inf, dim=1)
+    | each((distinct, 2, 3), p=0, dim=1),
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
+    flops=per_input(2),
+)
+def p_norm(x, /, p, dim=None, keepdim=False):
+    """n = sum(|x|**p)**(1/p); d/dx = sign(x) (|x| / n)**(p - 1), and 0 where x or n is 0.
+
+    p = inf is the largest |x|, -inf the smallest (those that tie share the gradient), and 0 counts those
+    that are not 0.
+    """
+    shape, axes = x.shape, axes_of(dim, x.ndim)
+    n = value_in_rule("p_norm", _length, x, p, axes, True)
+    value = n if keepdim else n.reshape(tuple(m for i, m in enumerate(shape) if i not in axes))
+    return value, (lambda g: expand_reduced(g, shape, axes, keepdim) * _slope(x, n, p, axes),)
+
+
+def _length(x, p, axes, keepdim):
+    """The length of an array, its axes kept."""
+    size, options = abs(x), {"axis": axes, "keepdims": keepdim}
+    if math.isinf(p) and not count(x.shape, axes):
+        raise ShapeError(f"nothing is the largest of no elements, shape {x.shape}.\nGive it at least one.")
+    if p == 0:
+        return (x != 0).sum(**options, dtype=x.dtype)
+    if p == 1:
+        return total(size, axes, keepdim)
+    if math.isinf(p):
+        return size.max(**options) if p > 0 else size.min(**options)
+    return reductions.length(x, p, axes)
+
+
+def _slope(x, n, p, axes):
+    """The derivative of the length n by each element."""
+    xp = namespace(x)
+    if p == 0:
+        return xp.zeros_like(x)
+    if p == 1:
+        return xp.sign(x)
+    if p == 2:
+        return xp.where(n == 0, 0.0, x / xp.where(n == 0, 1.0, n))
+    if math.isinf(p):
+        chosen = xp.stop_gradient((xp.absolute(x) == n) | (x != x)).astype(x.dtype)
+        return xp.sign(x) * (chosen / chosen.sum(axis=axes, keepdims=True))
+    size = xp.where(x == 0, 1.0, xp.absolute(x))
+    return xp.sign(x) * (size / xp.where(n == 0, 1.0, n)) ** (p - 1)
+
+
+@derived(
+    autocast="float32",
+    exact_in_half=True,
+    samples=reducing(distinct) | along_axis(away_from_zero, ord=3),
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{\text{ord} - 1}",
+)
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """sum(|x|**ord)**(1/ord); inf and -inf give the largest and smallest |x|, 0 counts what is not 0.
+
+    Where it is 0 its derivative is 0.
+    """
+    x = as_tensor(x)
+    if isinstance(ord, bool) or not isinstance(ord, int | float):
+        raise OptionError(f"a vector's norm of order {ord!r}.\nChoose a number, or math.inf.")
+    if dtype is not None and is_floating(x.dtype) and as_dtype(dtype).itemsize < x.dtype.itemsize:
+        raise DtypeError(
+            f"a norm of {x.dtype} numbers in {dtype}, which is narrower.\nUse norm(x).to(dtype)."
+        )
+    x = x if dtype is None else x.to(dtype)
+    return p_norm(x, ord, dim, keepdim)
+
+
+@derived(
+    autocast="float32",
+    samples=reducing(distinct) | along_axis(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
+    latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
+)
+def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0.
+
+    "fro" is p = 2; "nuc" is the sum of the singular values of the matrices in two axes.
+    """
+    x = as_tensor(x)
+    if p == "nuc":
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(x, 2 if p in (None, "fro") else p, dim, keepdim, dtype=dtype)
+
+
+# ---------------------------------------------------------------- sizes of matrices
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 3, 2))
+    | each((real, 2, 3, 2), ord="nuc")
+    | each((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
+    | each((real, 3, 3), ord=-2)
+    | each((distinct, 3, 3), ord=1)
+    | each((distinct, 3, 3), ord=-math.inf),
+)
+def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """The size of the matrices in two axes, by its order.
+
+    "fro": the root of the sum of squares. "nuc", 2, -2: the sum, the largest, the smallest singular value.
+    1, -1: the largest, the smallest sum of |x| over a column; inf, -inf: over a row.
+    """
+    x = as_tensor(x)
+    if dtype is not None:
+        x = x.to(dtype)
+    axes = [axis_of(d, x.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))]
+    if len(set(axes)) != 2 or x.ndim < 2:
+        raise ShapeError(f"a matrix's norm along dim={dim} of shape {x.shape}.\nName two axes.")
+    if ord == "fro":
+        return vector_norm(x, 2, axes, keepdim)
+    if ord in ("nuc", 2, -2):
+        rest = [i for i in range(x.ndim) if i not in axes]
+        s = svdvals(x.permute(*rest, *axes))
+        value = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        return value.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdim else value
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise OptionError(
+            f'a matrix\'s norm of order {ord!r}.\nChoose "fro", "nuc", inf, -inf, 1, -1, 2 or -2.'
+        )
+    summed, left = axes if abs(ord) == 1 else reversed(axes)
+    sums = vector_norm(x, 1, summed, keepdim=True)
+    value = sums.amax(left, keepdim=True) if ord > 0 else sums.amin(left, keepdim=True)
+    return value if keepdim else value.squeeze(tuple(axes))
+
+
+@derived(
+    autocast="float32",
+    samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1),
+)
+def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
+
+    Without an order it is the root of the sum of squares of all elements.
+    """
+    x = as_tensor(x)
+    axes = tuple(dim) if isinstance(dim, tuple | list) else None if dim is None else (dim,)
+    if ord is None:
+        return vector_norm(x, 2, axes, keepdim, dtype=dtype)
+    if axes is None and x.ndim not in (1, 2):
+        raise ShapeError(
+            f"a norm of order {ord!r} of a tensor with {x.ndim} axes.\nName the one or two axes by `dim`."
+        )
+    axes = axes or tuple(range(x.ndim))
+    kind = matrix_norm if len(axes) == 2 else vector_norm
+    return kind(x, ord, axes, keepdim, dtype=dtype)
+
+
+@derived(
+    autocast="float32",
+    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1),
+)
+def cond(x, p=None):
+    """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""
+    x = as_tensor(x)
+    if 0 in x.shape[-2:]:
+        return as_floating(x).sum((-2, -1))
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return matrix_norm(x, p) * matrix_norm(inv(x), p)
+
+
+@derived(
+    autocast="float32",
+    samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
+)
+def renorm(x, p: float, dim, maxnorm):
+    """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+    x = as_tensor(x)
+    dim = axis_of(dim, x.ndim)
+    if not p > 0 or not maxnorm >= 0 or x.ndim < 2:
+        raise OptionError(
+            f"renorm of {x.ndim} axes by the norm of order {p} to at most {maxnorm}.\n"
+            f"Give at least two axes, an order above 0 and a norm of at least 0."
+        )
+    lengths = vector_norm(x, p, [i for i in range(x.ndim) if i != dim], keepdim=True)
+    return x * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)

@@ -1,0 +1,105 @@
+"""More elements at the ends of axes: a number, or those that the tensor has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops.creation import full
+from ..core.errors import OptionError, ShapeError
+from ..core.tensor import as_tensor
+from ..ops.indexing import getitem
+from ..core.op import derived
+from ..ops.samplers import each, real
+from ..ops.scattering import replaced, scattered
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = ["constant_pad_nd"]
+
+
+@derived(
+    samples=each((real, 2, 3), (1, 2)) | each((real, 2, 3), (1, -1, 0, 2), 3.0) | each((real, 2), [-1, 0])
+)
+def constant_pad_nd(x, pad, value=0):
+    """x with `value` around it; pad = (before, after) of the last axis, of the one before it, ...
+
+    A negative number takes elements away.
+    """
+    pairs = _pairs(pad, x.ndim)
+    crop = tuple(
+        slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, pairs, strict=True)
+    )
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True))
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"pad={tuple(pad)} takes more away from shape {x.shape} than there is.\nTake less.")
+    inner = getitem(x, crop) if min(pad, default=0) < 0 else x
+    starts = [max(before, 0) for before, _ in pairs]
+    place = tuple(slice(start, start + n) for start, n in zip(starts, inner.shape, strict=True))
+    if value == 0:
+        return scattered(inner, shape, place)
+    return replaced(full(shape, value, inner.dtype, inner.device), inner, place)
+
+
+def _pairs(pad, ndim):
+    """(before, after) of each axis, from PyTorch's flat list that begins with the last axis."""
+    if len(pad) % 2 or len(pad) > 2 * ndim:
+        raise ShapeError(
+            f"pad={tuple(pad)} of a tensor with {ndim} axes.\n"
+            f"Give (before, after) of the last axis, then of the one before it, and so on."
+        )
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
+
+
+MODES = ("constant", "reflect", "replicate", "circular")
+
+
+def _sources(mode, n, before, after):
+    """The index of the element of an axis of n at each position of the padded axis."""
+    if mode == "circular":  # what a negative number takes away does not come round again
+        first, last = max(-before, 0), n - max(-after, 0)
+        return first + np.arange(-max(before, 0), last - first + max(after, 0)) % max(last - first, 1)
+    places = np.arange(-before, n + after)
+    if mode == "replicate":
+        return places.clip(0, n - 1)
+    return (n - 1) - np.abs((n - 1) - places % max(2 * n - 2, 1))
+
+
+@derived(
+    samples=each((real, 2, 3), (1, 2), value=1.0)
+    | each((real, 1, 2, 4), (2, 1), mode="reflect")
+    | each((real, 1, 1, 2, 3), (1, 2, 0, 3), mode="replicate")
+    | each((real, 2, 3), (2, -1), mode="circular")
+)
+def pad(x, pad, mode="constant", value=None):
+    """x with more elements around it; pad = (before, after) of the last axis, of the one before, ...
+
+    "constant" adds `value` (0), "reflect" mirrors about the last element, "replicate" repeats it, and
+    "circular" continues at the other end. A negative number takes elements away.
+    """
+    x = as_tensor(x)
+    if mode == "constant":
+        return constant_pad_nd(x, pad, 0 if value is None else value)
+    if mode not in MODES:
+        raise OptionError(f"mode is one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
+    if value is not None:
+        raise OptionError(f'mode "{mode}" takes no value.\nLeave it out, or pass mode="constant".')
+    pairs, padded = _pairs(pad, x.ndim), len(pad) // 2
+    index: list = [Ellipsis]
+    for d in range(x.ndim - padded, x.ndim):
+        (before, after), n = pairs[d], x.shape[d]
+        _refuse_too_much(mode, d, n, before, after)
+        places = _sources(mode, n, before, after)
+        index.append(places.reshape(-1, *(1,) * (x.ndim - 1 - d)))
+    return getitem(x, tuple(index))
+
+
+def _refuse_too_much(mode, axis, n, before, after):
+    most = {"reflect": n - 1, "circular": n}.get(mode)
+    if most is not None and max(before, after) > most:
+        raise ShapeError(
+            f'"{mode}" adds at most {most} elements to axis {axis}, which has {n}; got ({before}, {after}).\n'
+            f"Pad less, or in steps."
+        )
+    if n == 0 or n + before + after < 0:
+        raise ShapeError(f"axis {axis} has {n} elements, too few for ({before}, {after}).\nPad less.")

@@ -1,0 +1,304 @@
+"""Pooling: the mean, or the largest, of each window of an image. Their names are in `nn.functional`."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from ..ops.creation import zeros
+from ..core.errors import OptionError, ShapeError
+from ..kernels import kernels
+from ..core.memory import check_allocation
+from ..core.tensor import as_tensor, constant
+from ..ops.axes import as_floating
+from ..core.costs import Flops
+from ..ops.indexing import index
+from ..ops.linalg import linear
+from ..core.op import derived, differentiable
+from ..ops.samplers import distinct, each, real
+from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
+
+__family__ = "convolution"
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- means
+
+
+@derived(samples=each((real, 2, 1, 5), 2) | each((real, 1, 5), 3, 2, 1, True, False))
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """The mean of each window of (N, C, L), `stride` (by default the kernel's size) apart.
+
+    `padding` zeros are added at both ends and count as elements, unless `count_include_pad` is False;
+    `ceil_mode` takes a last window that only begins within.
+    """
+    return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@derived(samples=each((real, 1, 2, 3, 4), 2, (1, 2)) | each((real, 2, 3, 3), 2, 2, 1, True, False))
+def avg_pool2d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """The mean of each window of (N, C, H, W), or its sum divided by `divisor_override`."""
+    return _averages(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@derived(samples=each((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
+def avg_pool3d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """The mean of each window of (N, C, D, H, W), or its sum divided by `divisor_override`."""
+    return _averages(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
+    x = with_leading_axes(f"avg_pool{n}d", as_floating(x), n)
+    size, padding = x.shape[-n:], per_axis("padding", padding, n, least=0)
+    kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, 1, ceil_mode)
+    _refuse_wide_padding(padding, kernel)
+    columns = as_columns(sliding_windows(x, kernel, stride, pairs, dilation), n)
+    total = columns.sum(-2).reshape(*x.shape[:-n], *positions)
+    if divisor is not None:
+        if divisor == 0:
+            raise OptionError("divisor_override is 0.\nGive another number, or None for the mean.")
+        return total / divisor
+    ends = padding if count_include_pad else (0,) * n
+    counts = [
+        _overlap(np.arange(m) * s - p, k, -e, length + e)
+        for m, s, p, k, e, length in zip(positions, stride, padding, kernel, ends, size, strict=True)
+    ]
+    divisors = functools.reduce(np.multiply, np.ix_(*counts))
+    return total / constant(divisors.astype(total.dtype), x)
+
+
+def _overlap(starts, length, low, high):
+    """How much of each stretch [start, start + length) lies in [low, high)."""
+    return np.minimum(starts + length, high) - np.maximum(starts, low)
+
+
+def _refuse_wide_padding(padding, spans):
+    if any(2 * p > span for p, span in zip(padding, spans, strict=True)):
+        raise OptionError(
+            f"padding {padding} of windows that span {tuple(spans)}.\nIt is at most half of a window."
+        )
+
+
+@derived(exact_in_half="gpu", samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
+def adaptive_avg_pool1d(input, output_size):
+    """The means of n = `output_size` windows that cover (N, C, L); None keeps L.
+
+    Window i reaches from floor(i L / n) to before ceil((i + 1) L / n).
+    """
+    return _adaptive_averages(1, input, output_size)
+
+
+@derived(exact_in_half="gpu", samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
+def adaptive_avg_pool2d(input, output_size):
+    """The means of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
+    return _adaptive_averages(2, input, output_size)
+
+
+@derived(exact_in_half="gpu", samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
+def adaptive_avg_pool3d(input, output_size):
+    """The means of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
+    return _adaptive_averages(3, input, output_size)
+
+
+def _adaptive_averages(n, x, output_size):
+    """Along each axis a product with the matrix whose rows average the windows."""
+    x = with_leading_axes(f"adaptive_avg_pool{n}d", as_floating(x), n)
+    counts = _counts(x, n, output_size)
+    if set(counts) == {1}:
+        return x.mean(tuple(range(-n, 0)), keepdim=True)
+    for axis, (length, count) in enumerate(zip(x.shape[-n:], counts, strict=True), -n):
+        if count != length:
+            starts, ends = _cover(length, count)
+            places = np.arange(length)
+            inside = (starts[:, None] <= places) & (places < ends[:, None])
+            x = along_axis(x, axis, inside / (ends - starts)[:, None])
+    return x
+
+
+def along_axis(x, axis, matrix):
+    """Every vector along `axis` multiplied by a matrix (new length, length) of constants."""
+    return linear(x.transpose(axis, -1), constant(matrix.astype(x.dtype), x), None).transpose(axis, -1)
+
+
+def _counts(x, n, output_size):
+    """How many windows along each axis."""
+    sizes = output_size if isinstance(output_size, tuple | list) else (output_size,) * n
+    if len(sizes) != n:
+        raise OptionError(f"output_size is {n} numbers, or one for all, got {output_size!r}.\nGive that.")
+    counts = [length if m is None else m for m, length in zip(sizes, x.shape[-n:], strict=True)]
+    check_allocation((*x.shape[:-n], *counts), x.dtype)
+    if 0 in x.shape[-n:]:
+        raise ShapeError(f"adaptive pooling of shape {x.shape}.\nThere must be something to pool.")
+    return per_axis("output_size", tuple(counts), n, least=0)
+
+
+def _cover(length, count):
+    """Where `count` windows begin and end that cover an axis."""
+    i = np.arange(count)
+    return i * length // max(count, 1), -(-(i + 1) * length // max(count, 1))
+
+
+# ---------------------------------------------------------------- the largest
+
+
+@derived(
+    exact_in_half=True, samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True)
+)
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
+
+    Of ties the first gets all the gradient. Padding is less than anything. `return_indices` also gives where
+    each is in its channel, counted row by row.
+    """
+    return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@derived(exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest of each window of (N, C, H, W); see `max_pool1d`."""
+    return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest of each window of (N, C, D, H, W); see `max_pool1d`."""
+    return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _largest(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    x = with_leading_axes(f"max_pool{n}d", as_tensor(x), n)
+    padding = per_axis("padding", padding, n, least=0)
+    kernel, stride, _, dilation, positions = geometry(
+        x.shape[-n:], kernel_size, stride, padding, dilation, ceil_mode
+    )
+    _refuse_wide_padding(padding, [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
+    axes = zip(positions, stride, padding, kernel, dilation, x.shape[-n:], strict=True)
+    windows = [
+        _within(np.arange(m)[:, None] * s - p + np.arange(k) * d, length) for m, s, p, k, d, length in axes
+    ]
+    return _largest_of(x, windows, return_indices)
+
+
+def _within(places, length):
+    """(windows, k) places, those beyond the axis replaced by the nearest of their window within."""
+    valid = (places >= 0) & (places < length)
+    if not valid.any(1).all():
+        raise ShapeError("a window holds nothing but padding.\nTake less padding or dilation.")
+    first, last = np.where(valid, places, length).min(1), np.where(valid, places, -1).max(1)
+    return places.clip(first[:, None], last[:, None])
+
+
+def _largest_of(x, windows, return_indices):
+    """The largest of each window; `windows` has, for each of the last axes, (windows, k) places along it."""
+    n = len(windows)
+    size, counts = x.shape[-n:], [len(places) for places in windows]
+    flat = np.zeros((1,) * 2 * n, np.int64)  # window along each axis, place within it along each axis
+    for i, places in enumerate(windows):
+        shape_of_places = [1] * 2 * n
+        shape_of_places[i], shape_of_places[n + i] = places.shape
+        flat = flat + (places * math.prod(size[i + 1 :])).reshape(shape_of_places)
+    flat = flat.reshape(math.prod(counts), -1).T
+    rows = x.reshape(math.prod(x.shape[:-n]), math.prod(size))
+    where = largest_place(rows, flat)
+    starts = np.arange(rows.shape[0])[:, None] * rows.shape[1]
+    shape = (*x.shape[:-n], *counts)
+    values = index(x.reshape(-1), (where + starts).reshape(-1)).reshape(shape)
+    return (values, where.reshape(shape)) if return_indices else values
+
+
+@differentiable(
+    samples=each((distinct, 2, 5), places=np.array([[0, 1, 2], [1, 2, 3], [4, 4, 4]])),
+    flops=Flops(
+        "elements of all windows", lambda inputs, result, settings: inputs[0][0] * np.size(settings["places"])
+    ),
+)
+def largest_place(x, /, places):
+    """The place of each window's largest element, of ties the first: x (rows, size), places (k, windows)."""
+    return kernels(x).largest_place(x, places), None
+
+
+@derived(exact_in_half=True, samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """The largest of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
+    return _adaptive_largest(1, input, output_size, return_indices)
+
+
+@derived(
+    exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1))
+)
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    """The largest of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
+    return _adaptive_largest(2, input, output_size, return_indices)
+
+
+@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """The largest of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
+    return _adaptive_largest(3, input, output_size, return_indices)
+
+
+def _adaptive_largest(n, x, output_size, return_indices):
+    x = with_leading_axes(f"adaptive_max_pool{n}d", as_tensor(x), n)
+    windows = []
+    for length, count in zip(x.shape[-n:], _counts(x, n, output_size), strict=True):
+        starts, ends = _cover(length, count)
+        longest = max(ends - starts, default=1)
+        windows.append(np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1))
+    return _largest_of(x, windows, return_indices)
+
+
+@derived(exact_in_half=True, samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
+
+    L = (L' - 1) stride - 2 padding + kernel_size, or `output_size` where another length gives L' too. Of
+    several at one place the last stays and gets the gradient.
+    """
+    return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+@derived(exact_in_half=True, samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
+    return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+@derived(exact_in_half=True, samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
+    return _put_back(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
+    x, indices = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n), as_tensor(indices)
+    if indices.shape != x.shape:
+        raise ShapeError(f"{x.shape} elements at {indices.shape} places.\nGive a place for each element.")
+    kernel = per_axis("kernel_size", kernel_size, n)
+    stride = kernel if stride in (None, (), []) else per_axis("stride", stride, n)
+    padding = per_axis("padding", padding, n, least=0)
+    axes = zip(x.shape[-n:], kernel, stride, padding, strict=True)
+    size = tuple((length - 1) * s - 2 * p + k for length, k, s, p in axes)
+    if output_size is not None:
+        wanted = tuple(output_size)[-n:]
+        if len(output_size) not in (n, n + 2):
+            raise OptionError(
+                f"output_size has {n} or {n + 2} numbers, got {output_size!r}.\nGive lengths, or a shape."
+            )
+        if any(abs(a - b) >= s for a, b, s in zip(wanted, size, stride, strict=True)):
+            raise ShapeError(
+                f"output_size {wanted}, about {size}.\nIt differs by less than the stride {stride}."
+            )
+        size = wanted
+    lead = x.shape[:-n]
+    flat = zeros(*lead, math.prod(size), dtype=x.dtype, device=x.device)
+    return flat.scatter(-1, indices.flatten(-n), x.flatten(-n)).reshape(*lead, *size)

@@ -1,0 +1,99 @@
+"""Random numbers whose distribution a tensor says, element by element; they have no gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import random
+from ..core.checks import check_all
+from ..ops.creation import rand
+from ..core.devices import float64, int64, is_floating, on_cpu
+from ..core.errors import DtypeError, OptionError, ShapeError
+from ..core.tensor import Tensor, constant
+
+__all__ = ["bernoulli", "multinomial", "poisson"]
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: random.Generator | None = None) -> Tensor:
+    """1 with the probability that each element says (or with probability p, the same for all), else 0."""
+    chances = _checked("bernoulli", input)
+    if p is not None:
+        chances = np.full(chances.shape, p)
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise OptionError("bernoulli needs probabilities from 0 to 1.\nCheck them for NaN; apply sigmoid().")
+    drawn = rand(input.shape, generator=generator, dtype=float64).array < chances
+    return constant(drawn.astype(input.dtype), input)
+
+
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: random.Generator | None = None,
+) -> Tensor:
+    """`num_samples` classes for each row of weights, which need not sum to 1.
+
+    Without replacement no class comes twice: e_i / weight_i, with exponential e_i, arrive in the order of
+    such a draw (Efraimidis and Spirakis 2006), and those of the smallest are taken.
+    """
+    weights = _checked("multinomial", input)
+    if weights.ndim not in (1, 2):
+        raise ShapeError(
+            f"multinomial of shape {input.shape}.\nGive weights of shape (classes,) or (rows, classes)."
+        )
+    classes = weights.shape[-1]
+    if not 1 <= num_samples <= (num_samples if replacement else classes):
+        how = "" if replacement else " without replacement"
+        raise OptionError(
+            f"multinomial cannot draw {num_samples} of {classes} classes{how}.\n"
+            f"Draw at least one; more than there are with replacement=True."
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not (weights > 0).any(-1).all():
+        raise OptionError(
+            "multinomial needs finite weights >= 0 with a positive sum in each row.\n"
+            "Check them for NaN; apply softmax()."
+        )
+    positive = int((weights > 0).sum(-1).min(initial=classes))
+    if not replacement and positive < num_samples:
+        raise OptionError(
+            f"multinomial of {num_samples} classes without replacement, of {positive} with a weight > 0.\n"
+            f"Draw no more than these."
+        )
+    if (weights > np.finfo(float64).max / classes).any():  # their sum may overflow
+        weights = weights / weights.max(-1, keepdims=True)
+    if replacement:
+        sums = np.cumsum(np.atleast_2d(weights), axis=-1)
+        sums /= sums[:, -1:]
+        places = rand((len(sums), num_samples), generator=generator, dtype=float64).array
+        rows = [np.searchsorted(s, u, side="right") for s, u in zip(sums, places, strict=True)]
+        drawn = np.array(rows, int64).reshape(*weights.shape[:-1], num_samples)
+    else:
+        noise = -np.log1p(-rand(weights.shape, generator=generator, dtype=float64).array)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            arrivals = np.minimum(noise / weights, np.finfo(float64).max)  # before those of weight 0
+        arrivals = np.where(weights > 0, arrivals, np.inf)
+        drawn = np.argsort(arrivals, axis=-1, kind="stable")[..., :num_samples]
+    return constant(drawn, input)
+
+
+def poisson(input: Tensor, generator: random.Generator | None = None) -> Tensor:
+    """Poisson numbers with the rate that each element says."""
+    rates = _checked("poisson", input)
+    if not (rates >= 0).all():
+        raise OptionError("poisson needs rates >= 0.\nCheck them for NaN; apply exp() or relu().")
+    drawn = random.generator(random.next_key("poisson", generator)).poisson(rates)
+    return constant(np.asarray(drawn).astype(input.dtype), input)
+
+
+def _checked(name: str, x: Tensor) -> np.ndarray:
+    """What x says, in float64 on the CPU, where random numbers are drawn."""
+    if not isinstance(x, Tensor) or not is_floating(x.dtype):
+        kind = f"{x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+        raise DtypeError(
+            f"{name} takes a floating tensor, got {kind}.\nConvert it: mg.tensor(..., dtype='float32')."
+        )
+    return on_cpu(x.array, name).astype(float64)
+
+
+check_all(globals(), __all__)

@@ -1,0 +1,16 @@
+"""Special functions under the names of torch.special."""
+
+from ..ops.activations import log_softmax, sigmoid, softmax
+from ..ops.elementary import erf, erfc
+from ..ops.rounding import round
+from .elementary import exp2, expm1, log1p, sinc
+from .specials import digamma, entr, erfcx, erfinv, lgamma, log_ndtr, logit, mvlgamma, ndtr, ndtri, polygamma, xlog1py, xlogy
+from ..ops.reductions import logsumexp
+
+expit, gammaln, multigammaln, psi = sigmoid, lgamma, mvlgamma, digamma
+
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p",
+    "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
+    "round", "sinc", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip

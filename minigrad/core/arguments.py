@@ -1,0 +1,361 @@
+"""The arguments of a call: tensors and what is not a tensor, of any dtype and on any device.
+
+NumPy's and PyTorch's names of arguments, numbers and lists, promotion of dtypes, autocast, devices.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .checks import Checks
+from .devices import HALF, as_dtype, bfloat16, default_float, float16, float32, float64, gpu, is_floating, on_device, result_type
+from .errors import DeviceError, DtypeError, GraphError, MinigradError, OptionError, ShapeError, SignatureError
+from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
+from .modes import Switch, modes
+from .precision import dtype_of
+from .tensor import Tensor, as_tensor
+from .trees import leaves, map_leaves
+from .versions import warn
+
+if TYPE_CHECKING:
+    from .op import Op
+
+ops: dict[str, Op] = {}  # every op by name
+
+ALIASES = {  # NumPy's names are accepted besides PyTorch's
+    "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
+}  # fmt: skip
+OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x and y
+    "input": "x", "mat": "x", "mat1": "x", "batch1": "x", "vec1": "x", "tensor1": "x",
+    "other": "y", "exponent": "y", "mat2": "y", "batch2": "y", "vec": "y", "vec2": "y", "tensor2": "y",
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- names
+
+
+def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arrays by position and settings by name, however they were passed."""
+    operands, names = op.operands, op.settings
+    if len(inputs) > op.arity:  # settings passed by position
+        if len(inputs) > op.arity + op.by_position:
+            refuse_extra(op.name, op.source, len(inputs))
+        by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
+        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
+        _refuse_twice(op, settings.keys() & {*operands, *by_position})
+        settings = by_position | settings
+        inputs = inputs[: op.arity]
+    else:
+        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
+        if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
+            inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+        _refuse_twice(op, settings.keys() & set(operands))
+    return inputs, settings
+
+
+def _refuse_twice(op: Op, names: set[str]) -> None:
+    """A SignatureError for arguments that were passed by position and by name."""
+    if names and not op.any_setting:
+        raise SignatureError(
+            f"{op.name}() got {', '.join(sorted(names))} twice: by position and by name.\nPass it once."
+        )
+
+
+def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str, Any]:
+    """Settings of their kinds, with numbers for tensors of one element, which have no gradient."""
+    for name, x in settings.items():
+        if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
+            raise OptionError(
+                f"{op.name} has no gradient for its setting {name}, but got a tensor that requires one.\n"
+                f"Pass a number, {name}.item(), or {name}.detach(); a rule's arrays stand before its `/`."
+            )
+    plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
+    settings = {name: plain(x) for name, x in settings.items()}
+    try:
+        checks.check_settings(settings)
+    except MinigradError as error:
+        place(error, op.name, (), settings)
+        raise
+    return settings
+
+
+def _rename(
+    name: str, settings: dict[str, Any], own: Sequence[str], any_name: bool = False
+) -> dict[str, Any]:
+    """NumPy's names of settings and PyTorch's of operands as the function's own names.
+
+    `np.sum(x)` calls x.sum(axis=None, out=None): only `out=None` is accepted.
+    """
+    if any_name or settings.keys() <= set(own):
+        return settings
+    if "out" in settings and settings["out"] is None:
+        settings = {k: v for k, v in settings.items() if k != "out"}
+    renamed = {k if k in own else _alias(k, own): v for k, v in settings.items()}
+    if "dim" in renamed and "dims" in own and "dim" not in own:
+        renamed["dims"] = renamed.pop("dim")
+    if len(renamed) < len(settings):
+        passed = ", ".join(settings)
+        raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
+    if unknown := renamed.keys() - set(own):
+        refuse_unknown(name, sorted(unknown), own)
+    return renamed
+
+
+def _alias(name: str, own: Sequence[str]) -> str:
+    """The function's own name of what is `name` elsewhere; PyTorch's `input` is the first."""
+    if (operand := OPERANDS.get(name, "")) in own:
+        return operand
+    return own[0] if name == "input" and own else ALIASES.get(name, name)
+
+
+def accept_aliases(
+    function: Callable, autocast: str | None = None, in_float32: bool = False, products: bool = False
+) -> Callable:
+    """Let a function that calls ops take their aliases of names, and explain errors as they do.
+
+    `in_float32`: 16-bit tensors are float32 within it, see `round_once`.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    own, name = tuple(p.name for p in parameters), function.__name__
+    listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    in_order = own[: own.index(listed) + 1] if listed else ()
+    checks = Checks(function)
+    first = sys.maxsize if checks.first is None else checks.first
+    types_of, types_in_order = checks.plain, checks.plain_by_position
+    compute_in_float32 = round_once(function, autocast, products) if in_float32 else None
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        if settings:
+            settings = _rename(name, settings, own, checks.any_setting)
+            if listed in settings:  # f(x, dims=(0, 1)) as f(x, 0, 1)
+                args = (*args, *[settings.pop(k) for k in in_order[len(args) :] if k in settings])
+        if modes.autocast_dtype is not None:
+            args, settings = _cast(autocast, (args, settings))
+        try:
+            if settings or len(args) > first:
+                for x, types in zip(args[first:], types_in_order):  # noqa: B905
+                    if type(x) not in types:
+                        checks.check(args, {})
+                for key, x in settings.items():
+                    if type(x) not in types_of.get(key, ()):
+                        checks.check_settings(settings)
+            if compute_in_float32 is not None and (_any_half(args) or _any_half(settings.values())):
+                return compute_in_float32(*args, **settings)
+            return function(*args, **settings)
+        except MinigradError as error:
+            checks.check_rest(name, args, error)
+            place(error, name, args, settings)
+            raise
+        except FOREIGN as error:
+            if not raised_by_library(error):
+                raise
+            checks.check_rest(name, args, error)
+            explain(name, args, settings, error, function)
+
+    return call
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
+    """A function of ops, of 16-bit tensors computed in float32; only its results are rounded.
+
+    Where the tensors are of several dtypes it is called with them as they are. So it is on a GPU if it is
+    made of matrix `products`, which a GPU computes many times faster in 16 bits, and under autocast, which
+    chooses their dtype. `precision` is what autocast does with the function.
+    """
+    products = products or precision == "lower"
+    names = list(inspect.signature(function).parameters)
+    place = names.index("dtype") if "dtype" in names else sys.maxsize
+
+    @wraps(function)
+    def compute(*args: Any, **settings: Any) -> Any:
+        if not (_any_half(args) or _any_half(settings.values())):
+            return function(*args, **settings)
+        tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
+        half = result_type(*tensors)
+        is_cast, on_gpu = modes.autocast_dtype is not None, tensors[0].device != "cpu"
+        if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
+            return function(*args, **settings)
+        cast = ops["astype"].call
+        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
+        narrow = lambda x: cast(x, half) if isinstance(x, Tensor) and x.dtype == float32 else x
+        wide_args, wide_settings = map_leaves(widen, (args, settings))
+        if (dtype := settings.get("dtype")) is not None and as_dtype(dtype) == half:
+            wide_settings["dtype"] = None
+        with Switch(modes, "autocast_dtype", None):
+            result = function(*wide_args, **wide_settings)
+        if wide_settings.get("dtype") is not None or (len(args) > place and args[place] is not None):
+            return result  # in the dtype that the user chose
+        if is_cast and precision == "float32":
+            return result
+        return map_leaves(narrow, result)
+
+    return compute
+
+
+def _any_half(xs: Iterable[Any]) -> bool:
+    """Whether one is a tensor of 16 bits, or a list with one in it."""
+    for x in xs:
+        if isinstance(x, Tensor):
+            if x.array.dtype is float16 or x.array.dtype is bfloat16:
+                return True
+        elif type(x) in (list, tuple) and _any_half(x):
+            return True
+    return False
+
+
+def autocast(op: Op, inputs: Any) -> Any:
+    """The inputs in the dtype in which autocast computes the op."""
+    return _cast(op.autocast, inputs)
+
+
+def _cast(precision: str | None, inputs: Any) -> Any:
+    """`inputs` with floating tensors below float64 in the dtype of `precision`, see `About.autocast`."""
+    to = dtype_of(precision)
+    if to is None:
+        return inputs
+    cast, others = ops["astype"].call, (HALF | {float32}) - {to}
+    return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
+
+
+def operands(
+    op: Op, inputs: Sequence[Any], recording: bool
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[bool], Any, Sequence[Any] | None]:
+    """Arrays, an edge for each, and whether a gradient flows there; the 16-bit dtype, if there is one.
+
+    At the end what to call the op with instead, if these are not of one dtype and on one device.
+    """
+    arrays, edges, needs = [], [], []
+    dtype, half, uniform, promotes = None, None, not gpu.arrays, op.promotes
+    for x in inputs:
+        if isinstance(x, Tensor):
+            array = x.array
+            arrays.append(array)
+            if recording:
+                tracked = x._requires_grad
+                edges.append((x.node or x) if tracked else x)
+                needs.append(tracked)
+            if array.dtype is not dtype:
+                if dtype is None:
+                    dtype = array.dtype
+                elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
+                    uniform = False
+                if array.dtype is bfloat16 or array.dtype is float16:
+                    half = array.dtype
+        else:
+            arrays.append(x)
+            if recording:
+                edges.append(x)
+                needs.append(False)
+            if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
+                uniform = False
+    if uniform and dtype is not None and (dtype.kind in "fV" or not op.floating):
+        return arrays, edges, needs, half, None
+    changed = move_to_one_device(op, prepare(op, inputs, promotes))
+    return arrays, edges, needs, half, changed if changed is not inputs else None
+
+
+def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
+    """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
+    if not inputs:
+        if op.operands:
+            refuse_extra(op.name, op.source, 0)
+        raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
+    changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
+    if gpu.arrays:
+        _move_converted(inputs, changed)
+    if not any(isinstance(x, Tensor) for x in changed):
+        changed[0] = as_tensor(changed[0])
+    if promotes:
+        _promote(op, changed)
+    return inputs if all(a is b for a, b in zip(changed, inputs, strict=True)) else changed
+
+
+def _promote(op: Op, inputs: list[Any]) -> None:
+    """Cast inputs to their common dtype, as PyTorch promotes them."""
+    places = [i for i in (range(len(inputs)) if op.promotes is True else op.promotes) if i < len(inputs)]
+    meeting = [inputs[i] for i in places if inputs[i] is not None]
+    if not meeting:
+        return
+    dtype, has_tensor = result_type(*meeting), any(isinstance(x, Tensor) for x in meeting)
+    if op.floating and not is_floating(dtype):
+        dtype = default_float
+    if dtype == float64 and op.autocast == "lower":
+        _warn_of_float64(op, meeting)
+    for i in places:
+        x = inputs[i]
+        if isinstance(x, Tensor) and x.dtype != dtype:
+            inputs[i] = ops["astype"].call(x, dtype)
+        elif type(x) in (float, int, bool) and (not is_floating(dtype) or not has_tensor):
+            inputs[i] = as_tensor(np.asarray(x), dtype=dtype)  # wraps around
+
+
+def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
+    """Say that float64 data, which is what NumPy makes, turns a model of float32 to float64.
+
+    PyTorch refuses it. Said of the ops that autocast lowers, those with most of a model's parameters.
+    """
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    data = [x for x in tensors if x.dtype == float64 and not x.requires_grad]
+    parameters = [x for x in tensors if x.dtype == float32 and x.requires_grad and x.node is None]
+    if data and parameters:
+        warn(
+            f"{op.name} of float64 data {list(data[0].shape)} and a float32 parameter computes in float64, "
+            f"and so does all that follows.\nConvert the data, x.float() (arrays: x.astype('float32')), or "
+            f"the model, model.double()."
+        )
+
+
+def _convert(op: Op, x: Any) -> Any:
+    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
+    if type(x) in (float, int, bool):
+        return x
+    try:
+        return x.item() if isinstance(x, np.generic) else as_tensor(x)
+    except GraphError:
+        raise
+    except (TypeError, ValueError) as error:
+        why = ": " + str(error).partition(".\n")[0] if isinstance(error, ShapeError) else ""
+        raise DtypeError(
+            f"{op.name} takes tensors, arrays and numbers, got {type(x).__name__} {describe(x)}{why}.\n"
+            f"Convert it with mg.tensor(...)."
+        ) from None
+
+
+# ---------------------------------------------------------------- devices
+
+
+def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
+    """Move what was a list or a NumPy array to the device of the tensors among the inputs."""
+    device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
+    for i, x in enumerate(inputs):
+        if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
+            changed[i] = Tensor(on_device(changed[i].array, device))
+
+
+def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The inputs with numbers (0-d tensors) on the CPU moved to the others' GPU."""
+    if len({type(x.array) for x in inputs if isinstance(x, Tensor)}) < 2:
+        return inputs
+    gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}
+    stays = lambda x: x.device == "cpu" and x.ndim and (x.requires_grad or not modes.data_moves)
+    if len(gpus) > 1 or any(isinstance(x, Tensor) and stays(x) for x in inputs):
+        operands = ", ".join(
+            f"{describe(x)} on {x.device}" if isinstance(x, Tensor) else describe(x) for x in inputs
+        )
+        raise DeviceError(
+            f"{op.name} of tensors on different devices: {operands}.\n"
+            f"Move them to one, x.to({gpus.pop()!r}) or x.to('cpu')."
+        )
+    (device,) = gpus
+    move = ops["to_device"].call
+    return [move(x, device) if isinstance(x, Tensor) and x.device != device else x for x in inputs]

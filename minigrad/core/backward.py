@@ -1,0 +1,315 @@
+"""The whole of reverse mode: backward(), and the walk back over the graph that it takes.
+
+Take the latest node whose gradient is complete, pull that gradient through the node's derivative to its
+inputs, add what each input gets to what it has already, and free the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, NoReturn
+
+from .devices import array_module, as_array
+from .errors import ArgumentError, DeviceError, DtypeError, GradientShapeError, GraphError, MinigradError, OptionError, RangeError, ShapeError  # fmt: skip
+from .sums import unbroadcast
+from .modes import backward_scope, modes, set_grad_enabled
+from .node import Node, Output, producer, refuse_freed
+from .tensor import Tensor, as_tensor_like
+from .versions import bump_version, check_versions, modifications
+from .hooks import run_hooks
+from .higher_order import Add, Replay
+
+FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
+Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
+Pull = Callable[[Node, Any, Sequence[bool], Add], None]  # (node, its gradient, which inputs need one, add)
+
+
+def backward(
+    tensor: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
+
+    `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`, leaves,
+    no other leaf gets a gradient (torch.Tensor.backward).
+    """
+    if not isinstance(retain_graph, int | None) or not isinstance(create_graph, int):
+        raise ArgumentError("retain_graph and create_graph are flags.\nPass True or False.")
+    seed = seed_of(tensor, gradient, create_graph)
+    wanted = None if inputs is None else leaves_only(inputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    with set_grad_enabled(create_graph), backward_scope():
+        propagate([seed], retain, create_graph).accumulate(wanted)
+
+
+def propagate(
+    seeds: Seeds, retain_graph: bool = False, create_graph: bool = False, keep_grad: bool = True
+) -> GradientSums:
+    """Walk back from the seeds to all leaves."""
+    sums = GradientSums(seeds, create_graph, keep_grad)
+    walk_back(nodes_behind(sums.totals), sums, pull_of(create_graph), retain_graph)
+    return sums
+
+
+def pull_of(create_graph: bool) -> Pull:
+    """How a gradient goes through a node: as an array, or as a Tensor with a graph of its own."""
+    return Replay().pull if create_graph else pull_arrays
+
+
+def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: bool = False) -> None:
+    """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
+    if modes.observers:
+        pull = observed(pull)
+    add, pop, on_arrays = sums.add, sums.totals.pop, pull is pull_arrays
+    while order:
+        node = order.pop()  # all that was computed from it has been visited: its gradient is complete
+        g = pop(node, None) if type(node.shape) is not list else sums.pop_results(node)
+        if g is None:
+            continue
+        if node.hooks:
+            g = sums.after_hooks(node, g)
+        gradients = node.gradients
+        if on_arrays and type(gradients) is tuple and node.recorded_at == modifications.count:
+            try:  # `pull_arrays` of most nodes, without its call
+                for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length)
+                    if gradient is not None:
+                        add(edge, gradient(g), g)
+            except FAILURES as error:
+                _explain_gradient(node, error)
+        else:
+            pull(node, g, node.needs, add)
+        if not retain_graph:
+            node.edges, node.gradients, gradients, gradient = (), None, None, None  # what it needed is freed
+
+
+def pull_arrays(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+    """Run the gradient functions of a node on arrays, for each input that needs a gradient."""
+    gradients = node.gradients
+    if gradients is None:
+        refuse_freed(node)
+    if node.recorded_at != modifications.count:
+        check_versions(node, needs)
+    try:
+        if type(gradients) is tuple:  # one function for each input, None where none is needed
+            parts = [f(g) if f and needed else None for f, needed in zip(gradients, needs)]  # noqa: B905
+        else:  # one for all, which share work
+            parts = gradients(g, needs)
+        shared = type(gradients) is not tuple and (type(g) is list or _repeats(parts, node))
+        for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
+            if needed and part is not None:
+                add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
+    except FAILURES as error:
+        _explain_gradient(node, error)
+
+
+class GradientSums:
+    """For each edge the sum of the gradients that have arrived: the only place that knows who owns an array.
+
+    A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
+    arrives may share memory with the gradient that it was made from, so the engine adds in place only to the
+    sums that are `owned`: no other reference exists. `keep_grad`: whether `retain_grad()` leaves gradients.
+    """
+
+    def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
+        self.totals: dict[Any, Any] = {}
+        self.owned: set[Any] = set()
+        self.are_arrays = not create_graph  # or else the gradients are Tensors
+        self.keep_grad = keep_grad
+        for edge, g in seeds:
+            self.add(edge, g, g)
+
+    def add(self, edge: Any, g: Any, source: Any) -> None:
+        """Add the gradient `g` of an edge, which a rule made from `source`.
+
+        It is a new array, or `source` itself or a view of it.
+        """
+        shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
+        if g.shape != shape:
+            g = unbroadcast(g, shape)
+        totals = self.totals
+        total = totals.get(edge)
+        if total is None:
+            totals[edge] = g
+            # a node may pass its gradient on as it is; a leaf keeps it as `.grad`, and so has to know
+            if type(edge) is not Node and self.are_arrays and is_new_array(g, source):
+                self.owned.add(edge)
+        elif edge in self.owned:
+            total += g
+        elif self.are_arrays and is_new_array(g, source):
+            g += total
+            totals[edge] = g
+            self.owned.add(edge)
+        else:
+            totals[edge] = total = total + g
+            if self.are_arrays and is_new_array(total, g):
+                self.owned.add(edge)
+
+    def take(self, node: Node) -> Any:
+        """Remove and return the gradient of a node, after its hooks; of several results a list."""
+        g = self.totals.pop(node, None) if type(node.shape) is not list else self.pop_results(node)
+        return self.after_hooks(node, g) if node.hooks and g is not None else g
+
+    def pop_results(self, node: Node) -> list[Any] | None:
+        """Remove the gradients of a node's results: a list, with None where none has arrived; or None."""
+        parts: list[Any] = [None] * len(node.shape)
+        arrived = list(filter(lambda edge: type(edge) is Output and edge.node is node, self.totals))
+        for edge in arrived:
+            g = self.totals.pop(edge)
+            parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
+        return parts if arrived else None
+
+    def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
+        """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
+        for edge, g in self.totals.items():
+            is_leaf = type(edge) is not Node and type(edge) is not Output
+            if is_leaf and (wanted is None or edge in wanted):
+                yield edge, self.after_hooks(edge, g) if edge.hooks else g
+
+    def after_hooks(self, edge: Any, g: Any) -> Any:
+        replaced = run_hooks(edge, g, self.keep_grad)
+        if replaced is not g:  # a hook may return an array that somebody else refers to
+            self.owned.discard(edge)
+        return replaced
+
+    def as_tensor(self, edge: Any, g: Any) -> Tensor:
+        """The gradient of an edge as a Tensor of its own, which the caller may change."""
+        if isinstance(g, Tensor):
+            return g
+        if edge in self.owned:
+            self.owned.discard(edge)  # the same edge, returned a second time, gets a copy
+            return Tensor(g)
+        return Tensor(array_module(g).array(g))
+
+    def accumulate(self, wanted: Collection[Any] | None = None) -> None:
+        """Add the gradient of each leaf (or of those wanted) to its `.grad`, once the walk is done."""
+        for edge, g in list(self.of_leaves(wanted)):
+            grad = edge.grad
+            if grad is None and self.are_arrays:
+                edge.grad = Tensor(g if edge in self.owned else g.copy())
+            elif grad is None:
+                edge.grad = g.clone()
+            elif grad.shape != edge.shape:
+                raise ShapeError(
+                    f"`.grad` has shape {grad.shape}, its tensor has shape {edge.shape}.\n"
+                    f"Assign a gradient of the tensor's shape, or None."
+                )
+            elif not self.are_arrays:
+                edge.grad = grad + g
+            elif grad.requires_grad:  # a graph may use its array
+                edge.grad = Tensor(grad.array + g)
+            else:
+                bump_version(grad, "backward")
+                grad.array += g
+
+
+def leaves_only(inputs: Any) -> set[Any]:
+    """The `inputs` of a backward() that leaves gradients nowhere else."""
+    leaves = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
+    if not leaves or not all(isinstance(x, Tensor) and x.node is None and x.requires_grad for x in leaves):
+        raise OptionError(
+            "backward(inputs=) needs leaves that require a gradient, at least one.\n"
+            "For gradients of other tensors use mg.autograd.grad."
+        )
+    return set(leaves)
+
+
+def is_new_array(g: Any, source: Any) -> bool:
+    """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
+    if g is source or not g.ndim:
+        return False
+    if g.base is None:
+        return True
+    writeable = 0 not in g.strides and getattr(g.flags, "writeable", True)  # CuPy's flags do not say
+    return writeable and g.base is not source and g.base is not source.base
+
+
+def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
+    """All nodes that `edges` were computed from, in the order of creation; none behind `ends`."""
+    beyond = {producer(edge) for edge in ends}
+    stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is Output})
+    seen = beyond | set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if type(edge) is not Node:
+                if type(edge) is not Output:
+                    continue
+                edge = edge.node
+            if edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return sorted(seen - beyond, key=attrgetter("number"))
+
+
+def observed(pull: Pull) -> Pull:
+    """`pull`, showing observers what each node sends to its inputs before it is added."""
+    observers = modes.observers
+
+    def pull_and_show(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+        sent: list[tuple[Any, Any, Any]] = []
+        array = lambda part: part if isinstance(part, Tensor) else as_array(part)  # not a number of NumPy's
+        pull(node, g, needs, lambda edge, part, source: sent.append((edge, array(part), source)))
+        for observer in observers:
+            observer.on_pull(node, g, [(edge, part) for edge, part, _ in sent])
+        for contribution in sent:
+            add(*contribution)
+
+    return pull_and_show
+
+
+def _repeats(parts: Any, node: Node) -> bool:
+    """Whether a rule gave one array to several inputs. The library's kernels never do."""
+    if node.op.definition is not None and node.op.kernel is None:
+        return False
+    arrays = [id(part) for part in parts if part is not None]
+    return len(set(arrays)) < len(arrays)
+
+
+def _explain_gradient(node: Node, error: Exception) -> NoReturn:
+    """Raise an error anew, saying which rule's gradient failed; one of the library's says it already."""
+    if isinstance(error, GradientShapeError):
+        raise GradientShapeError(error.shape, error.expected, node) from None
+    if isinstance(error, MinigradError):
+        raise error
+    kind = RangeError if isinstance(error, IndexError) else ShapeError
+    said = " ".join(str(error).split()).rstrip(".")
+    raise (DtypeError if isinstance(error, TypeError | AttributeError) else kind)(
+        f"the gradient of {node} failed: {said}.\n"
+        f"Look at its rule: a function of g for each array, or one function (g, needs). It gets NumPy "
+        f"arrays, and Tensors where a gradient is differentiated again (xp = namespace(x) serves both)."
+    ) from error
+
+
+def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
+    """(edge, gradient) to begin from, checked: an array, or a Tensor with create_graph."""
+    if not tensor.requires_grad:
+        raise GraphError(
+            f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"
+            f"Set requires_grad=True on a leaf before computing, and do not compute under no_grad()."
+        )
+    if gradient is None:
+        if tensor.array.size != 1:
+            raise GraphError(
+                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
+                f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
+            )
+        start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))
+    else:
+        start = as_tensor_like(gradient, tensor).to(tensor.dtype)
+        if start.shape != tensor.shape:
+            raise ShapeError(
+                f"the gradient has shape {start.shape}, the tensor {tensor.shape}.\n"
+                f"Pass one of the tensor's shape."
+            )
+        if start.device != tensor.device:
+            raise DeviceError(
+                f"the gradient is on {start.device}, the tensor on {tensor.device}.\n"
+                f"Move the gradient: .to({tensor.device!r})."
+            )
+    g = start if create_graph else start.array
+    for observer in modes.observers:
+        observer.on_backward_start(tensor, g)
+    return (tensor if tensor.node is None else tensor.node), g

@@ -1,0 +1,66 @@
+"""Boundaries: tensors passed on unchanged, whose gradients come together in one place in backward.
+
+Modules' backward hooks are made of two: one around what goes in and one around what comes out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .modes import modes, no_grad
+from .node import Node, Output
+from .tensor import Tensor
+from .versions import caller, version_of
+
+Gradients = Sequence[Tensor | None]
+
+
+def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> list[Tensor]:
+    """The tensors, all results of one node; in backward `pull` gets their gradients and returns them.
+
+    None stands for the gradient of a tensor that nothing was computed from.
+    """
+
+    def gradients(g: list[Any], needs: Sequence[bool]) -> list[Any]:
+        with no_grad():
+            found = pull([None if part is None else Tensor(part) for part in g])
+        return [None if x is None else x.array for x in found]
+
+    edges = [x.node or x for x in tensors]
+    node = Node(
+        Boundary(pull), {}, edges, [True] * len(edges), gradients, [], [], *caller(), modes.scope
+    )  # fmt: skip
+    outs = []
+    for i, x in enumerate(tensors):
+        out = Tensor(x.array)
+        out.version, out._requires_grad = version_of(x), True
+        out.node = Output(node, i, out.shape, out.version)
+        node.shape.append(out.shape)
+        node.output.append(weakref.ref(out))
+        outs.append(out)
+    return outs
+
+
+class Boundary:
+    """A node's `op` for a boundary: as an op, it can be replayed on Tensors and rebuilt."""
+
+    name = public_name = "boundary"
+    definition = flops = samples = None
+    latex, view, casts, runs_user_code = (), True, False, True
+    family, sign = "other", ""
+    advice = gradient_advice = "Look into the module's backward hooks."
+
+    def __init__(self, pull: Callable[[Gradients], Gradients]) -> None:
+        self.pull = pull
+
+    def pull_tensors(self, inputs: list[Any], settings: dict, needs: Sequence[bool], g: Any) -> Gradients:
+        return self.pull(g)
+
+    def rebuild(self, inputs: list[Any], settings: dict, edge: Output) -> Tensor:
+        """A freed result again, in its old place in the graph."""
+        tensor = Tensor(inputs[edge.index].array)
+        tensor._requires_grad, tensor.node, tensor.version = True, edge, edge.version
+        edge.node.output[edge.index] = weakref.ref(tensor)
+        return tensor

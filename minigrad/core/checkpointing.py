@@ -1,0 +1,208 @@
+"""Checkpoints: memory for time. What one computes is not saved for backward() but computed again there.
+
+Chen, Xu, Zhang and Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost".
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from . import random
+from .errors import GraphError
+from .modes import Switch, enable_grad, modes
+from .node import Node, Output, node_numbers, producer, requires_grad, set_output, tensor_of
+from .tensor import Tensor, stand_in
+from .trees import fill, leaves, map_leaves, structure
+from .versions import caller, version_of
+from .grad import propagate_to
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """function(*args, **kwargs), without saving its graph: backward() runs it again, with the same draws.
+
+    Gradients arrive where they would without it: at arguments, at a module's parameters, at what `function`
+    closes over. Results may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and
+    differentiated to any order. `function` runs twice, so what else it does (counting, printing) happens
+    twice, and it must not read what changes in between, such as a variable that it closes over or a module's
+    `training`. (torch.utils.checkpoint with use_reentrant=False)
+    """
+    if not modes.grad_enabled:
+        return function(*args, **kwargs)
+    segment = _Segment(function, args, kwargs)
+    with random.noted_generators(segment.generators):
+        first, results = segment.run(args, kwargs)
+    flat = leaves(results)
+    inside = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_inside(x, first)]
+    if not inside:
+        return results
+    outside = _edges_outside([flat[i].node for i in inside], first)
+    constants = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor) and not x.requires_grad]
+    segment.remember(results, inside, outside)
+
+    edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
+    saved = [x.array for x in map(tensor_of, edges) if x is not None]
+    gradients = partial(_pull, segment, saved)
+    node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, *caller(), modes.scope)
+    for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
+        flat[i] = result
+    return fill(results, flat)
+
+
+def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
+    """Tensors with the memory of `inner` that were made by `node`."""
+    outs = [Tensor(x.array) for x in inner]
+    for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
+        out._requires_grad, out.version = True, version_of(x)
+        out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.version)
+    refs = [weakref.ref(out) for out in outs]
+    if len(outs) == 1:
+        node.version, node.shape, node.output = outs[0].version, outs[0].shape, refs[0]
+    else:
+        node.shape, node.output = [out.shape for out in outs], refs
+    return outs
+
+
+def _as_it_is(argument: Any) -> Any:
+    """An argument whose tensors stay what they are when the user's become others in place; leaves cannot."""
+    can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
+    if not any(map(can_change, leaves(argument))):
+        return argument
+    return map_leaves(lambda x: stand_in(x) if can_change(x) else x, argument)
+
+
+def _is_inside(x: Tensor, first: int) -> bool:
+    return x.node is not None and producer(x.node).number > first
+
+
+def _edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
+    """Where gradients leave the graph of `edges` made since node number `first`: leaves and earlier nodes."""
+    stack = [producer(edge) for edge in edges]
+    seen = set(stack)
+    found: dict[Any, None] = {}
+    while stack:
+        for edge in stack.pop().edges:
+            node = producer(edge)
+            if type(node) is not Node or node.number <= first:
+                if requires_grad(edge):
+                    found[edge] = None
+            elif node not in seen:
+                seen.add(node)
+                stack.append(node)
+    return list(found)
+
+
+class _Segment:
+    """A stretch of the computation that can be run again; saved by its node's gradient functions only."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
+        self.function = function
+        self.args = tuple(map(_as_it_is, args))
+        self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
+        self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
+        self.generators: dict[random.Generator, random.Snapshot] = {}
+
+    def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
+        """The results, and the number of a node before the first that was made for them."""
+        first = next(node_numbers)
+        given = [(x, x.array) for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
+        results = self.function(*args, **kwargs)
+        for x, array in given:
+            if x.array is not array:
+                raise GraphError(
+                    f"the function of a checkpoint changed an argument of shape {array.shape} in place, "
+                    f"which it would do twice.\nLet it change a copy, x.clone()."
+                )
+        return first, results
+
+    def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
+        """What running again has to come to."""
+        self.structure, self.inside, self.outside = structure(results), inside, outside
+        flat = leaves(results)
+        self.kinds = [_kind(flat[i]) for i in inside]
+
+    def recompute(self) -> list[Tensor]:
+        """The results that carry gradients, computed anew with the same draws and autocast, checked."""
+        for x in leaves((self.args, self.kwargs)):
+            if isinstance(x, Tensor) and x.node is not None and tensor_of(x.node) is None:
+                set_output(x.node, x)  # the user's tensor is gone
+        generators = random.generators_replayed(self.generators)
+        autocast = Switch(modes, "autocast_dtype", self.autocast)
+        with enable_grad(), autocast, random.replayed(self.draws), generators:
+            first, results = self.run(self.args, self.kwargs)
+        flat = leaves(results)
+        kinds = [_kind(flat[i]) for i in self.inside] if structure(results) == self.structure else None
+        if kinds != self.kinds:
+            given = structure(results) if kinds is None else ", ".join(kinds)
+            expected = self.structure if kinds is None else ", ".join(self.kinds)
+            raise GraphError(
+                f"checkpoint ran {_name(self.function)} again and got {given}, the first time {expected}.\n"
+                f"It must compute the same both times: look for what it reads that changed in between."
+            )
+        outs = [flat[i] for i in self.inside]
+        found = _edges_outside([x.node for x in outs if _is_inside(x, first)], first)
+        for edge in set(found) - set(self.outside):
+            if type(producer(edge)) is Node:
+                raise GraphError(
+                    f"checkpoint ran {_name(self.function)} again, and it used the result of "
+                    f"{producer(edge)}, which it had not used the first time.\n"
+                    f"A closure sees a variable's latest value: pass tensors as arguments."
+                )
+        return outs
+
+    def pull(self, g: Any, needs: Sequence[bool], create_graph: bool = False) -> list[Any]:
+        """The gradients of the edges, through a graph computed anew."""
+        wanted = [edge for edge, needed in zip(self.outside, needs, strict=False) if needed]
+        given = g if type(g) is list else [g]
+        seeds = [(x.node, part) for x, part in zip(self.recompute(), given, strict=True) if part is not None]
+        found, sums = propagate_to(wanted, seeds, create_graph, create_graph, ends=self.outside)
+        if not create_graph:  # the caller may add into what it gets
+            found = {edge: r if edge in sums.owned else r.copy() for edge, r in found.items()}
+        return [found.get(edge) for edge in self.outside] + [None] * (len(needs) - len(self.outside))
+
+
+def _kind(x: Any) -> str:
+    carries = "" if getattr(x, "node", None) is not None else " without a graph"
+    return f"{x.dtype}{list(x.shape)}{carries}" if hasattr(x, "dtype") else type(x).__name__
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _pull(segment: _Segment, saved: list[Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+    """A node's gradient function. `saved` are the arrays that must not change until then."""
+    return segment.pull(g, needs)
+
+
+class Checkpoint:
+    """A node's `op` for a checkpoint: as an op, it can be replayed on Tensors and rebuilt."""
+
+    name = "checkpoint"
+    definition = flops = samples = None
+    latex, view, casts, runs_user_code = (), False, False, True
+    family, sign, public_name = "checkpoint", "", "checkpoint"
+    advice = "Call the function without checkpoint: then the operation inside it is named."
+    gradient_advice = advice
+
+    def __init__(self, segment: _Segment) -> None:
+        self.segment = weakref.ref(segment)
+
+    def _segment(self) -> _Segment:
+        segment = self.segment()
+        assert segment is not None  # a walk refuses a freed node before it comes here
+        return segment
+
+    def pull_tensors(self, inputs: list[Any], settings: dict, needs: Sequence[bool], g: Any) -> list[Any]:
+        """The gradients as Tensors that can be differentiated again: the graph computed anew stays."""
+        return self._segment().pull(g, needs, create_graph=True)
+
+    def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
+        """Compute a freed result again, in its old place in the graph."""
+        outs = self._segment().recompute()
+        tensor = Tensor(outs[edge.index if type(edge) is Output else 0].array)
+        tensor._requires_grad, tensor.node = True, edge
+        set_output(edge, tensor)
+        return tensor

@@ -1,0 +1,122 @@
+"""grad(): the gradients of chosen inputs only, by a walk back that goes nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .errors import DtypeError, GraphError, OptionError
+from .modes import backward_scope, set_grad_enabled
+from .node import Node, Output, producer, refuse_freed, requires_grad
+from .tensor import Tensor
+from .backward import Add, GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
+
+
+def grad(
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,  # has no effect, as in PyTorch
+    allow_unused: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` unchanged (torch.autograd.grad).
+
+    `inputs` may be intermediate; an unused one is an error, None (allow_unused) or zeros (materialize_grads).
+    """
+    outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
+    starts = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
+    if len(starts) != len(outs) or (hasattr(grad_outputs, "shape") and len(outs) > 1):
+        raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
+    for x in ins:
+        if not x.requires_grad:
+            raise GraphError(
+                f"an input of shape {x.shape} does not require a gradient.\n"
+                f"Set requires_grad=True before it is used."
+            )
+    seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
+    edges = [x.node if x.node is not None else x for x in ins]
+    retain = create_graph if retain_graph is None else retain_graph
+    with set_grad_enabled(create_graph), backward_scope():
+        found, sums = propagate_to(edges, seeds, retain, create_graph)
+    unused = {edge: x for x, edge in zip(ins, edges, strict=True) if edge not in found}
+    if unused and not allow_unused and not materialize_grads:
+        raise GraphError(
+            f"inputs of shapes {[x.shape for x in unused.values()]} were not used.\nPass allow_unused=True."
+        )
+    zeros = {edge: x.new_zeros(x.shape) for edge, x in unused.items() if materialize_grads}
+    return tuple(sums.as_tensor(e, found[e]) if e in found else zeros.get(e) for e in edges)
+
+
+def propagate_to(
+    wanted: Iterable[Any],
+    seeds: Seeds,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    ends: Iterable[Any] = (),
+) -> tuple[dict[Any, Any], GradientSums]:
+    """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrived there.
+
+    The walk stops at `ends`, whose hooks are left to the walk that continues from there.
+    """
+    sums = GradientSums(seeds, create_graph)
+    order = nodes_behind(sums.totals, ends)
+    targets = _Targets(order, set(wanted))
+    pull = targets.capture(pull_of(create_graph))
+    walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
+    targets.finish(sums, run_hooks=not ends)
+    return targets.found, sums
+
+
+class _Targets:
+    """The edges whose gradients are wanted: where a walk has to go to reach them, and what it found there."""
+
+    def __init__(self, order: list[Node], wanted: set[Any]) -> None:
+        self.wanted, self.found = wanted, dict[Any, Any]()
+        self.reach = {producer(edge) for edge in wanted}  # what is wanted, and the nodes that lead there
+        self.leading: set[Node] = set()
+        self.freed = next((node for node in order if node.gradients is None), None)
+        for node in order:
+            if any(producer(edge) in self.reach for edge in node.edges if requires_grad(edge)):
+                self.reach.add(node)
+                self.leading.add(node)
+
+    def capture(self, pull: Pull) -> Pull:
+        """`pull`, keeping wanted gradients that pass, and asking only for those that lead on."""
+
+        def capture_and_pull(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+            self._keep(node, g)
+            leads_on = [n and producer(e) in self.reach for e, n in zip(node.edges, needs, strict=True)]
+            pull(node, g, leads_on, add)
+
+        return capture_and_pull
+
+    def _keep(self, node: Node, g: Any) -> None:
+        if type(g) is list:
+            self.found |= {e: g[e.index] for e in self.wanted if type(e) is Output and e.node is node}
+        elif node in self.wanted:
+            self.found[node] = g
+
+    def finish(self, sums: GradientSums, run_hooks: bool) -> None:
+        """Keep what arrived where the walk ended: at leaves, and at nodes that lead to nothing wanted."""
+        if run_hooks:
+            ended = {producer(e) for e in sums.totals if e in self.wanted and isinstance(producer(e), Node)}
+            self.found |= dict(sums.of_leaves(self.wanted))
+            for node in ended:
+                self._keep(node, sums.take(node))
+        else:
+            self.found |= {edge: g for edge, g in sums.totals.items() if edge in self.wanted}
+        self.found = {edge: g for edge, g in self.found.items() if g is not None}
+        if self.freed is not None and not self.wanted <= self.found.keys():
+            refuse_freed(self.freed)
+
+
+def _tensors(tensors: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:
+    """One tensor or several as a list."""
+    found = [tensors] if isinstance(tensors, Tensor) or not isinstance(tensors, Iterable) else list(tensors)
+    for x in found:
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"{what} must be tensors, got {type(x).__name__}.\nPass one, or a list of them.")
+    return found

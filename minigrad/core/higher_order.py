@@ -1,0 +1,79 @@
+"""Higher order: the rule of a node, run again on Tensors, records a graph of the gradient itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from .errors import GraphError
+from .modes import Switch, backward_scope, enable_grad, modes
+from .node import Node, producer, refuse_freed, requires_grad, tensor_of
+from .tensor import Tensor
+from .versions import check_versions, modifications
+from .observers import unobserved
+
+Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from)
+
+
+class Replay:
+    """Pulls gradients that are Tensors with graphs of their own; `rebuilt` holds what had to be recomputed.
+
+    Autocast has chosen the inputs' dtypes already and is off: the gradient of a float32 product is float32.
+    """
+
+    def __init__(self) -> None:
+        self.rebuilt: dict[Any, Tensor] = {}
+
+    def pull(self, node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+        if node.gradients is None:
+            refuse_freed(node)
+        if node.recorded_at != modifications.count:
+            check_versions(node, needs, replayed=True)
+        inputs = [self._tensor_of(edge) for edge in node.edges]
+        # observers see what users' functions do, not what a rule does inside
+        paused = nullcontext() if getattr(node.op, "runs_user_code", False) else unobserved()
+        with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
+            gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
+        for edge, gradient, needed in zip(node.edges, gradients, needs, strict=True):
+            if needed and gradient is not None:
+                add(edge, gradient, g)
+
+    def _tensor_of(self, edge: Any) -> Any:
+        """The edge's tensor; one that no longer exists is recomputed from those that do."""
+        if edge is None:
+            return None
+        rebuilt, stack = self.rebuilt, [edge]
+        while stack:
+            top = stack[-1]
+            if top in rebuilt or tensor_of(top) is not None:
+                stack.pop()
+                continue
+            node = producer(top)
+            if node.gradients is None:
+                refuse_freed(node)
+            missing = [
+                e for e in node.edges if requires_grad(e) and e not in rebuilt and tensor_of(e) is None
+            ]
+            if missing:
+                stack.extend(missing)
+                continue
+            refuse_changed(node, top)
+            inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
+            rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
+            stack.pop()
+        return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
+
+
+def refuse_changed(node: Node, result: Any) -> None:
+    """Refuse to recompute a result if an input, or the result itself, has been changed in place since."""
+    for edge in (*node.edges, result):
+        version = getattr(edge, "version", None)
+        versions = version if isinstance(version, list) else [version]  # a list: of several results
+        changed = [v for v in versions if v is not None and v.modified_at > node.recorded_at]
+        if changed:
+            what = "its result" if edge is result else "its input"
+            raise GraphError(
+                f"{node} must be recomputed, but {what} was changed since by {changed[0].changes[-1]}.\n"
+                f"Keep its result in a variable, or change the tensor after backward()."
+            )

@@ -1,0 +1,83 @@
+"""Hooks: functions of the user's that see a gradient when it is complete, and may replace it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .errors import GraphError, ShapeError
+from .modes import enable_grad, no_grad
+from .node import RETAINS_GRAD
+from .tensor import Tensor, as_tensor
+
+hook_numbers = itertools.count()  # hooks run in the order of registration
+
+
+class Handle:
+    """What registering a hook returns: `handle.remove()` (or calling it) removes the hook."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self.hooks, self.key = hooks, next(hook_numbers)
+        hooks[self.key] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.key, None)
+
+    __call__ = remove
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+    """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
+
+    `remove()` of the returned handle removes the hook.
+    """
+    return Handle(_hooks_of(tensor, "a hook"), hook)
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
+    hooks = _hooks_of(tensor, "retain_grad()")
+    if tensor.node is None:
+        return
+    reference = weakref.ref(tensor)
+
+    def keep(g: Tensor) -> None:
+        tensor = reference()
+        if tensor is not None:
+            grad = g.clone()
+            tensor.grad = grad if tensor._grad is None else tensor._grad + grad
+
+    hooks[RETAINS_GRAD] = keep
+
+
+def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
+    if not tensor.requires_grad:
+        raise GraphError(
+            f"{what} needs a gradient, and this tensor of shape {tensor.shape} does not require one.\n"
+            f"Set requires_grad=True on it, or on a leaf before computing it."
+        )
+    edge = tensor if tensor.node is None else tensor.node
+    if edge.hooks is None:
+        edge.hooks = {}
+    return edge.hooks
+
+
+def run_hooks(edge: Any, g: Any, keep_grad: bool = True) -> Any:
+    """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's own does not run."""
+    for key, hook in sorted((edge.hooks or {}).items()):
+        if key == RETAINS_GRAD and not keep_grad:
+            continue
+        is_array = not isinstance(g, Tensor)
+        with no_grad() if is_array else enable_grad():
+            result = hook(Tensor(g) if is_array else g)
+            result = None if result is None else as_tensor(result).to(g.dtype)
+        if result is not None:
+            if result.shape != g.shape:
+                raise ShapeError(
+                    f"a hook returned shape {result.shape} for a gradient of shape {tuple(g.shape)}.\n"
+                    f"Return a gradient of the same shape, or None to leave it unchanged."
+                )
+            g = result.array if is_array else result
+    return g

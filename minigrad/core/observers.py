@@ -1,0 +1,50 @@
+"""Observers see each result of an op and each gradient on its way back; several may be active at once.
+
+Looking for NaN, comparing two devices, tracing a graph and capturing a step are observers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .modes import Switch, modes
+from .node import Node
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class Observer(Protocol):
+    """What is called for each operation and gradient; a subclass overrides what it needs."""
+
+    def on_result(
+        self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
+    ) -> None:
+        """The rule of `op` gave `value` and `gradients` for `arrays` and `settings`."""
+        return None
+
+    def on_backward_start(self, tensor: Tensor, g: Any) -> None:
+        """backward() begins at `tensor`, with the gradient `g`."""
+        return None
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        """The gradient `g` of a node's result gave (edge, gradient) for each input that needs one."""
+        return None
+
+
+class observe(Switch):
+    """Under it `observer` is called too, after those that are already."""
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__(modes, "observers", observer)
+
+    def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*current, self.value)
+
+
+class unobserved(Switch):
+    """Under it no observer is called: what the library computes for itself is not shown."""
+
+    def __init__(self) -> None:
+        super().__init__(modes, "observers", ())

@@ -1,0 +1,345 @@
+r"""An op is one record: its value and its derivative, in one place.
+
+    @differentiable(samples=binary(real), latex=(r"g\,y", r"g\,x"))
+    def multiply(x, y, /):
+        return x * y, (lambda g: g * y, lambda g: g * x)
+
+A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how
+a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient,
+or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array,
+or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
+gradients over broadcast axes after it.
+
+A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel
+of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions. A *derived*
+function calls ops and has no rule: its derivative is that of its parts.
+
+All else that is known of an op is said where it is defined, by users of their own ops too (see `About`): how
+it is tried (`samples`) and taught (`latex`, the gradient of each array in terms of the upstream gradient g),
+what it costs, what autocast does with it, how it is drawn, what to do when it makes a NaN. Nothing else lists
+ops by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from .grad import grad, propagate_to
+from .observers import unobserved
+from .devices import HALF, float32, gpu, is_array, is_floating
+from .errors import OptionError
+from ..kernels import numpy as cpu, kernels
+from .sums import unbroadcast
+from .half import compute_in_float32, half_of
+from .modes import Switch, modes
+from .node import Output, set_output
+from .tensor import Tensor
+from .arguments import accept_aliases, ops
+from .call import make_callable
+from .costs import Flops, one_each
+from ..ops.samplers import Sampler
+from .user_rules import checked_rule
+
+__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
+
+Latex = str | Sequence[str | None]
+
+registry: dict[str, OpInfo] = {}  # every op, and every function derived from ops, by name
+
+
+class About(TypedDict, total=False):
+    """What may be said of any op."""
+
+    samples: Sampler | None  # draws valid inputs (see `samplers`)
+    latex: Latex  # the gradient of each array; in it y is the result where no array has that name
+    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or as it comes
+    # it rounds nothing, or handles 16 bits itself ("gpu": there); else 16 bits are computed in float32
+    exact_in_half: bool | Literal["gpu"]
+    compares: bool  # in 16 bits a number is rounded before it is compared, as PyTorch's is
+    family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
+    sign: str  # shown after its name in drawings: "×"
+    public_name: str  # what users call it, where that is not the function's name
+    advice: str  # what to do where its result is not finite
+    gradient_advice: str  # what to do where its derivative is not finite
+
+
+def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
+    """The name, or `module.name` of an op that is not minigrad's and would hide one that is."""
+    module = getattr(source, "__module__", "")
+    taken = name in table and getattr(table[name].source, "__module__", "") != module
+    return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
+
+
+class OpInfo:
+    """What is known of one function. `call` is what users call."""
+
+    flops: Flops | None = None  # of a derived function: those of its parts
+
+    def __init__(
+        self,
+        name: str,
+        source: Callable,
+        *,
+        samples: Sampler | None = None,
+        latex: Latex = (),
+        autocast: Literal["lower", "float32"] | None = None,
+        exact_in_half: bool | Literal["gpu"] = False,
+        compares: bool = False,
+        family: str | None = None,
+        sign: str = "",
+        public_name: str = "",
+        advice: str = "",
+        gradient_advice: str = "",
+    ) -> None:
+        if autocast not in ("lower", "float32", None):
+            raise OptionError(
+                f'autocast of {name} is "lower", "float32" or None, got {autocast!r}.\nChoose one of them.'
+            )
+        self.name, self.source, self.samples = name, source, samples
+        self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
+        self.autocast, self.compares = autocast, compares
+        self.exact_in_half, self.exact_on_gpu = exact_in_half is True, exact_in_half == "gpu"
+        self.family = family or getattr(source, "__globals__", {}).get("__family__", "other")
+        self.sign, self.public_name = sign, public_name or name
+        self.advice, self.gradient_advice = advice, gradient_advice
+        self.call: Callable = source
+        self.key = key_of(registry, name, source)
+        registry[self.key] = self
+
+    @property
+    def name_in_errors(self) -> str:
+        """What users call it, but as a function: slices, not x[…]."""
+        return self.public_name if self.public_name.isidentifier() else self.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self.name}>"
+
+
+class Derived(OpInfo):
+    """A function made of ops, which has no rule of its own."""
+
+
+class Op(OpInfo):
+    """An operation with a rule of its own: what a node of the graph refers to."""
+
+    def __init__(
+        self,
+        name: str,
+        rule: Callable | None,
+        definition: Callable | None = None,
+        *,
+        kernel: Callable | None = None,
+        view: bool = False,
+        promotes: Any = True,
+        floating: bool = False,
+        casts: bool = False,
+        flops: Flops = one_each,
+        **about: Unpack[About],
+    ) -> None:
+        source: Any = definition or rule
+        self.rule, self.kernel = checked_rule(rule, source) or self.run_kernel, checked_rule(kernel, source)
+        super().__init__(name, source, **about)
+        self.definition, self.flops = definition, flops
+        self.view, self.floating, self.casts = view, floating, casts
+        self.promotes: Any = () if promotes is False else promotes
+        self.kernel_takes_half = self.exact_in_half
+        self.exact_in_half |= view or definition is not None  # `run_kernel` handles it
+        kinds = inspect.signature(source).parameters.values()
+        self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
+        self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings, at most
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
+        self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
+        self.arity = sys.maxsize if variadic else len(self.operands)
+
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """The inputs' gradients as Tensors that can be differentiated again."""
+        rounds = self.definition is not None or not (
+            self.exact_in_half or (self.exact_on_gpu and isinstance(inputs[0].array, gpu.arrays))
+        )
+        if rounds and half_of(inputs) is not None:
+            return self.pull_wide_tensors(inputs, settings, needs, g)
+        if self.definition is None:
+            _, gradients = self.rule(*inputs, **settings)
+            if type(gradients) is tuple:
+                return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
+            return gradients(g, needs)
+        aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
+        value = self.definition(*aliases, **settings)
+        values, gs = (value, g) if type(value) is tuple else ([value], [g])
+        seeds = [(v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None]
+        edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
+        wanted = [edge for edge in edges if edge is not None]
+        found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)  # and no further back
+        return [found.get(edge) for edge in edges]
+
+    def pull_wide_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """`pull_tensors` of 16-bit inputs: in float32, each gradient rounded once."""
+        cast = ops["astype"].call
+        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
+        wide_g = list(map(widen, g)) if type(g) is list else widen(g)
+        found = self.pull_tensors(list(map(widen, inputs)), settings, needs, wide_g)
+        narrowed = []
+        for x, part in zip(inputs, found, strict=True):
+            if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
+                part = cast(unbroadcast(part, x.shape), x.dtype)
+            narrowed.append(part)
+        return narrowed
+
+    def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
+        """Value and gradients as a call computes them: 16 bits in float32, then rounded."""
+        half = None if self.exact_in_half else half_of(arrays)
+        if half is not None:
+            return self.run_in_float32(half, arrays, settings)
+        return self.rule(*arrays, **settings)
+
+    def run_in_float32(self, half: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
+        """`run` of 16-bit arrays: the rule in float32, its results rounded once."""
+        if self.exact_on_gpu and isinstance(arrays[0], gpu.arrays):
+            return self.rule(*arrays, **settings)
+        if self.compares:
+            with np.errstate(over="ignore"):
+                arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
+        return compute_in_float32(self.rule, half, arrays, settings)
+
+    def run_kernel(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
+        """The rule of a composite op: its own kernel or one of the library's, or else the definition."""
+        kernel = self.kernel or getattr(kernels(arrays[0]), self.name, None)
+        if kernel is None:
+            return self.run_definition(*arrays, **settings)
+        if isinstance(arrays[0], np.ndarray) and arrays[0].dtype in HALF and not self.kernel_takes_half:
+            return compute_in_float32(kernel, arrays[0].dtype, arrays, settings)
+        found = kernel(*arrays, **settings)
+        return self.run_definition(*arrays, **settings) if found is None else found
+
+    def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
+        """Value and gradients of a composite op by its readable definition, from a graph of its own."""
+        assert self.definition is not None
+        if arrays[0].dtype in HALF:
+            return compute_in_float32(self.run_definition, arrays[0].dtype, arrays, settings)
+        inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
+        with Switch(modes, "autocast_dtype", None), unobserved():
+            value = self.definition(*inputs, **settings)
+        values = value if type(value) is tuple else (value,)
+        results = tuple([x.array for x in values])
+
+        # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
+        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
+            wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
+            pairs = zip(values, g if type(g) is list else [g], strict=True)
+            used = [(x, Tensor(part)) for x, part in pairs if x.requires_grad and part is not None]
+            outs, gs = [x for x, _ in used], [part for _, part in used]
+            with unobserved():
+                found = grad(outs, wanted, gs, retain_graph=True, allow_unused=True)
+            remaining = iter([None if x is None else x.array for x in found])
+            return [next(remaining) if needed else None for needed in needs]
+
+        return results if type(value) is tuple else results[0], gradients
+
+    def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
+        """Compute again a tensor that was freed, and put it in its old place in the graph."""
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        value, _ = self.run(arrays, settings)
+        tensor = Tensor(value[edge.index] if type(edge) is Output else value)
+        tensor._requires_grad, tensor.node = True, edge
+        set_output(edge, tensor)
+        return tensor
+
+
+def differentiable(
+    rule: Callable | None = None,
+    *,
+    view: bool = False,
+    promotes: Any = True,
+    floating: bool = False,
+    casts: bool = False,
+    flops: Flops = one_each,
+    **about: Unpack[About],
+) -> Any:
+    """Turn a rule into an op: its value, and how a gradient flows back to each array.
+
+    The rule gets NumPy arrays, and Tensors where its derivative is differentiated again: it computes with
+    their operators, or with `xp = namespace(x)`, which has the array API's names for both. It returns the
+    value and a tuple of functions of g, one per array (None: no gradient), or one function
+    (g, needs) -> tuple. Gradients are new arrays, or g or views of it: never arrays that the rule keeps.
+
+    `view`: the value may share memory with the first array. `promotes`: True where all arrays are cast to one
+    dtype, False where they keep theirs, or the positions that are. `floating`: integers become float32.
+    `casts`: it changes the dtype and nothing else. `about`: see About.
+    """
+
+    def make(rule: Callable) -> Callable:
+        op = Op(
+            getattr(rule, "__name__", ""), rule, view=view, promotes=promotes, floating=floating,
+            casts=casts, flops=flops, **about,
+        )  # fmt: skip
+        return make_callable(op, rule)
+
+    return make if rule is None else make(rule)
+
+
+def composite(
+    definition: Callable | None = None,
+    *,
+    kernel: Callable | None = None,
+    promotes: Any = True,
+    flops: Flops = one_each,
+    **about: Unpack[About],
+) -> Any:
+    """Turn a readable definition, written with other ops, into an op that a fused kernel computes.
+
+    `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
+    by name, a version for each device (`minigrad.kernels`). A kernel may return None for arrays that it does
+    not take: then, and where a device has none, the definition is run.
+    """
+
+    def make(definition: Callable) -> Callable:
+        name = definition.__name__
+        if kernel is None and not (definition.__module__.startswith("minigrad.") and hasattr(cpu, name)):
+            raise OptionError(
+                f"the composite op {name} has no kernel.\n"
+                f"Give composite(kernel=...), a rule that computes it, or make it derived."
+            )
+        op = Op(
+            name, None, definition, kernel=kernel, promotes=promotes, floating=True, flops=flops, **about
+        )  # fmt: skip
+        return make_callable(op, definition)
+
+    return make if definition is None else make(definition)
+
+
+def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
+    """Register a function that calls ops and has no rule; it takes `axis` and explains errors as ops do.
+
+    With exact_in_half=False its 16-bit tensors are float32 within it, and only its results are rounded: the
+    default for the library's own. True: it only moves elements, or calls one op (`__exact_in_half__ = True`
+    says so of all of a module), or it is a user's. "gpu": it is made of matrix products, which a GPU and
+    autocast compute in 16 bits.
+    """
+
+    def make(function: Callable) -> Callable:
+        own = function.__module__.startswith("minigrad.")
+        about.setdefault("exact_in_half", function.__globals__.get("__exact_in_half__", not own))
+        info = Derived(function.__name__, function, **about)
+        info.call = accept_aliases(
+            function, info.autocast, in_float32=not info.exact_in_half, products=info.exact_on_gpu
+        )
+        info.call.op = info  # type: ignore[attr-defined]
+        return info.call
+
+    return make if function is None else make(function)
+
+
+def info_of(function: Any) -> OpInfo | None:
+    """What is known of a function that users call, if it is an op or derived from ops."""
+    found = getattr(function, "op", None) if inspect.isfunction(function) else None
+    return found if isinstance(found, OpInfo) else None

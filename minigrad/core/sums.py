@@ -1,0 +1,109 @@
+"""Sums of arrays whose error grows slowly with their length, and sums over broadcast axes.
+
+Added to a large sum, a small number is rounded away. NumPy adds along the last axis in pairs of halves, so
+that the error grows with the logarithm of the length, but along other axes, and in running sums, one number
+after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .devices import HALF, float32, float64, is_array, is_floating
+from .errors import GradientShapeError
+
+BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
+
+
+def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
+    """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
+
+    Where there are gaps in an array's memory it is added up in float64. Tensors and arrays on a GPU have
+    sums of their own.
+    """
+    if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
+        if x.dtype in HALF and is_array(x):
+            return total(x.astype(float32), axes, keepdims).astype(x.dtype)
+        if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
+            return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
+        return x.sum(axis=axes, keepdims=keepdims)
+    if x.size <= BLOCK or _is_fine(x, axes):
+        return x.sum(axis=axes, keepdims=keepdims)
+    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # as the axes lie in memory
+    lying = x.transpose(order)
+    if not lying.flags.c_contiguous:
+        return x.sum(axis=axes, keepdims=keepdims, dtype=float64).astype(x.dtype)
+    sizes, end = list(lying.shape), x.ndim
+    while end:  # neighbours that are all summed are one axis
+        start = end - 1
+        if order[start] in axes:
+            while start and order[start - 1] in axes:
+                start -= 1
+            lying = column_sums(lying.reshape(prod(sizes[:start]), prod(sizes[start:end]), prod(sizes[end:])))
+            sizes[start:end] = [1] * (end - start)
+        end = start
+    result = lying.reshape(sizes).transpose(np.argsort(order))
+    return result if keepdims else result.reshape([n for i, n in enumerate(x.shape) if i not in axes])[()]
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes along which an operand of `shape` was broadcast."""
+    extra = g.ndim - len(shape)
+    if extra < 0:
+        raise GradientShapeError(tuple(g.shape), shape)
+    axes = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1
+    )
+    if any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
+        raise GradientShapeError(tuple(g.shape), shape)
+    if not axes:
+        return g.reshape(shape)
+    return total(g, axes, keepdims=True).reshape(shape)
+
+
+def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Whether NumPy's sum is of few numbers, or in pairs."""
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    return prod([x.shape[i] for i in axes]) <= BLOCK or (axes == last and x.flags.c_contiguous)
+
+
+def column_sums(x: np.ndarray) -> np.ndarray:
+    """The sums over axis -2 of an array of floats without gaps: (..., rows, columns) -> (..., columns).
+
+    A block is a product with a vector of ones, which is faster than NumPy's sum.
+    """
+    rows, columns = x.shape[-2:]
+    if columns == 1:
+        return x.sum(axis=-2)  # in pairs
+    if x.ndim == 2 and rows <= 8 * BLOCK:
+        return ones(rows, x.dtype) @ x
+    if rows <= BLOCK:
+        return ones(rows, x.dtype) @ x if len(x) == 1 else x.sum(axis=-2)
+    whole = rows - rows % BLOCK
+    blocks = x[..., :whole, :].reshape(*x.shape[:-2], -1, BLOCK, columns)
+    return column_sums(ones(BLOCK, x.dtype) @ blocks) + x[..., whole:, :].sum(axis=-2)
+
+
+def in_wide_floats(accumulate: Callable[[Any], Any], x: Any) -> Any:
+    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
+    wide = float64 if isinstance(x, np.ndarray) else float32
+    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
+    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
+
+
+def sum_along(x: np.ndarray, axis: int) -> np.ndarray:
+    """x.sum(axis, keepdims=True) of an array that may be a number."""
+    return total(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
+
+
+@lru_cache(maxsize=64)
+def ones(length: int, dtype: Any) -> np.ndarray:
+    """The vector whose product with a matrix is the sum of its rows; read only."""
+    vector = np.ones(length, dtype)
+    vector.flags.writeable = False
+    return vector

@@ -1,0 +1,474 @@
+"""Tensor: an array, its gradient, and the operation that made it.
+
+The class holds state and converts. Operations are defined in `minigrad.ops` and bound to Tensor as methods in
+one place (`minigrad/ops/methods.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from operator import attrgetter
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import devices, printing
+from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
+from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .modes import modes
+from .node import RETAINS_GRAD, Output, producer
+from .versions import VersionCounter, share_version, version_of, warn
+
+
+class Tensor:
+    """An n-dimensional array that knows how it was computed.
+
+    `array` is the array (NumPy's, or on a GPU CuPy's), `grad` the gradient that backward() left (a Tensor or
+    None), `node` what made the tensor (None for a leaf).
+    """
+
+    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "hooks", "node", "version")
+
+    array: np.ndarray
+    _grad: Tensor | None
+    _requires_grad: bool
+    node: Any
+    version: VersionCounter | None
+    hooks: dict[int, Callable] | None
+    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/numpy_functions.py
+    __array_function__: Any
+    _nested: Callable[[Any, Any, Any], Tensor]  # nested lists of tensors as one: see ops/shaping.py
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        if type(data) is np.ndarray and data.dtype in DTYPES:
+            self.array = data
+        else:
+            if isinstance(data, Tensor) and type(self) is Tensor:
+                _warn_unless_constant(data, "mg.Tensor(x)", "x itself")
+            self.array = _new_array(data, None, copy=False)
+        self._grad = self.node = self.version = self.hooks = None
+        self._requires_grad = False
+        if requires_grad:
+            if type(requires_grad) is int:
+                raise OptionError(f"requires_grad is a flag, got {requires_grad}.\nSizes: mg.empty(2, 3).")
+            self.requires_grad_()
+
+    # ------------------------------------------------------------ what it is
+
+    shape: devices.Size = property(lambda x: devices.Size(x.array.shape))  # type: ignore[assignment]
+    ndim: int = property(attrgetter("array.ndim"))  # type: ignore[assignment]
+    dtype: np.dtype = property(attrgetter("array.dtype"))  # type: ignore[assignment]
+
+    @property
+    def device(self) -> devices.Device:
+        """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
+        return devices.CPU if type(self.array) is np.ndarray else device_of(self.array)
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.node is None
+
+    @property
+    def grad_fn(self) -> Any:
+        """PyTorch's name for `node`."""
+        return self.node
+
+    def size(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return self.shape
+        if not -self.array.ndim <= dim < self.array.ndim:
+            raise RangeError(
+                f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from the end from -1."
+            )
+        return self.array.shape[dim]
+
+    def dim(self) -> int:
+        return self.array.ndim
+
+    def numel(self) -> int:
+        return self.array.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def is_floating_point(self) -> bool:
+        return is_floating(self.array.dtype)
+
+    def __len__(self) -> int:
+        if not self.array.ndim:
+            raise DtypeError("a 0-d tensor has no length.\nUse .item() for its number.")
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.array.ndim:
+            raise DtypeError("a 0-d tensor cannot be iterated over.\nUse .item() for its number.")
+        return iter(self.unbind(0))
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return bool(self._number("bool(tensor)"))
+
+    def __int__(self) -> int:
+        return int(self._number("int(tensor)"))
+
+    def __float__(self) -> float:
+        return float(self._number("float(tensor)"))
+
+    def __index__(self) -> int:
+        if self.array.dtype.kind not in "iu":
+            raise DtypeError(f"only an integer tensor is an index, this one is {self.dtype}.\nUse .long().")
+        return int(self._number("a tensor as an index"))
+
+    def __format__(self, spec: str) -> str:
+        """A tensor of one element formats as its number, f"{loss:.3f}", and without axes also f"{loss}"."""
+        return format(self._number("printing a tensor"), spec) if spec or not self.ndim else repr(self)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        self._refuse_unless_leaf("deep-copied")
+        grad = None if self.grad is None else self.grad.array.copy()
+        copy = memo[id(self)] = _rebuilt(type(self), self.array.copy(), self.requires_grad, grad)
+        return copy
+
+    def __copy__(self) -> Tensor:
+        """The same memory and the same gradient under another tensor."""
+        self._refuse_unless_leaf("copied")
+        copy = _rebuilt(type(self), self.array, self.requires_grad, None)
+        copy.grad, copy.version = self.grad, version_of(self)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For pickle and so for other processes; files are for `mg.save_file`."""
+        self._refuse_unless_leaf("pickled")
+        grad = None if self.grad is None else self.grad.array
+        return _rebuilt, (type(self), self.array, self.requires_grad, grad)
+
+    def _refuse_unless_leaf(self, what: str) -> None:
+        if self.node is not None:
+            raise GraphError(
+                f"only a leaf can be {what}, this tensor was computed by {_op_name(self.node)}.\n"
+                f"Use .detach() or .clone()."
+            )
+
+    def __repr__(self) -> str:
+        place = "" if self.device == "cpu" else f"device='{self.device}'"
+        array = on_cpu(self.array, "printing a tensor")
+        if self.node is not None:
+            return printing.text(array, place, f"grad_fn=<{_op_name(self.node)}>")
+        return printing.text(array, place, "requires_grad=True" if self.requires_grad else "")
+
+    # ------------------------------------------------------------ out of the library
+
+    def item(self) -> Any:
+        """The number in a tensor of one element, as a Python number."""
+        return self._number("item()")
+
+    def _number(self, operation: str) -> Any:
+        """The number in a tensor of one element, for `operation`."""
+        if self.array.size != 1:
+            raise ShapeError(
+                f"{operation} needs a tensor of one element, this one has shape {self.shape}.\n"
+                f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
+            )
+        return on_cpu(self.array, operation).item()
+
+    def numpy(self) -> np.ndarray:
+        """The array itself, even if it requires a gradient; a copy if it is on a GPU."""
+        return on_cpu(self.array, "numpy()")
+
+    def tolist(self) -> Any:
+        return on_cpu(self.array, "tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False and self.device != "cpu":
+            raise ValueError(f"a tensor on {self.device} has no NumPy array without a copy")
+        return np.array(on_cpu(self.array, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        """The memory itself, for another library (`torch.from_dlpack(x)`)."""
+        if min(self.array.strides, default=0) < 0:  # PyTorch ends the whole process for one
+            raise ShapeError(
+                f"a tensor of shape {self.shape} runs backward through its memory, which other libraries "
+                f"cannot.\nGive them a copy (`x.clone()`)."
+            )
+        return self.array.__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def detach(self) -> Tensor:
+        """The same memory, outside the graph."""
+        alias = Tensor(self.array)
+        share_version(self, alias)
+        return alias
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor that shares this one's memory, outside the graph (torch.Tensor.data).
+
+        Changes through it are not seen by version checks. Assigning gives the tensor another array.
+        """
+        alias = Tensor(self.array)
+        share_version(self, alias)  # it follows where this tensor becomes a result
+        alias.version = None
+        return alias
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = _new_array(value, None, copy=False)
+        if self._requires_grad and not is_floating(array.dtype):
+            raise DtypeError(
+                f"a tensor that requires a gradient cannot hold {array.dtype}.\nUse .to('float32')."
+            )
+        self.array = array
+
+    # ------------------------------------------------------------ gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
+        if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
+            warn(
+                f"this tensor has no .grad, since it is not a leaf: {producer(self.node)} computed it.\n"
+                f"Call .retain_grad() on it before backward(). A parameter stays a leaf if it is updated in "
+                f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`."
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        self._grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say that a leaf's gradient is wanted; returns the tensor."""
+        if requires_grad and not is_floating(self.array.dtype):
+            raise DtypeError(
+                f"only floating tensors have gradients, this one is {self.dtype}.\nUse .to('float32')."
+            )
+        if self.node is not None and not requires_grad:
+            raise GraphError("only a leaf can stop requiring a gradient.\nUse .detach().")
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    requires_grad: bool = property(attrgetter("_requires_grad"), requires_grad_)  # type: ignore[assignment]
+
+
+def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:
+    """A leaf from its parts."""
+    tensor = cls.__new__(cls)
+    Tensor.__init__(tensor, data, requires_grad)
+    tensor.grad = None if grad is None else Tensor(grad)
+    return tensor
+
+
+def _op_name(edge: Any) -> str:
+    return edge.node.op.name if isinstance(edge, Output) else edge.op.name
+
+
+def _array(value: Any) -> Any:
+    return value.array if isinstance(value, Tensor) else value
+
+
+def on_device_of(value: Any, array: Any) -> Any:
+    """`value` on the device of `array`; numbers as they are."""
+    value = _array(value)
+    if (type(array) is np.ndarray and type(value) is np.ndarray) or isinstance(
+        value, int | float | np.generic
+    ):
+        return value
+    if type(array) is np.ndarray and not is_array(value):
+        return value
+    return to_device_of(value if is_array(value) else np.asarray(value), array)
+
+
+# ---------------------------------------------------------------- making tensors
+
+
+def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32.
+
+    It is made where `data` is, unless `device` says otherwise: lists and NumPy arrays are on the CPU. Tensors
+    in lists are stacked, and keep their gradients. A copy of a tensor has none: `x.clone()` has.
+    """
+    if isinstance(data, Tensor):
+        _warn_unless_constant(data, "mg.tensor(x)", "x.clone()")
+    if isinstance(data, list | tuple):
+        found = _from_lists(data, dtype, device)
+        if requires_grad and found.node is None:
+            found.requires_grad_()
+        return found
+    array = _new_array(data, dtype, copy=True)
+    return Tensor(array if device is None else on_device(array, check_device(device)), requires_grad)
+
+
+def _warn_unless_constant(x: Tensor, call: str, instead: str) -> None:
+    if x._requires_grad and modes.grad_enabled:
+        warn(
+            f"{call} of a tensor that requires a gradient makes one outside the graph: no gradient flows "
+            f"back to x.\nWrite {instead} to keep the gradient, x.detach().clone() to leave it out."
+        )
+
+
+def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
+    """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
+    if dtype is device is None and type(data) is np.ndarray:
+        return Tensor(data)
+    if isinstance(data, Tensor):
+        if dtype is not None and as_dtype(dtype) != data.dtype:
+            data = data.to(as_dtype(dtype))  # type: ignore[attr-defined]
+        return data if device is None else data.to(check_device(device))  # type: ignore[attr-defined]
+    if isinstance(data, list | tuple):
+        return _from_lists(data, dtype, device)
+    array = _new_array(data, dtype, copy=False)
+    return Tensor(array if device is None else on_device(array, check_device(device)))
+
+
+def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
+    """Nested lists as a tensor; where tensors among them require a gradient, they are stacked."""
+    tracked = list[Tensor]()
+    array = _new_array(data, dtype, copy=True, tracked=tracked)
+    if tracked and is_floating(array.dtype):
+        device = tracked[0].device if device is None else check_device(device)
+        return Tensor._nested(data, array.dtype, device)
+    return Tensor(array if device is None else on_device(array, check_device(device)))
+
+
+def refuse_lost_gradient(what: str) -> NoReturn:
+    """Refuse to make numbers of tensors that require a gradient."""
+    raise GraphError(
+        f"{what} of tensors that require a gradient makes numbers of them, and the gradient would be lost.\n"
+        f"Use mg.stack(tensors), which keeps it, or x.detach() of each."
+    )
+
+
+def holds_gradient(tree: Any) -> bool:
+    """Whether something, or a nested list, tuple or dict of it, is a tensor whose gradient is recorded."""
+    return modes.grad_enabled and _holds_gradient(tree, ())
+
+
+def _holds_gradient(tree: Any, around: tuple) -> bool:
+    if isinstance(tree, Tensor):
+        return tree._requires_grad
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if not isinstance(tree, list | tuple) or _NUMBERS.issuperset(map(type, tree)):
+        return False
+    around = (*around, tree)
+    return any(_holds_gradient(x, around) for x in tree if not any(x is outer for outer in around))
+
+
+def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
+    """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
+    for target in targets:
+        if isinstance(target, Tensor):
+            dtype, device = target.dtype, target.device
+        elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "auto"):
+            device = target
+        elif isinstance(target, str) and not is_dtype(target):
+            raise DtypeError(
+                f"{target!r} is neither a dtype nor a device that minigrad has.\n"
+                f"Devices are 'cpu', 'cuda', 'cuda:0', ... and 'auto'; dtypes are 'float32', 'bfloat16', ..."
+            )
+        else:
+            dtype = target
+    return None if dtype is None else as_dtype(dtype), None if device is None else check_device(device)
+
+
+def as_tensor_like(data: Any, x: Tensor) -> Tensor:
+    """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
+    if isinstance(data, Tensor):
+        return data
+    if type(data) is type(x.array) is np.ndarray:
+        return Tensor(data)
+    return as_tensor(data, device=x.device)
+
+
+def stand_in(x: Tensor) -> Tensor:
+    """x as it is now, as another tensor: it stays so when x becomes a result in place."""
+    other = Tensor(x.array)
+    other.node, other.version, other._requires_grad = x.node, x.version, x._requires_grad
+    return other
+
+
+def constant(array: Any, x: Tensor) -> Tensor:
+    """A tensor of `array`, on the device of x."""
+    return Tensor(on_device(array, x.device))
+
+
+_NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # of which none is a tensor
+
+
+def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
+    """`data` as an array. `tracked` gets the tensors in lists that require a gradient, else refused."""
+    if data is None:
+        raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
+    if isinstance(data, Tensor):
+        data = data.array
+    if type(data).__module__.partition(".")[0] == "cupy":
+        load_cupy()
+    known = is_array(data) or isinstance(data, np.generic)
+    if isinstance(data, list | tuple):
+        found = list[Tensor]() if tracked is None else tracked
+        data = _plain(data, found)
+        if found and tracked is None:
+            refuse_lost_gradient("a list")
+    try:
+        if isinstance(data, gpu.arrays):
+            array = data.copy() if copy else data
+        else:
+            array = np.array(data) if copy else np.asarray(data)
+    except MinigradError:  # an element that requires a gradient
+        raise
+    except ValueError as error:
+        if isinstance(error.__cause__, MinigradError):
+            raise error.__cause__ from None
+        why = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
+        raise ShapeError(f"this is not a tensor: {why}.\nGive nested lists of one shape.") from None
+    except (TypeError, RuntimeError) as error:  # another library's, in its __array__
+        raise DtypeError(f"this {type(data).__name__} is not an array: {error}") from None
+    if dtype is None and is_floating(array.dtype) and not known:
+        dtype = _float_dtype(data)
+        if dtype is None and isinstance(data, list) and array.size:
+            raise DtypeError(
+                "these integers have no dtype: one needs more than 64 bits.\nGive dtype='float64'."
+            )
+        dtype = dtype or default_float
+    if array.dtype == object and not known:
+        kinds = sorted({type(x).__name__ for x in array.reshape(-1)} - {"int", "float", "bool"})
+        raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nGive numbers.")
+    dtype = as_dtype(array.dtype if dtype is None else dtype)
+    refuse_unconvertible(array, dtype, wraps=known)
+    try:
+        return array.astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
+
+
+def _float_dtype(data: Any) -> np.dtype | None:
+    """Of nested lists, the widest floating dtype of an array or NumPy number; Python's floats are float32."""
+    if not isinstance(data, list):
+        dtype = getattr(data, "dtype", default_float if isinstance(data, float) else None)
+        return dtype if dtype is not None and is_floating(dtype) else None
+    kinds = set(map(type, data))
+    if kinds <= {float, int, bool}:
+        return default_float if float in kinds else None
+    dtypes = set(map(_float_dtype, data)) - {None}
+    return reduce(np.promote_types, dtypes) if dtypes else None
+
+
+def _plain(data: Any, tracked: list[Tensor], around: tuple = ()) -> Any:
+    """Nested lists with arrays for tensors; `around`: the lists that `data` is in.
+
+    `tracked` gets those tensors to which a gradient flows.
+    """
+    if not isinstance(data, list | tuple):
+        if isinstance(data, Tensor) and data._requires_grad and modes.grad_enabled:
+            tracked.append(data)
+        return on_cpu(_array(data))
+    if any(data is outer for outer in around):
+        raise ShapeError("this list contains itself.\nGive nested lists of numbers.")
+    if type(data) is list and set(map(type, data)) <= {float, int, bool}:
+        return data
+    return [_plain(x, tracked, (*around, data)) for x in data]

@@ -1,0 +1,241 @@
+"""Attention: one loop for a single query, `heads` for several; for what these do not take, the tiles of
+`cpu.attention` with the work on rows as loops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.random import keep_probability
+from .. import numpy as cpu
+from ..numpy import attention as tiles
+from ..numpy.attention import EXACT, NUMPY, RowWork, attend, empty_heads
+from .arrays import is_float32, rows_of
+from .mathematics import F, accumulate, exp_below, inline, largest, loop
+
+
+def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
+    if not is_float32(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
+        return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
+    if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
+        return _attend_from_one(q, k, v, mask, scale)
+    if _are_heads(q, k, v, mask):
+        return _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key)
+    return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
+
+
+def _reads_in_place(q, k, v, mask):
+    """Whether `_one_query` takes these: several keys, their numbers side by side, and a mask of keys."""
+    if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):
+        return False
+    if not q.strides[3] == k.strides[3] == v.strides[3] == 4:
+        return False
+    return mask is None or (mask.dtype == bool and mask.shape == (q.shape[0], 1, 1, k.shape[2]))
+
+
+def _attend_from_one(q, k, v, mask, scale):
+    """A token that is being generated: keys and values are read where they are, in a cache.
+
+    Where a gradient is asked for after all, the tiles compute it.
+    """
+    y = empty_heads(np.empty, q, q.shape)
+    _one_query(q, k, v, _ALL if mask is None else np.ascontiguousarray(mask[:, 0, 0]), F(scale), y)
+
+    def gradient(g, needs, into=None):
+        return _pull_by_tiles(g, needs, into, q, k, v, mask, False, scale, 0.0, None)
+
+    return y, gradient
+
+
+_ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
+
+
+def _are_heads(q, k, v, mask):
+    """Whether `heads` takes these: batches of as many heads, none empty, and a mask for no more of them."""
+    if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
+        return False
+    if not (q.size and k.size and v.size):
+        return False
+    if mask is None:
+        return True
+    batches = zip(mask.shape[-3::-1], q.shape[1::-1], strict=False)  # heads, then sequences
+    return mask.ndim <= 4 and all(n in (1, m) for n, m in batches)
+
+
+def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
+    """Block by block. Where the mask needs a gradient, the tiles of `cpu.attention` compute all anew."""
+    from . import heads  # compiles them, the first time
+
+    scores = (*q.shape[:3], k.shape[2])
+    q, k, v = map(_with_rows, (q, k, v))
+    bias = _NOTHING if mask is None else np.broadcast_to(tiles.as_bias(mask, q.dtype), scores)
+    keep = tiles.keep_mask(key, scores, dropout_p) if dropout_p else _ALL_KEPT
+    kept = keep_probability(dropout_p)
+    given = bias, keep, F(1 / kept if kept else 0), is_causal, F(scale)
+    y = empty_heads(np.empty, q, (*q.shape[:3], v.shape[3]))
+    heads.attend(q, k, v, *given, y)
+
+    def gradient(g, needs, into=None):
+        if needs[3] and mask is not None:
+            return _pull_by_tiles(g, needs, into, q, k, v, mask, is_causal, scale, dropout_p, key)
+        d_q, d_k, d_v = [np.empty(x.shape, F) for x in (q, k, v)] if into is None else into
+        heads.attend_backward(q, k, v, _with_rows(g), *given, d_q, d_k, d_v)
+        return d_q, d_k, d_v, None
+
+    return y, gradient
+
+
+def _pull_by_tiles(g, needs, into, *call):
+    """The gradients, after another forward pass."""
+    _, pull = attend(LOOPS, *call)
+    return pull(g, needs) if into is None else pull(g, needs, into)
+
+
+def _with_rows(x):
+    """The array, or a copy, with the numbers of a row side by side."""
+    return x if x.strides[3] == 4 else np.ascontiguousarray(x)
+
+
+_NOTHING, _ALL_KEPT = np.empty((0, 0, 0, 0), F), np.empty((0, 0, 0, 0), bool)
+
+
+def attention_softmax(scores, causal_offset):
+    if not _are_rows(scores):
+        return NUMPY.softmax(scores, causal_offset)
+    logarithms = np.empty(scores.shape[:-1], F)
+    _softmax_rows(
+        rows_of(scores),
+        scores.shape[-2],
+        -1 if causal_offset is None else causal_offset,
+        logarithms.reshape(-1),
+    )
+    return logarithms
+
+
+def _recompute(scores, logarithms, causal_offset):
+    if not _are_rows(scores):
+        return NUMPY.recompute(scores, logarithms, causal_offset)
+    logs = np.ascontiguousarray(logarithms).reshape(-1)
+    _recompute_rows(rows_of(scores), scores.shape[-2], -1 if causal_offset is None else causal_offset, logs)
+
+
+def _gradient(d_weights, weights, causal_offset):
+    if not _are_rows(d_weights, weights):
+        return NUMPY.gradient(d_weights, weights, causal_offset)
+    _gradient_rows(
+        rows_of(d_weights),
+        rows_of(weights),
+        weights.shape[-2],
+        -1 if causal_offset is None else causal_offset,
+    )
+
+
+def _are_rows(*scores):
+    """Whether the loops take them: a product lies in memory as its operands do."""
+    return is_float32(*scores) and all(each.flags.c_contiguous for each in scores)
+
+
+LOOPS = RowWork(attention_softmax, _recompute, _gradient)
+
+
+@inline
+def _is_hidden(row):
+    """Whether a query may attend to none of the keys; a NaN is not hidden."""
+    hidden = 0
+    for j in range(row.size):
+        hidden += row[j] == F(-np.inf)
+    return hidden == row.size
+
+
+@loop
+def _one_query(q, k, v, mask, scale, y):
+    """softmax(scale q kᵀ) v for each sequence and head; 0 where no key is visible."""
+    keys, width = k.shape[2], k.shape[3]
+    weights = np.empty(keys, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            query, out = np.ascontiguousarray(q[b, h, 0]), np.zeros(width, F)
+            for s in range(keys):
+                key, total = np.ascontiguousarray(k[b, h, s]), F(0)
+                for j in range(width):
+                    total = accumulate(total, query[j] * key[j])
+                weights[s] = total * scale
+            if mask.size:
+                for s in range(keys):
+                    weights[s] = weights[s] if mask[b, s] else F(-np.inf)
+            m, total = largest(weights), F(0)
+            if m == F(-np.inf) and _is_hidden(weights):
+                y[b, h, 0] = F(0)
+                continue
+            for s in range(keys):
+                weights[s] = exp_below(weights[s] - m)
+                total = accumulate(total, weights[s])
+            for s in range(keys):
+                value, weight = np.ascontiguousarray(v[b, h, s]), weights[s] / total
+                for j in range(width):
+                    out[j] += weight * value[j]
+            y[b, h, 0] = out
+
+
+@loop
+def _softmax_rows(s, queries, causal_offset, logarithms):
+    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible."""
+    keys = s.shape[1]
+    for i in range(s.shape[0]):
+        visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
+        m = largest(s[i, :visible])
+        if m == F(-np.inf) and _is_hidden(s[i, :visible]):
+            logarithms[i] = F(np.inf)
+            s[i] = F(0)
+            continue
+        total = F(0)
+        for j in range(visible):
+            s[i, j] = exp_below(s[i, j] - m)
+            total = accumulate(total, s[i, j])
+        scale = F(1) / total
+        for j in range(visible):
+            s[i, j] *= scale
+        for j in range(visible, keys):
+            s[i, j] = F(0)
+        logarithms[i] = m + np.log(total)
+
+
+@loop
+def _recompute_rows(s, queries, causal_offset, logarithms):
+    """exp(s - log sum exp s)."""
+    keys = s.shape[1]
+    for i in range(s.shape[0]):
+        visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
+        shift = logarithms[i]
+        for j in range(visible):
+            s[i, j] = exp_below(s[i, j] - shift)
+        if abs(shift) > EXACT:
+            _scale_to_1(s[i, :visible])
+        for j in range(visible, keys):
+            s[i, j] = F(0)
+
+
+@inline
+def _scale_to_1(row):
+    """Divide a row, unless it is 0, by its sum."""
+    total = F(0)
+    for j in range(row.size):
+        total = accumulate(total, row[j])
+    if total > 0:
+        for j in range(row.size):
+            row[j] /= total
+
+
+@loop
+def _gradient_rows(d, w, queries, causal_offset):
+    """w (d - sum(d w)), in place of d."""
+    keys = d.shape[1]
+    for i in range(d.shape[0]):
+        visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
+        total = F(0)
+        for j in range(visible):
+            total = accumulate(total, d[i, j] * w[i, j])
+        for j in range(visible):
+            d[i, j] = w[i, j] * (d[i, j] - total)
+        for j in range(visible, keys):
+            d[i, j] = F(0)

@@ -1,0 +1,254 @@
+"""Attention, a head and a block of queries at a time: their scores stay in the cache.
+
+The scores lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the
+softmax of each is computed without a step across vectors. Where attention is causal, what is hidden is not
+multiplied. Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again
+(Dao et al. 2022, "FlashAttention", section 3.1). Each lane adds up in one order: no addition may be
+reordered.
+
+The functions are given a block's `position`: that of its first query among the keys where attention is
+causal, else the number of keys, since then all of its queries see all keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float32, types, void
+
+from .compiler import compiled
+from .mathematics import OPTIONS, F, exp_below, inline, loop
+from .products import LANES, ROWS, panel, up
+
+# one signature for arrays of all layouts: read, of booleans, and written
+READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
+WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
+QUERIES = 128  # of a block
+LOWEST = np.finfo(F).min
+
+
+# ---------------------------------------------------------------- copies
+
+
+@inline
+def _padded_rows(x):
+    """Room for x[b, h] and what makes its rows and columns whole vectors: zeros."""
+    return np.zeros((up(x.shape[2], LANES), up(x.shape[3], LANES)), F)
+
+
+@loop
+def _copy(x, b, h, out):
+    for t in range(x.shape[2]):
+        for j in range(x.shape[3]):
+            out[t, j] = x[b, h, t, j]
+
+
+@loop
+def _copy_back(out, x, b, h, at, rows):
+    """x[b, h, at:] = out, so many rows."""
+    for t in range(rows):
+        for j in range(x.shape[3]):
+            x[b, h, at + t, j] = out[t, j]
+
+
+@loop
+def _scale_rows(x, top, factors, rows):
+    for t in range(rows):
+        for j in range(x.shape[1]):
+            x[top + t, j] *= factors[t]
+
+
+@loop
+def _transpose(x, top, scale, out):
+    """out = scale xᵀ, of as many rows as out has columns, from `top` on."""
+    for i in range(min(out.shape[1], x.shape[0] - top)):
+        for j in range(x.shape[1]):
+            out[j, i] = scale * x[top + i, j]
+
+
+# ---------------------------------------------------------------- products
+
+
+@inline
+def _first(j, position):
+    """The first query that sees key j, rounded down to a whole vector."""
+    return max(0, j - position) // LANES * LANES
+
+
+@loop
+def _multiply(x, yt, position, keys, columns, out):
+    """out = x yᵀ, for each key from its `_first` query on."""
+    for j in range(0, keys, ROWS):
+        first = _first(j, position)
+        panel(
+            x.ctypes.data + j * x.strides[0], x.strides[0], 4,
+            yt.ctypes.data + 4 * first, yt.strides[0],
+            out.ctypes.data + j * out.strides[0] + 4 * first, out.strides[0],
+            columns - first, yt.shape[0], 0,
+        )  # fmt: skip
+
+
+@loop
+def _sum_over_keys(w, x, position, keys, queries, out):
+    """out = wᵀ x: for each query, the keys that it sees."""
+    for i in range(0, queries, ROWS):
+        panel(
+            w.ctypes.data + 4 * i, 4, w.strides[0],
+            x.ctypes.data, x.strides[0],
+            out.ctypes.data + i * out.strides[0], out.strides[0],
+            out.shape[1], min(keys, position + i + ROWS), 0,
+        )  # fmt: skip
+
+
+@loop
+def _add_sum_over_queries(w, x, position, keys, queries, out):
+    """out += w x: for each key, the queries that see it."""
+    for j in range(0, keys, ROWS):
+        first = max(0, j - position)  # not before: there w has no numbers
+        panel(
+            w.ctypes.data + j * w.strides[0] + 4 * first, w.strides[0], 4,
+            x.ctypes.data + first * x.strides[0], x.strides[0],
+            out.ctypes.data + j * out.strides[0], out.strides[0],
+            out.shape[1], queries - first, 1,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- scores and weights
+
+
+@loop
+def _mask(s, bias, b, h, at, position, keys, queries, columns):
+    """Add the bias of the queries from `at` on; then hide what is later, whatever its bias: -inf."""
+    for j in range(keys):
+        first = _first(j, position)
+        row = s[j, first:columns]
+        if bias.size and bias.strides[2] == 0:  # the same for all queries
+            number = bias[b, h, 0, j]
+            for t in range(row.size):
+                row[t] += number
+        elif bias.size:
+            for t in range(queries - first):
+                row[t] += bias[b, h, at + first + t, j]
+        for t in range(min(j - position - first, row.size)):
+            row[t] = F(-np.inf)
+
+
+@loop
+def _softmax(s, position, keys, columns, factors):
+    """E = exp(s - m) in place, m a query's largest; and 1 / sum(E), 0 where m is -inf: W = E factor."""
+    m = np.full(columns, LOWEST, F)
+    for j in range(keys):
+        first = _first(j, position)
+        row, most = s[j, first:columns], m[first:]
+        for t in range(row.size):
+            most[t] = row[t] if row[t] > most[t] else most[t]
+    factors[:] = F(0)
+    for j in range(keys):
+        first = _first(j, position)
+        row, most, total = s[j, first:columns], m[first:], factors[first:]
+        for t in range(row.size):
+            row[t] = exp_below(row[t] - most[t])
+            total[t] += row[t]
+    for t in range(columns):
+        factors[t] = F(0) if factors[t] == F(0) else F(1) / factors[t]
+
+
+@loop
+def _softmax_backward(e, d, position, keys, columns, factors, scale):
+    """scale dS = scale W (dW - sum(dW W)), in place of E."""
+    totals = np.zeros(columns, F)
+    for j in range(keys):
+        first = _first(j, position)
+        row, gradients, total = e[j, first:columns], d[j, first:columns], totals[first:]
+        for t in range(row.size):
+            total[t] += gradients[t] * row[t]
+    for t in range(columns):
+        totals[t] *= factors[t]
+        factors[t] *= scale
+    for j in range(keys):
+        first = _first(j, position)
+        row, gradients = e[j, first:columns], d[j, first:columns]
+        total, factor = totals[first:], factors[first:]
+        for t in range(row.size):
+            row[t] *= (gradients[t] - total[t]) * factor[t]
+
+
+@loop
+def _drop(w, keep, b, h, at, keys, queries, scale):
+    """Zero the weights that dropout drops, and scale the others."""
+    for t in range(queries):
+        for j in range(keys):
+            w[j, t] = w[j, t] * scale if keep[b, h, at + t, j] else F(0)
+
+
+# ---------------------------------------------------------------- attention
+
+
+@compiled(void(*[READ] * 4, *DROPOUT, boolean, float32, WRITTEN), **OPTIONS)
+def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
+    """y = softmax(scale q kᵀ + bias) v; 0 where a query sees no key.
+
+    q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
+    """
+    qs, ks, vs = _padded_rows(q), _padded_rows(k), _padded_rows(v)
+    block = min(QUERIES, len(qs))
+    qt, s = np.empty((qs.shape[1], block), F), np.zeros((len(ks), block), F)
+    out, factors = np.empty((block, vs.shape[1]), F), np.empty(block, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            _copy(q, b, h, qs)
+            _copy(k, b, h, ks)
+            _copy(v, b, h, vs)
+            for at in range(0, q.shape[2], block):
+                queries = min(block, q.shape[2] - at)
+                position = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
+                _transpose(qs, at, scale, qt)
+                _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
+                _mask(s, bias, b, h, at, position, keys, queries, columns)
+                _softmax(s, position, keys, columns, factors)
+                if keep.size:
+                    _drop(s, keep, b, h, at, keys, queries, kept_scale)
+                _sum_over_keys(s, vs, position, keys, queries, out)
+                _scale_rows(out, 0, factors, queries)
+                _copy_back(out, y, b, h, at, queries)
+
+
+@compiled(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
+def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
+    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
+    qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)
+    block = min(QUERIES, len(qs))
+    qt, gt = np.empty((qs.shape[1], block), F), np.empty((gs.shape[1], block), F)
+    s, d = np.zeros((len(ks), block), F), np.zeros((len(ks), block), F)
+    out_q, out_k, out_v = np.empty((block, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
+    factors = np.empty(block, F)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            _copy(q, b, h, qs)
+            _copy(k, b, h, ks)
+            _copy(v, b, h, vs)
+            _copy(g, b, h, gs)
+            out_k[:], out_v[:] = F(0), F(0)
+            for at in range(0, q.shape[2], block):
+                queries = min(block, q.shape[2] - at)
+                position = at if is_causal else k.shape[2]
+                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
+                _transpose(qs, at, scale, qt)
+                _transpose(gs, at, F(1), gt)
+                _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
+                _mask(s, bias, b, h, at, position, keys, queries, columns)
+                _multiply(vs, gt[: v.shape[3]], position, keys, columns, d)
+                _softmax(s, position, keys, columns, factors)
+                w = s
+                if keep.size:
+                    w = s.copy()
+                    _drop(w, keep, b, h, at, keys, queries, kept_scale)
+                    _drop(d, keep, b, h, at, keys, queries, kept_scale)
+                _scale_rows(gs, at, factors, queries)  # dv = Wᵀ g with W = factor E, where w is E
+                _add_sum_over_queries(w, gs[at:], position, keys, queries, out_v)
+                _softmax_backward(s, d, position, keys, columns, factors, scale)
+                _sum_over_keys(s, ks, position, keys, queries, out_q)
+                _add_sum_over_queries(s, qs[at:], position, keys, queries, out_k)
+                _copy_back(out_q, d_q, b, h, at, queries)
+            _copy_back(out_k, d_k, b, h, 0, k.shape[2])
+            _copy_back(out_v, d_v, b, h, 0, k.shape[2])

@@ -1,0 +1,55 @@
+"""Rows of a table. Where several are added up it is in their order: no addition may be reordered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import numpy as cpu
+from .arrays import contiguous, is_float32
+from .mathematics import F, loop
+
+
+def embedding(weight, ids):
+    fits = is_float32(weight) and weight.ndim == 2 and weight.flags.c_contiguous
+    if not fits or not ids.size or ids.dtype.kind not in "iu":
+        return cpu.embedding(weight, ids)
+    shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
+    value = np.empty((*ids.shape, shape[1]), F)
+    wrong = np.empty(1, np.int64)
+    _rows(weight, flat, value.reshape(-1, shape[1]), wrong)
+    refuse_wrong_ids(wrong, weight, ids)
+
+    def gradient(g, needs):
+        out = np.zeros(shape, g.dtype)
+        _add_rows(contiguous(g).reshape(-1, shape[1]), flat, out)
+        return out, None
+
+    return value, gradient
+
+
+def refuse_wrong_ids(wrong, weight, ids):
+    """Raise an IndexError if `_rows` found an id that no row has."""
+    if wrong[0]:
+        cpu.embedding(weight, ids)  # says what is wrong
+
+
+@loop
+def _rows(weight, ids, out, wrong):
+    """Copy the rows; `wrong` becomes 1 at an id that no row has, or else 0."""
+    wrong[0] = 0
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= weight.shape[0]:
+            wrong[0] = 1
+            return
+        for j in range(weight.shape[1]):
+            out[i, j] = weight[row, j]
+
+
+@loop
+def _add_rows(g, ids, out):
+    """A row's gradient is the sum over its uses, in their order."""
+    for i in range(ids.size):
+        row = ids[i]
+        for j in range(out.shape[1]):
+            out[row, j] += g[i, j]

@@ -1,0 +1,119 @@
+"""Cross-entropy: one number a row is kept, and the scores themselves, which the graph holds anyway."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import numpy as cpu
+from .arrays import contiguous, is_float32
+from .mathematics import F, accumulate, exp_below, largest, loop
+
+
+def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
+    if not is_float32(logits) or not logits.size:
+        return cpu.cross_entropy(logits, target, ignore_index, reduction, label_smoothing)
+    logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
+    n, classes = logits.shape
+    counts = np.empty(2, np.int64)
+    _count(target, classes, ignore_index, counts)
+    refuse_wrong_classes(counts, target, classes, ignore_index)
+    losses, shifts, smoothing = np.empty(n, F), np.empty((n, 2), F), F(label_smoothing)
+    _cross_entropy(logits, target, losses, shifts, ignore_index, smoothing)
+    is_mean = reduction == "mean"
+
+    def gradient(g, needs):
+        scale, r = np.empty(n, F), np.empty_like(logits)
+        scale[...] = g
+        _cross_entropy_backward(logits, target, shifts, scale, r, ignore_index, smoothing, counts, is_mean)
+        return r, None
+
+    if reduction == "none":
+        return losses, gradient
+    total = np.empty((), F)
+    _sum(losses, counts, is_mean, total)
+    return total, gradient
+
+
+def refuse_wrong_classes(counts, target, classes, ignore_index):
+    """Raise an IndexError if `_count` found a class that is out of range."""
+    if counts[0] >= 0:
+        raise IndexError(
+            f"class {target[counts[0]]} with {classes} classes; classes count from 0, and {ignore_index} "
+            f"is ignored"
+        )
+
+
+@loop
+def _count(target, classes, ignored, counts):
+    """Write the first row whose class is out of range, or -1, and how many rows count."""
+    number = 0
+    for i in range(target.size):
+        if target[i] != ignored:
+            if target[i] < 0 or target[i] >= classes:
+                counts[0] = i
+                return
+            number += 1
+    counts[0], counts[1] = -1, number
+
+
+@loop
+def _sum(losses, counts, is_mean, total):
+    """The sum, or the mean over the rows that count: NaN if none does."""
+    added = 0.0
+    for i in range(losses.size):
+        added = accumulate(added, losses[i])
+    total[()] = (added / counts[1] if counts[1] else np.nan) if is_mean else added
+
+
+@loop
+def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
+    """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
+
+    The other classes are added up apart from the target's: where their sum is tiny, so is the loss. Of each
+    row m, the largest, and log(sum(exp(x - m))) are kept apart: their sum may not have the digits of both.
+    """
+    classes = x.shape[1]
+    even = smoothing / F(classes)
+    for i in range(x.shape[0]):
+        if target[i] == ignored:
+            losses[i] = shifts[i, 0] = shifts[i, 1] = F(0)
+            continue
+        m, t = largest(x[i]), target[i]
+        others = shifted = F(0)
+        for j in range(t):
+            others = accumulate(others, exp_below(x[i, j] - m))
+        for j in range(t + 1, classes):
+            others = accumulate(others, exp_below(x[i, j] - m))
+        below = x[i, t] - m
+        own = exp_below(below)
+        if smoothing:
+            for j in range(classes):
+                shifted = accumulate(shifted, even * (x[i, j] - m))
+        shift = np.log(others + own)
+        shifts[i, 0], shifts[i, 1] = m, shift
+        loss = F(math.log1p(others)) if below == F(0) else shift - below
+        losses[i] = (F(1) - smoothing) * loss + smoothing * shift - shifted
+
+
+@loop
+def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
+    """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean.
+
+    Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
+    """
+    classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
+    for i in range(x.shape[0]):
+        t = target[i]
+        if t == ignored:
+            for j in range(classes):
+                r[i, j] = F(0)
+            continue
+        s, m, shift, others = scale[i] / divisor, shifts[i, 0], shifts[i, 1], F(0)
+        even = s * smoothing / F(classes)
+        for j in range(classes):
+            p = exp_below(x[i, j] - m - shift)
+            others = accumulate(others, F(0) if j == t else p)
+            r[i, j] = s * p - even
+        r[i, t] = s * (smoothing - others) - even

@@ -1,0 +1,26 @@
+"""Adam's step, in one pass over memory; each element by itself, so that no addition may be reordered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import numpy as cpu
+from .arrays import is_float32
+from .mathematics import F, loop
+
+
+def adam(p, g, m, v, hyperparameters):
+    if not is_float32(p, g, m, v):
+        return cpu.adam(p, g, m, v, hyperparameters)
+    return _adam(p, g, m, v, *map(F, hyperparameters))
+
+
+@loop
+def _adam(p, g, m, v, rate, c1, b2, c2, root, eps, shrink, decay):
+    """m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p."""
+    for i in range(p.size):
+        x = p[i] * shrink
+        d = g[i] + decay * x
+        m[i] += c1 * (d - m[i])
+        v[i] = b2 * v[i] + c2 * d * d
+        p[i] = x - rate * m[i] / (root * np.sqrt(v[i]) + eps)

@@ -1,0 +1,119 @@
+"""Softmax and its logarithm, GELU, dropout."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core import random
+from ...core.sums import sum_along
+from ...core.special_functions import BLOCK, erfc, sigmoid
+
+
+def softmax(x, dim):
+    """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
+    y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
+    np.exp(y, out=y)
+    y /= sum_along(y, dim)
+
+    def gradient(g, needs):
+        r = g * y
+        r -= y * sum_along(r, dim)
+        return (r,)
+
+    return y, gradient
+
+
+def log_softmax(x, dim):
+    """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
+    y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
+    y -= np.log(sum_along(np.exp(y), dim))
+
+    def gradient(g, needs):
+        r = np.exp(y)
+        r *= -sum_along(g, dim)
+        r += g
+        return (r,)
+
+    return y, gradient
+
+
+def gelu(x, approximate="none"):
+    """x Phi(x), or with approximate="tanh" x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x**3)."""
+    tanh = approximate == "tanh"
+    forward, backward = (_gelu_tanh, _gelu_tanh_backward) if tanh else (_gelu, _gelu_backward)
+    x = np.asarray(x, order="C")
+    y = np.empty(x.shape, x.dtype)
+    _in_blocks(forward, x, out=y)
+
+    def gradient(g, needs):
+        r = np.empty(x.shape, x.dtype)
+        _in_blocks(backward, x, np.asarray(g, order="C"), out=r)
+        return (r,)
+
+    return y, gradient
+
+
+def _in_blocks(function, *arrays, out):
+    """function(*blocks, out=block) over all of the flattened arrays."""
+    if out.ndim and out.size <= BLOCK:
+        function(*arrays, out=out)
+        return
+    flat = [a.reshape(-1) for a in (*arrays, out)]
+    for start in range(0, out.size, BLOCK):
+        *ins, block = (a[start : start + BLOCK] for a in flat)
+        function(*ins, out=block)
+
+
+_C, _A = math.sqrt(2 / math.pi), 0.044715
+_FAR = 1e4  # of x**2: beyond, tanh is 1 or -1, and a larger x**2 may be infinite
+
+
+def _gelu_tanh(x, out):
+    np.multiply(x, x, out=out)
+    out *= 2 * _C * _A
+    out += 2 * _C
+    out *= x  # 2u = 2 sqrt(2/pi) (x + a x**3)
+    np.multiply(sigmoid(out), x, out=out)
+
+
+def _gelu_tanh_backward(x, g, out):
+    square = np.minimum(x * x, _FAR)
+    u = square * (2 * _C * _A)
+    u += 2 * _C
+    u *= x  # 2u
+    square *= 6 * _C * _A
+    square += 2 * _C
+    square *= x  # x d(2u)/dx
+    square *= sigmoid(-u)
+    square += 1
+    np.multiply(sigmoid(u), square, out=out)  # s + s (1 - s) x (2u)'
+    out *= g
+
+
+def _phi(x):
+    return 0.5 * erfc(x * (-1 / math.sqrt(2)))
+
+
+def _gelu(x, out):
+    np.multiply(x, _phi(x), out=out)
+
+
+def _gelu_backward(x, g, out):
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    np.multiply(g, _phi(x) + x * density, out=out)
+
+
+def dropout(x, p, key):
+    """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
+    scaled = scaled_keep(key, x.shape, p, x.dtype)
+    return x * scaled, (lambda g: g * scaled,)
+
+
+def scaled_keep(key, shape, p, dtype):
+    """keep / (1 - p): 0 where an element is dropped. `p` is rounded to a multiple of 2**-16."""
+    kept = random.keep_probability(p)
+    scaled = random.keep_mask(key, shape, p).astype(dtype)
+    scaled *= 1 / kept if kept else 0
+    return scaled

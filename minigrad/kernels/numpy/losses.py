@@ -1,0 +1,50 @@
+"""Cross-entropy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.sums import ones
+
+
+def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
+    """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
+    n, classes = logits.shape
+    valid = target != ignore_index
+    known = np.where(valid, target, 0)
+    if n:
+        smallest, largest = np.minimum.reduce(known), np.maximum.reduce(known)
+        if smallest < 0 or largest >= classes:
+            wrong = largest if largest >= classes else smallest
+            raise IndexError(
+                f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored"
+            )
+    row = np.arange(n)
+    p = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
+    below = p[row, known]  # how far the target's score is below the largest
+    smooth = p @ np.full(classes, label_smoothing / classes, p.dtype) if label_smoothing else 0
+    np.exp(p, out=p)
+    p[row, known] = 0
+    others = p @ ones(classes, p.dtype)
+    total = others + np.exp(below)
+    losses = np.log1p(others + np.expm1(below)) - below  # where others is tiny, so is the loss
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses + label_smoothing * np.log(total) - smooth
+    losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
+    inverse = 1 / total
+    number = valid.sum()
+
+    def gradient(g, needs):
+        scale = np.where(valid, g / number if reduction == "mean" and number else g, 0).astype(p.dtype)
+        r = p * (inverse * scale)[:, None]
+        if label_smoothing:
+            r -= (scale * (label_smoothing / classes))[:, None]
+        r[row, known] += scale * (label_smoothing - others * inverse)  # softmax - 1 + e
+        return np.where(valid[:, None], r, 0), None  # 0 also where an ignored row has a NaN
+
+    if reduction == "none":
+        return losses, gradient
+    value = losses.sum()
+    if reduction == "mean":
+        value = value / number.astype(value.dtype) if number else value * np.nan
+    return np.asarray(value), gradient

@@ -1,0 +1,113 @@
+"""Layer normalization, with and without a mean."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from ...core.sums import BLOCK, column_sums, ones
+from .reductions import length
+
+
+def layer_norm(x, weight, bias, normalized_shape, eps):
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
+
+    With h the normalized x and u = g * weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps). Backward
+    computes h again from x, which the graph often holds anyway.
+    """
+    shape, size = x.shape, math.prod(normalized_shape)
+    rows = math.prod(shape[: len(shape) - len(normalized_shape)])
+    flat, average = x.reshape(rows, size), _average(size, x.dtype)
+    if rows == 1:  # NumPy is faster with numbers than with columns of one element
+        flat = flat[0]
+
+    def centred(rows):
+        """The rows minus their means, of which rounding left something if they are large: minus that, too."""
+        column = (slice(None), None) if rows.ndim > 1 else ()
+        h = rows - (rows @ average)[column]
+        h -= (h @ average)[column]
+        return h
+
+    y = centred(flat)
+    inverse = _inverse_root(y, eps)
+    y *= inverse
+    if weight is not None:
+        y *= weight.reshape(size)
+    if bias is not None:
+        y += bias.reshape(size)
+
+    def gradient(g, needs):
+        g = g.reshape(rows, size)
+        add_up = column_sums if rows > BLOCK else ones(rows, g.dtype).__matmul__
+        d_bias = add_up(g).reshape(bias.shape) if needs[2] else None
+        if not (needs[0] or needs[1]):
+            return None, None, d_bias
+        h = centred(x.reshape(rows, size))
+        h *= inverse
+        d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
+        if not needs[0]:
+            return None, d_weight, d_bias
+        u = g if weight is None else g * weight.reshape(size)
+        mean_u = (u @ average)[:, None]
+        h *= (np.vecdot(u, h) / -max(size, 1))[:, None]
+        h += u
+        h -= mean_u
+        h *= inverse
+        return h.reshape(shape), d_weight, d_bias
+
+    return y.reshape(shape), gradient
+
+
+def rms_norm(x, weight, normalized_shape, eps):
+    """x / sqrt(mean(x**2) + eps) * weight over the last axes.
+
+    With h the normalized x and u = g * weight: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps).
+    """
+    shape, size = x.shape, math.prod(normalized_shape)
+    rows = math.prod(shape[: len(shape) - len(normalized_shape)])
+    flat = x.reshape(rows, size)
+    inverse = _inverse_root(flat if rows != 1 else flat[0], eps)
+    y = flat * inverse
+    if weight is not None:
+        y *= weight.reshape(size)
+
+    def gradient(g, needs):
+        g = g.reshape(rows, size)
+        add_up = column_sums if rows > BLOCK else ones(rows, g.dtype).__matmul__
+        h = flat * inverse
+        d_weight = add_up(g * h).reshape(weight.shape) if needs[1] else None
+        if not needs[0]:
+            return None, d_weight
+        u = g if weight is None else g * weight.reshape(size)
+        h *= (np.vecdot(u, h) / -max(size, 1))[:, None]
+        h += u
+        h *= inverse
+        return h.reshape(shape), d_weight
+
+    return y.reshape(shape), gradient
+
+
+def _inverse_root(x, eps):
+    """1 / sqrt(mean(x**2) + eps) of each row, as a column; of a vector as a number.
+
+    Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless these squares leave the range of the dtype.
+    """
+    size = max(x.shape[-1], 1)
+    with np.errstate(over="ignore"):  # such rows are computed again
+        squares = np.asarray(np.vecdot(x, x))
+    squares += size * eps
+    np.sqrt(squares, out=squares)
+    info = np.finfo(x.dtype)
+    least = (info.tiny / info.eps) ** 0.5
+    if not (np.min(squares, initial=1) > least and np.max(squares, initial=1) < np.inf):
+        squares = np.hypot(length(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
+    inverse = np.asarray(np.divide(math.sqrt(size), squares, dtype=x.dtype))
+    return inverse[:, None] if x.ndim > 1 else inverse
+
+
+@lru_cache(maxsize=64)
+def _average(size, dtype):
+    """The vector whose product with a row is the row's mean."""
+    return np.full(size, 1 / max(size, 1), dtype)

@@ -1,0 +1,408 @@
+"""Recurrent networks as modules: RNN, LSTM and GRU, of any depth, in one direction or both; their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops.creation import zeros
+from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
+from ..core.modes import modes
+from ..ops import recurrent
+from ..ops.stacking import unbind
+from ..ops.shaping import cat, stack
+from ..core.tensor import Tensor
+from ..core.versions import warn
+from . import functional as F
+from .layers import new_parameter, reset_uniformly
+from .module import Module, Parameter
+from .utils.rnn import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+State = Any  # h; or (h, c) of an LSTM
+
+
+def _step_through(mode: str, x: Tensor, state: Sequence[Tensor], *others: Any, reverse: bool) -> tuple:
+    """One layer in one direction: (output (T, B, H), h, and c of an LSTM)."""
+    if mode == "LSTM":
+        return recurrent.lstm(x, *state, *others, reverse=reverse)
+    if mode == "GRU":
+        return recurrent.gru(x, *state, *others, reverse=reverse)
+    return recurrent.rnn(x, *state, *others, nonlinearity=mode[4:].lower(), reverse=reverse)
+
+
+def _mode(nonlinearity: str) -> str:
+    if nonlinearity not in ("tanh", "relu"):
+        raise OptionError(
+            f'nonlinearity must be "tanh" or "relu", got {nonlinearity!r}.\nChoose one of them.'
+        )
+    return f"RNN_{nonlinearity.upper()}"
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise OptionError(f"{name} must be a positive integer, got {size}.\nPass how many there are.")
+
+
+class RNNBase(Module):
+    """Layers of recurrent cells, each reading the states of the one before; all start uniform on ±1/sqrt(H).
+
+    x (T, B, input_size), with `batch_first` (B, T, input_size), without a batch (T, input_size), or a
+    PackedSequence. Returns (output, h_n): the last layer's states at every step (T, B, D H), D = 2 where
+    `bidirectional`, and every layer's last (num_layers D, B, H). An LSTM's state is a pair, (h_n, c_n); `hx`,
+    the state to begin with, has the form of what is returned, and is zeros by default.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if mode not in GATES:
+            raise OptionError(f"there is no mode {mode!r}.\nPass one of {', '.join(GATES)}.")
+        _check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        F.check_probability(dropout)
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):  # a size that came one argument too early
+                raise ArgumentError(f"{name} must be True or False, got {flag!r}.\nPass sizes by name.")
+        if proj_size:
+            raise OptionError(
+                f"proj_size={proj_size}: projections of the state are not here.\n"
+                f"Leave it out, and apply nn.Linear({hidden_size}, {proj_size}) to the output."
+            )
+        if dropout and num_layers == 1:
+            warn(
+                f"dropout={dropout} has no effect: it is between layers, and there is one.\n"
+                f"Pass num_layers=2 or more, or apply nn.Dropout to the output."
+            )
+        self.mode, self.input_size, self.hidden_size, self.num_layers = (
+            mode,
+            input_size,
+            hidden_size,
+            num_layers,
+        )
+        self.bias, self.batch_first, self.dropout = bool(bias), bool(batch_first), float(dropout)
+        self.bidirectional, self.proj_size = bool(bidirectional), 0
+        self._names: list[list[str]] = []  # of the weights of each layer and direction
+        rows = GATES[mode] * hidden_size
+        for layer in range(num_layers):
+            inputs = hidden_size * (1 + self.bidirectional) if layer else input_size
+            for suffix in ("", "_reverse") if bidirectional else ("",):
+                shapes: dict[str, tuple[int, ...]] = {
+                    "weight_ih": (rows, inputs), "weight_hh": (rows, hidden_size)
+                }  # fmt: skip
+                if bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                self._names.append([f"{name}_l{layer}{suffix}" for name in shapes])
+                for name, shape in zip(self._names[-1], shapes.values(), strict=True):
+                    setattr(self, name, new_parameter(*shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_uniformly(self, self.hidden_size)
+
+    def flatten_parameters(self) -> None:
+        """Has no effect: PyTorch's lays out the weights for cuDNN."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._names]
+
+    def forward(self, input: Any, hx: State = None) -> tuple[Any, State]:
+        packed = input if isinstance(input, PackedSequence) else None
+        x, lengths = (packed.padded, packed.lengths) if packed is not None else (input, None)
+        self._check_input(x, packed is not None)
+        is_batched = x.ndim == 3
+        if not is_batched:
+            x = x.unsqueeze(1)
+        elif self.batch_first and packed is None:
+            x = x.transpose(0, 1)
+        output: Any
+        output, states = self._through_layers(x, self._first_states(hx, x, is_batched), lengths)
+        if packed is not None:
+            output = packed.replaced(output)
+        elif not is_batched:
+            output, states = output.squeeze(1), [s.squeeze(1) for s in states]
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        return output, tuple(states) if self.mode == "LSTM" else states[0]
+
+    def _through_layers(
+        self, x: Tensor, first: list[tuple[Tensor, ...]], lengths: Tensor | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The last layer's output, and the last states of all layers and directions, stacked."""
+        directions, weights, last = 1 + self.bidirectional, self.all_weights, []
+        for layer in range(self.num_layers):
+            if layer:
+                x = F.dropout(x, self.dropout, self.training)
+            outputs = []
+            for number in range(layer * directions, (layer + 1) * directions):
+                own = weights[number] if self.bias else (*weights[number], None, None)
+                reverse = number % directions == 1
+                output, *states = _step_through(self.mode, x, first[number], *own, lengths, reverse=reverse)
+                outputs.append(output)
+                last.append(states)
+            x = outputs[0] if directions == 1 else cat(outputs, -1)
+        return x, [stack(each) for each in zip(*last, strict=True)]
+
+    def _first_states(self, hx: State, x: Tensor, is_batched: bool) -> list[tuple[Tensor, ...]]:
+        """The state that each layer and direction begins with: (h,), or (h, c)."""
+        count = self.num_layers * (1 + self.bidirectional)
+        names = ("h_0", "c_0") if self.mode == "LSTM" else ("h_0",)
+        if hx is None:
+            start = zeros(x.shape[1], self.hidden_size, dtype=x.dtype, device=x.device)
+            return [(start,) * len(names)] * count
+        if self.mode == "LSTM" and not (isinstance(hx, tuple | list) and len(hx) == 2):
+            raise OptionError("the state of an LSTM must be a pair, (h_0, c_0).\nPass both, or none.")
+        if self.mode != "LSTM" and not isinstance(hx, Tensor):
+            raise DtypeError(
+                f"the state of {type(self).__name__} must be one tensor, got {type(hx).__name__}.\nPass h_0."
+            )
+        expected = (count, x.shape[1], self.hidden_size) if is_batched else (count, self.hidden_size)
+        form = "batch, hidden_size), also with batch_first" if is_batched else "hidden_size) without a batch"
+        parts = []
+        for name, part in zip(names, hx if self.mode == "LSTM" else [hx], strict=True):
+            if tuple(part.shape) != expected:
+                raise ShapeError(
+                    f"{type(self).__name__}: {name} must have shape {expected}, got {tuple(part.shape)}.\n"
+                    f"It is (num_layers * directions, {form}."
+                )
+            parts.append(unbind(part if is_batched else part.unsqueeze(1)))
+        return list(zip(*parts, strict=True))
+
+    def _check_input(self, x: Any, is_packed: bool) -> None:
+        name, weight = type(self).__name__, self.all_weights[0][0]
+        form = "(B, T, input_size)" if self.batch_first else "(T, B, input_size)"
+        if x.ndim not in ((3,) if is_packed else (2, 3)):
+            raise ShapeError(f"{name} of shape {x.shape}.\nGive {form}, or (T, input_size).")
+        if x.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{name} expects an input of width {self.input_size}, got shape {x.shape}.\nGive {form}."
+            )
+        if not x.shape[1 if self.batch_first and x.ndim == 3 and not is_packed else 0]:
+            raise ShapeError(
+                f"{name} of shape {x.shape}: there are no steps.\nGive {form} with T of 1 at least."
+            )
+        if x.dtype != weight.dtype and modes.autocast_dtype is None:
+            raise DtypeError(
+                f"{name} has {weight.dtype} weights, and its input is {x.dtype}.\n"
+                f"Convert one: x.to({str(weight.dtype)!r}), or model.to({str(x.dtype)!r})."
+            )
+
+    def extra_repr(self) -> str:
+        shown = f"{self.input_size}, {self.hidden_size}"
+        for name, usual in (
+            ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0),
+            ("bidirectional", False),
+        ):  # fmt: skip
+            if getattr(self, name) != usual:
+                shown += f", {name}={getattr(self, name)}"
+        return shown
+
+
+class RNN(RNNBase):
+    """h_t = f(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), f being tanh or relu (Elman 1990); see RNNBase."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            _mode(nonlinearity), input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, device=device, dtype=dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997): the op `lstm` in layers; see RNNBase.
+
+    Rows of the weights are those of the gates i, f, g and o, one after the other.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+            device, dtype,
+        )  # fmt: skip
+
+
+class GRU(RNNBase):
+    """Gated recurrent units (Cho et al. 2014): the op `gru` in layers; see RNNBase.
+
+    Rows of the weights are those of the gates r, z and n, one after the other.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            device=device, dtype=dtype,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- one step
+
+
+class RNNCellBase(Module):
+    """One step: x (B, input_size) and a state (B, H), by default zeros, to the next state; or without B."""
+
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+    mode = ""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        _check_sizes(input_size=input_size, hidden_size=hidden_size)
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bool(bias)
+        rows = num_chunks * hidden_size
+        self.weight_ih = new_parameter(rows, input_size, device=device, dtype=dtype)
+        self.weight_hh = new_parameter(rows, hidden_size, device=device, dtype=dtype)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, new_parameter(rows, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        reset_uniformly(self, self.hidden_size)
+
+    def _next(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
+        name = type(self).__name__
+        if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{name} of an input of shape {x.shape}.\n"
+                f"Give (B, {self.input_size}) or ({self.input_size},)."
+            )
+        expected = (*x.shape[:-1], self.hidden_size)
+        if states is None:
+            states = (zeros(expected, dtype=x.dtype, device=x.device),) * (1 + (self.mode == "LSTM"))
+        for state in states:
+            if tuple(state.shape) != expected:
+                raise ShapeError(
+                    f"{name} of an input of shape {x.shape} with a state of shape {state.shape}.\n"
+                    f"Give a state of shape {expected}."
+                )
+        batched = [a.reshape(-1, a.shape[-1]) for a in (x, *states)]
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        _, *new = _step_through(
+            self.mode, batched[0].unsqueeze(0), batched[1:], *weights, None, reverse=False
+        )
+        return tuple(state.reshape(expected) for state in new)
+
+    def extra_repr(self) -> str:
+        shown = f"{self.input_size}, {self.hidden_size}"
+        shown += "" if self.bias else f", bias={self.bias}"
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return shown if nonlinearity == "tanh" else f"{shown}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """h' = f(W_ih x + b_ih + W_hh h + b_hh), f being tanh or relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.mode, self.nonlinearity = _mode(nonlinearity), nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._next(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM: (h, c) to (h', c')."""
+
+    mode = "LSTM"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        if hx is not None and not (isinstance(hx, tuple | list) and len(hx) == 2):
+            raise OptionError("the state of an LSTMCell must be a pair, (h, c).\nPass both, or none.")
+        h, c = self._next(input, None if hx is None else tuple(hx))
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    mode = "GRU"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._next(input, None if hx is None else (hx,))[0]

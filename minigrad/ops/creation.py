@@ -1,0 +1,498 @@
+"""Tensors made from a shape (constants, ranges, random numbers), and from other libraries' memory.
+
+Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape, dtype and
+device from a tensor; `x.new_zeros(...)` and the like take x's dtype and device. Random numbers come from
+`minigrad.random`: they are drawn on the CPU, the same for every device.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..core import random
+from ..core.checks import check_all, checked, is_integer
+from ..core.devices import as_dtype, check_device, default_float, finfo, float64, int64, is_floating, library_of, load_cupy, on_device, plain_number
+from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
+from ..core.explain import describe
+from ..core.memory import check_allocation, out_of_memory
+from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
+
+__all__ = [
+    "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "randperm", "scalar_tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+Device = str | None
+Generator = random.Generator | None
+
+
+# ---------------------------------------------------------------- constants
+
+
+def _made(
+    make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    device, shape, dtype = check_device(device), _shape(sizes), as_dtype(dtype or default_float)
+    if device == "cpu":
+        check_allocation(shape, dtype)
+    try:
+        return Tensor(make(library_of(device), shape, dtype), requires_grad)
+    except MemoryError as error:
+        if isinstance(error, MinigradError):
+            raise
+        raise out_of_memory(shape, dtype, device) from None
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, MinigradError):
+            raise
+        raise ShapeError(f"no tensor of shape {shape}: {error}.\nGive a smaller one.") from None
+
+
+def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
+    return _made(lambda xp, *given: xp.zeros(*given), size, dtype, device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Ones of a shape: ones(2, 3) or ones((2, 3))."""
+    return _made(lambda xp, *given: xp.ones(*given), size, dtype, device, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a shape whose numbers are whatever the memory held."""
+    return _made(lambda xp, *given: xp.empty(*given), size, dtype, device, requires_grad)
+
+
+def full(
+    size: Any, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """One number everywhere: of its dtype, a Python float in float32."""
+    (value,) = _numbers("full", fill_value)
+    if dtype is None:
+        dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
+    number = tensor(value, dtype).item()  # in the dtype, or refused
+    fill = lambda xp, shape, dtype: xp.full(shape, number, dtype)
+    return _made(fill, (size,), dtype, device, requires_grad)
+
+
+def scalar_tensor(
+    value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """One number without axes, float32 unless told."""
+    return full((), value, dtype or default_float, device, requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones on the diagonal of an n x m matrix (n x n by default), zeros elsewhere."""
+    make = lambda xp, shape, dtype: xp.eye(*shape, dtype=dtype)
+    return _made(make, (n, n if m is None else m), dtype, device, requires_grad)
+
+
+def zeros_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros of the input's shape, dtype and device."""
+    return zeros(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
+
+
+def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the input's shape, dtype and device."""
+    return ones(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
+
+
+def empty_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of the input's shape, dtype and device whose numbers are whatever the memory held."""
+    return empty(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
+
+
+def full_like(
+    input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """One number everywhere, in the input's shape, dtype and device."""
+    return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
+
+
+# ---------------------------------------------------------------- of a tensor's dtype: x.new_zeros(2, 3)
+
+
+def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """Zeros of a shape, in this tensor's dtype and on its device."""
+    return zeros(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """Ones of a shape, in this tensor's dtype and on its device."""
+    return ones(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
+    return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
+
+
+def new_full(
+    x: Tensor,
+    size: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+):
+    """One number everywhere, in this tensor's dtype and on its device."""
+    return full(size, fill_value, dtype or x.dtype, device or x.device, requires_grad)
+
+
+def new_tensor(x: Tensor, data: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
+    """A tensor with a copy of `data`, in this tensor's dtype and on its device."""
+    return tensor(data, dtype or x.dtype, device or x.device, requires_grad)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: float = 1,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float.
+
+    With an integer `dtype` start and step are first rounded towards 0, and with int64 so is end (as PyTorch).
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _numbers("arange", start, end, step)
+    if dtype is not None:
+        dtype = as_dtype(dtype)
+        whole_start, whole_end, whole_step = _for_dtype("arange", dtype, start, end, step)
+        if dtype == int64:  # PyTorch counts the elements of the narrower dtypes before it rounds
+            start, end, step = whole_start, whole_end, whole_step
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    steps = (end - start) / step if step else -math.inf
+    if steps < 0:
+        raise OptionError(
+            f"arange from {start} to {end} in steps of {step} never arrives.\nGive a step that leads there."
+        )
+    if not math.isfinite(steps) or not math.isfinite(step):
+        raise OptionError(
+            f"arange from {start} to {end} in steps of {step} is not a range.\nGive finite numbers."
+        )
+    if dtype is None:
+        dtype = int64 if whole else default_float
+    count = -((start - end) // step) if whole else math.ceil(steps)
+    check_allocation((count,), int64)
+    if dtype.kind in "iu" and not whole:
+        start, step, whole = whole_start, whole_step, True
+        if not step:
+            raise OptionError(f"arange of {dtype} with a step that rounds to 0.\nGive a step of at least 1.")
+    numbers = start + np.arange(count, dtype=int64 if whole else np.float64) * step
+    return Tensor(on_device(numbers.astype(dtype), check_device(device)), requires_grad)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` numbers at equal distances from `start` to `end`, both included.
+
+    With an integer `dtype` both are first rounded towards 0, and so is each number.
+    """
+    start, end = _for_dtype("linspace", dtype, *_numbers("linspace", start, end))
+    make = lambda xp, shape, dtype: xp.asarray(_points(start, end, shape).astype(dtype))
+    return _made(make, (steps,), dtype, device, requires_grad)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` powers of `base`, with exponents at equal distances from `start` to `end`.
+
+    With an integer `dtype` both are first rounded towards 0, and so is each power.
+    """
+    start, end = _for_dtype("logspace", dtype, *_numbers("logspace", start, end))
+    make = lambda xp, shape, dtype: xp.asarray((base ** _points(start, end, shape)).astype(dtype))
+    return _made(make, (steps,), dtype, device, requires_grad)
+
+
+def _points(start: float, end: float, shape: tuple[int, ...]) -> np.ndarray:
+    check_allocation(shape, float64)
+    return np.linspace(start, end, math.prod(shape))
+
+
+def _for_dtype(name: str, dtype: Any, *numbers: float) -> Sequence[float]:
+    """The numbers, rounded towards 0 if `dtype` holds integers."""
+    if dtype is None or as_dtype(dtype).kind not in "iu":
+        return numbers
+    for x in numbers:
+        if not -(2.0**63) <= x <= 2.0**63:  # NaN is refused, too
+            raise OptionError(f"{name} of {dtype} got {x}.\nGive numbers that are integers of 64 bits.")
+    return [int(x) for x in numbers]
+
+
+def _numbers(name: str, *values: Any) -> list[Any]:
+    """Numbers, also from tensors of one element, if no gradient is lost."""
+    if holds_gradient(values):
+        raise GraphError(
+            f"{name} takes numbers, and would lose the gradient of a tensor.\n"
+            f"Compute with it (t * mg.ones(2, 3), t.expand(2, 3)), or give its number, t.item()."
+        )
+    numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
+    for x in numbers:
+        if not isinstance(x, int | float):
+            raise DtypeError(f"{name} takes numbers, got {x!r}.\nGive a number, or a tensor of one element.")
+        if isinstance(x, int) and x.bit_length() > 64:
+            raise OptionError(f"{name} got an integer of {x.bit_length()} bits.\nGive one of at most 64.")
+    return numbers
+
+
+# ---------------------------------------------------------------- random numbers
+
+
+def rand(
+    *size: Any,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform on [0, 1)."""
+    last = random.bounds(0, 1, as_dtype(dtype or default_float))[1]  # what would be rounded up to 1
+    return _drawn("random", size, generator, dtype, device, requires_grad, last)
+
+
+def randn(
+    *size: Any,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Standard normal."""
+    return _drawn("standard_normal", size, generator, dtype, device, requires_grad)
+
+
+def randint(
+    low: int,
+    high: Any = None,  # or the size, where one bound is given
+    size: Any = (),
+    dtype: Any = None,
+    device: Device = None,
+    generator: Generator = None,
+) -> Tensor:
+    """Integers from `low` (0 if only one is given) to before `high`, which a dtype of floats may round."""
+    if high is None or isinstance(high, tuple | list):
+        low, high, size = 0, low, size if high is None else high
+    if low >= high:
+        raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
+    kind = as_dtype(dtype or int64)
+    random.refuse_beyond("randint", low, high - 1, kind)
+    last = _last_integer(low, high, kind)
+    integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
+    draw = lambda xp, shape, dtype: xp.asarray(np.minimum(_rows(integers, shape), last).astype(dtype))
+    return _made(draw, (size,), kind, device, False)
+
+
+def _last_integer(low: int, high: int, dtype: np.dtype) -> int:
+    """The largest integer before `high` that the dtype holds."""
+    if is_floating(dtype) and int(dtype.type(high - 1)) != high - 1:
+        return int(random.bounds(low, high, dtype)[1])
+    return high - 1
+
+
+def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Device = None) -> Tensor:
+    """The numbers 0 to n - 1 in random order."""
+    (n,) = _shape((n,))
+    check_allocation((n,), int64)
+    kind = as_dtype(dtype or int64)
+    if n > largest_integer(kind) + 1:
+        raise OptionError(
+            f"randperm of {n} in {kind}, which holds every integer only up to {largest_integer(kind)}.\n"
+            f"Draw in int64."
+        )
+    numbers = _generator("randperm", generator).permutation(n).astype(kind)
+    return Tensor(on_device(numbers, check_device(device)))
+
+
+def largest_integer(dtype: np.dtype) -> int:
+    """The largest integer up to which a dtype holds all."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max)
+    return 1 if dtype.kind == "b" else 2 ** (finfo(dtype).nmant + 1)
+
+
+def normal(
+    mean: Tensor | float,
+    std: Tensor | float = 1.0,
+    size: Any = None,
+    generator: Generator = None,
+    dtype: Any = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers with a mean and a standard deviation for each, or for all `size` of them.
+
+    They have no gradient for mean and std: write `mean + std * randn_like(mean)` for one.
+    """
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if any(not x.is_floating_point() for x in given):
+        raise DtypeError("normal takes floating tensors.\nMake mean and std floating: .to('float32').")
+    if (size is None) != bool(given):
+        raise OptionError(
+            "normal takes a tensor as mean or std, or two numbers and a size.\n"
+            "Write normal(0.0, 1.0, (2, 3)), or normal(mean_tensor, std)."
+        )
+    center, spread = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    if bool((spread < 0).any() if isinstance(spread, Tensor) else not spread >= 0):
+        raise OptionError(f"normal needs std >= 0, got {std!r}.\nA standard deviation is not negative.")
+    if given:
+        like = given[0]
+        shape, dtype, device = np.broadcast_shapes(*[x.shape for x in given]), like.dtype, like.device
+    else:
+        shape = size
+    noise = randn(shape, generator=generator, dtype=dtype, device=device)
+    return (noise * spread + center).requires_grad_(requires_grad)
+
+
+def rand_like(input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """Uniform on [0, 1), in the input's shape, dtype and device."""
+    return rand(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
+
+
+def randn_like(
+    input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """Standard normal, in the input's shape, dtype and device."""
+    return randn(
+        input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+    )
+
+
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, dtype: Any = None, device: Device = None
+) -> Tensor:
+    """Integers from `low` (0 if one is given) to before `high`, in the input's shape, dtype and device."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
+
+
+def _drawn(
+    distribution: str,
+    size: Any,
+    generator: Generator,
+    dtype: Any,
+    device: Device,
+    requires_grad: bool,
+    last: float = math.inf,
+) -> Tensor:
+    draw = getattr(_generator(distribution, generator), distribution)
+    limited = lambda shape: np.minimum(_rows(draw, shape), last) if last < math.inf else _rows(draw, shape)
+    make = lambda xp, shape, dtype: xp.asarray(limited(shape).astype(dtype))
+    return _made(make, size, dtype, device, requires_grad)
+
+
+def _generator(stream: str, generator: Generator) -> np.random.Generator:
+    return random.generator(random.next_key(stream, generator))
+
+
+def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
+    """What `draw`, which draws row after row, returns for the rows of the batch that `random.rows` names."""
+    check_allocation(shape, float64)
+    first = random.first_row() if shape else 0
+    return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
+
+
+def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """`zeros(2, 3)`, `zeros((2, 3))` and `zeros([2, 3])` are the same."""
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    if not all(map(is_integer, sizes)):
+        raise SizesError(f"a shape is integers, got {describe(sizes)}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+    shape = tuple(map(operator.index, sizes))
+    if min(shape, default=0) >= 0:
+        return shape
+    raise ShapeError(f"a shape is non-negative integers, got {shape}.\nPass sizes of 0 or more.")
+
+
+# ---------------------------------------------------------------- other libraries' memory
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the array's own memory."""
+    if not isinstance(array, np.ndarray):
+        raise DtypeError(f"from_numpy takes an array, got {type(array).__name__}.\nUse mg.tensor(...).")
+    return as_tensor(array)
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on another library's memory (a PyTorch tensor's, say), without a copy (DLPack)."""
+    if not hasattr(source, "__dlpack__"):
+        raise DtypeError(
+            f"from_dlpack takes what has __dlpack__, got {type(source).__name__}.\nUse mg.tensor(...)."
+        )
+    try:
+        return Tensor(_library_of_dlpack(source).from_dlpack(source))
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise DtypeError(
+            f"this {type(source).__name__} cannot be read as an array: {error}.\n"
+            f"It has to be on the CPU or a CUDA GPU, of a real dtype, and detached from any graph."
+        ) from None
+
+
+def _library_of_dlpack(source: Any) -> Any:
+    """CuPy for memory on a CUDA device, else NumPy."""
+    kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
+    return load_cupy() if kind == 2 else np
+
+
+# ---------------------------------------------------------------- settings that mean nothing here
+
+LAYOUT = frozenset(["memory_format", "layout", "pin_memory"])  # memory is NumPy's, in row order
+
+
+def _ignoring_layout(function: Callable) -> Callable:
+    """The function with its arguments checked; PyTorch's settings of memory are accepted and ignored."""
+    call = checked(function)
+
+    @wraps(call)
+    def ignoring(*args: Any, **settings: Any) -> Tensor:
+        if not LAYOUT.isdisjoint(settings):
+            settings = {name: value for name, value in settings.items() if name not in LAYOUT}
+        return call(*args, **settings)
+
+    return ignoring
+
+
+check_all(globals(), __all__, _ignoring_layout)
+check_all(globals(), ["new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"])

@@ -1,0 +1,156 @@
+"""What `x[index]` means: an index of PyTorch's as one of NumPy's.
+
+The two differ where integers or `...` stand beside index arrays. In PyTorch an integer chooses a slice before
+the arrays are looked at; in NumPy it counts as one of them, and may so move their axes to the front: of a
+(3, 4, 5) tensor x[0, :, [1, 2]] is (4, 2), of an array (2, 4).
+"""
+
+from __future__ import annotations
+
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import array_module, is_array
+from ..core.errors import DtypeError, OptionError, RangeError
+from ..core.versions import warn
+
+_PLAIN = {int, type(None), type(Ellipsis)}
+_BASIC = {slice, *_PLAIN}
+_BOUND = {int, type(None)}
+
+
+def array_index(index: Any, shape: tuple[int, ...]) -> Any:
+    """The index that chooses from an array of this shape what `x[index]` does in PyTorch.
+
+    Its arrays are copies, which do not change later. An array of uint8 is a mask, as in PyTorch.
+    """
+    if type(index) is list and _is_tuple(index):
+        warn("x[[a, b]] of lists, slices or tensors is x[a, b], as in PyTorch: write that")
+        index = tuple(index)
+    if not isinstance(index, tuple):
+        return index if type(index) in _PLAIN else _slice(index) if type(index) is slice else _item(index)
+    if _BASIC.issuperset(map(type, index)):
+        return tuple([_slice(i) if type(i) is slice else i for i in index])
+    items = tuple([i if type(i) in _PLAIN else _slice(i) if type(i) is slice else _item(i) for i in index])
+    kinds = set(map(type, items))
+    if kinds <= _BASIC or not kinds & {int, type(Ellipsis)}:
+        return items
+    return _with_axes_of_pytorch(items, shape)
+
+
+def as_index_array(index: Any) -> Any:
+    """A tensor, a list or a number as an array; lists without elements hold integers."""
+    array = getattr(index, "array", index)
+    if is_array(array):
+        return array
+    try:
+        array = np.asarray(index)
+    except ValueError:
+        raise RangeError(f"the index {index!r} is not an array.\nGive nested lists of one shape.") from None
+    return array if array.size or array.dtype.kind != "f" else array.astype(np.int64)
+
+
+def _is_tuple(items: list) -> bool:
+    """Whether PyTorch reads a list as a tuple (as NumPy once did)."""
+    one_each = (slice, list, tuple, range, type(None), type(Ellipsis), np.ndarray)
+    return len(items) < 32 and any(isinstance(i, one_each) or hasattr(i, "array") for i in items)
+
+
+def _slice(i: slice) -> slice:
+    """A slice of integers."""
+    if i.step is None and type(i.start) in _BOUND and type(i.stop) in _BOUND:
+        return i
+    if not {type(i.start), type(i.stop), type(i.step)} <= _BOUND:
+        try:
+            i = slice(*[None if n is None else as_int(n) for n in (i.start, i.stop, i.step)])
+        except TypeError:
+            raise DtypeError(f"{i}: its bounds are integers or None.\nConvert them with int().") from None
+    if i.step is not None and i.step <= 0:
+        raise OptionError(
+            f"a slice with step {i.step}; as in PyTorch, steps are positive.\nGo backward with x.flip(dim)."
+        )
+    return i
+
+
+def _item(i: Any) -> Any:
+    """What stands in an index, not a slice: an integer, a boolean, or an array of our own."""
+    array = as_index_array(i)
+    if array.dtype.kind not in "iub" or isinstance(i, float | str | bytes):
+        raise RangeError(
+            f"an index of {array.dtype if array.dtype.kind != 'O' else type(i).__name__}.\n"
+            f"Index with integers, slices, None, ..., arrays or lists of integers (.long()), or masks."
+        )
+    if array.dtype == np.uint8 and not isinstance(i, np.integer):
+        warn("an index of uint8 is a mask, as in PyTorch: write x[i != 0], or x[i.long()]")
+        array = array != 0
+    if not array.ndim and (array.dtype == bool or type(array) is np.ndarray):
+        return array.item()  # an integer on a GPU stays there
+    return array.copy()
+
+
+def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
+    """Items with arrays, and integers or `...` besides, for which NumPy orders axes as PyTorch does.
+
+    Axes of arrays that stand side by side, integers left out, stay there; others come first. Where NumPy has
+    another order, all of the index becomes arrays: a slice the places that it names.
+    """
+    width = lambda i: i.ndim if is_mask(i) else int(is_array(i) or type(i) in (int, slice))
+    missing = len(shape) - sum(map(width, items))
+    if missing < 0 or sum(i is Ellipsis for i in items) > 1:
+        return items  # NumPy says what is wrong
+    at = next((n for n, i in enumerate(items) if i is Ellipsis), len(items))
+    items = (*items[:at], *[slice(None)] * missing, *items[at + 1 :])
+    is_joint = lambda i: is_array(i) or type(i) is bool
+    place = _place([is_joint(i) for i in items if type(i) is not int])
+    if place == _place([is_joint(i) or type(i) is int for i in items]):
+        return items
+    library = array_module(next((i for i in items if is_array(i)), None))
+    parts: list[tuple[Any, Any]] = []  # each array of the index, and whose it is
+    lengths, blocks, axis = list[int](), [], 0  # of axes of slices, and the shapes of the arrays
+    for i in items:
+        if type(i) is bool:
+            blocks.append((int(i),))
+        elif i is None:
+            lengths.append(1)
+        elif type(i) is slice:
+            places = range(*i.indices(shape[axis]))
+            parts.append((len(lengths), library.arange(places.start, places.stop, places.step)))
+            lengths.append(len(places))
+        elif type(i) is int:
+            if not -shape[axis] <= i < shape[axis]:
+                return items
+            parts.append((None, library.asarray(i)))
+        elif is_mask(i) and i.shape != shape[axis : axis + i.ndim]:
+            return items
+        else:
+            found = i.nonzero() if is_mask(i) else (i,)
+            blocks += [places.shape for places in found]
+            parts += [("array", places) for places in found]
+        axis += width(i)
+    try:
+        block = np.broadcast_shapes(*blocks)
+    except ValueError:
+        return items
+    index = []
+    for of, places in parts:
+        axes_behind = 0
+        if of == "array":
+            axes_behind = len(lengths) - place
+        elif of is not None:
+            axes_behind = len(lengths) - of - 1 + len(block) * (of < place)
+        index.append(places.reshape(places.shape + (1,) * axes_behind))
+    index[0] = library.broadcast_to(index[0], (*lengths[:place], *block, *lengths[place:]))
+    return tuple(index)
+
+
+def is_mask(i: Any) -> bool:
+    """Whether an item of an index is an array of booleans."""
+    return is_array(i) and i.dtype == bool
+
+
+def _place(advanced: list[bool]) -> int:
+    """Before how many other axes NumPy leaves those of the items that are `advanced`: 0 if they are apart."""
+    first = advanced.index(True)
+    return first if all(advanced[first : first + sum(advanced)]) else 0

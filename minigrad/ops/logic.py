@@ -1,0 +1,268 @@
+"""Closeness, bits, questions about numbers, and the choices that treat NaN and infinity."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.devices import finfo, is_floating
+from ..core.errors import OptionError
+from ..core.tensor import as_tensor
+from .comparisons import _bits, _pairs, _small, eq
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
+from .samplers import binary, distinct, each, integers, mask, real, unary
+
+__family__ = "elementwise"
+__all__ = [
+    "allclose", "bitwise_left_shift", "bitwise_right_shift", "bitwise_xor", "clamp", "clamp_max",
+    "clamp_min", "clip", "equal", "fmax", "fmin", "gcd", "heaviside", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "lcm", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "nan_to_num", "signbit",
+]  # fmt: skip
+
+_everything = unary(real) | each(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
+
+
+# ---------------------------------------------------------------- of two numbers
+
+
+@differentiable(samples=_pairs, latex=(r"g\,[x \ge y]", r"g\,[x < y]"))
+def fmax(x, y, /):
+    """The larger of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    xp = namespace(x, y)
+    first = (x >= y) | (y != y)
+    return xp.fmax(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
+
+
+@differentiable(samples=_pairs, latex=(r"g\,[x \le y]", r"g\,[x > y]"))
+def fmin(x, y, /):
+    """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    xp = namespace(x, y)
+    first = (x <= y) | (y != y)
+    return xp.fmin(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
+
+
+@differentiable(samples=_pairs)
+def heaviside(x, values, /):
+    """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
+    return namespace(x, values).where(x == 0, values, (x > 0).astype(x.dtype)), None
+
+
+# ---------------------------------------------------------------- within limits
+
+
+@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+def clamp_min(x, min):
+    """x, no less than `min`."""
+    return limit(x, min, None)
+
+
+@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+def clamp_max(x, max):
+    """x, no more than `max`."""
+    return limit(x, None, max)
+
+
+@differentiable(
+    exact_in_half=True,
+    samples=unary(real) | each((real, 3), nan=1.0, posinf=2.0, neginf=3.0),
+    latex=r"g\,[|x| < \infty]",
+)
+def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
+    """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
+    xp = namespace(x)
+    if not is_floating(x.dtype):
+        return xp.copy(x), (lambda g: g,)
+    posinf = float(finfo(x.dtype).max) if posinf is None else posinf
+    neginf = float(finfo(x.dtype).min) if neginf is None else neginf
+    finite = xp.where(x == math.inf, posinf, xp.where(x == -math.inf, neginf, x))
+    return xp.where(x != x, nan or 0.0, finite).astype(x.dtype), (
+        lambda g: xp.gate((x == x) & (x != math.inf) & (x != -math.inf), g),
+    )
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+@derived(exact_in_half=True, samples=binary(_small))
+def equal(x, y):
+    """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
+    x, y = as_tensor(x), as_tensor(y)
+    return x.shape == y.shape and bool(eq(x, y).array.all())
+
+
+@differentiable(samples=binary(real) | binary(_small))
+def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+    if not (rtol >= 0 and atol >= 0):
+        raise OptionError(f"tolerances must be at least 0, got rtol={rtol} and atol={atol}.\nPass such.")
+    return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
+
+
+@derived(exact_in_half=True, samples=binary(real) | binary(_small))
+def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether every element of x `isclose` to that of y: a Python bool."""
+    return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
+
+
+# ---------------------------------------------------------------- logic
+
+
+@differentiable(samples=binary(mask) | binary(_bits))
+def bitwise_xor(x, y, /):
+    """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+    return x ^ y, None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_xor(x, y, /):
+    """Whether one is true and the other is not; on booleans this is `^`."""
+    return namespace(x, y).logical_xor(x, y), None
+
+
+# ---------------------------------------------------------------- integers
+
+
+@differentiable(samples=binary(_bits, integers(0, 5)))
+def bitwise_left_shift(x, y, /):
+    """x * 2**y, of integers: x with its bits moved y places up."""
+    return x << y, None
+
+
+@differentiable(samples=binary(_bits, integers(0, 5)))
+def bitwise_right_shift(x, y, /):
+    """x / 2**y rounded down, of integers: x with its bits moved y places down."""
+    return x >> y, None
+
+
+@differentiable(samples=binary(_bits))
+def gcd(x, y, /):
+    """The largest integer that divides both, 0 of two zeros."""
+    return namespace(x, y).gcd(x, y), None
+
+
+@differentiable(samples=binary(_bits))
+def lcm(x, y, /):
+    """The smallest positive integer that both divide, 0 if one is 0."""
+    return namespace(x, y).lcm(x, y), None
+
+
+# ---------------------------------------------------------------- kinds of numbers
+
+
+@differentiable(samples=_everything)
+def isposinf(x, /):
+    """Whether x is +infinity."""
+    return x == math.inf, None
+
+
+@differentiable(samples=_everything)
+def isneginf(x, /):
+    """Whether x is -infinity."""
+    return x == -math.inf, None
+
+
+@differentiable(samples=_everything)
+def isreal(x, /):
+    """True everywhere: no number here is complex."""
+    return namespace(x).ones_like(x, dtype=bool), None
+
+
+@differentiable(samples=_everything)
+def signbit(x, /):
+    """Whether x is negative, -0.0 included."""
+    return namespace(x).signbit(x), None
+
+
+@differentiable(
+    public_name="clamp",
+    samples=each((distinct, 2, 3), -0.6, 0.6)
+    | each((distinct, 4), None, 0.0)
+    | each((distinct, 2, 3), (real, 2, 3), 1.2)
+    | each((distinct, 2, 3), None, (real, 3))
+    | each((distinct, 3), (real, 2, 1), (real, 2, 3)),
+    latex=(
+        r"g\,[\text{low} \le x \le \text{high}]",
+        r"g\,[x < \text{low} < \text{high}]",
+        r"g\,[x > \text{high} \lor \text{low} > \text{high}]",
+    ),
+)
+def limit(x, low, high, /):
+    """min(max(x, low), high); x has the gradient within (limits included), the limit that is met elsewhere.
+
+    Either limit may be None. Where `low` is above `high` all is `high`, and where they are equal that is all
+    that x can become: it has no gradient.
+    """
+    xp = namespace(x, low, high)
+    y, inside, below, above = x, True, False, False
+    if low is not None:
+        y = xp.maximum(y, low)
+        inside, below = x >= low, x < low
+    if high is not None:
+        y = xp.minimum(y, high)
+        inside, above = (x <= high) & inside, x > high
+    if low is not None and high is not None:
+        inside = inside & (low != high)
+    if isinstance(low, int | float) and isinstance(high, int | float):  # they have no gradient
+        return y, (lambda g: xp.gate(inside, g), None, None)
+    if low is not None and high is not None:
+        below, above = below & (low < high), above | (low >= high)
+    return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
+
+
+@derived(
+    exact_in_half=True,
+    samples=each((distinct, 2, 3), min=-0.6, max=0.6)
+    | each((distinct, 4), max=0.0)
+    | each((distinct,), (real, 2), (real, 2)),
+    latex=r"g\,[\text{min} \le x \le \text{max}]",
+)
+def clamp(x, min=None, max=None):
+    """x, no less than `min`, no more than `max`, which are numbers or tensors.
+
+    The derivative is 1 within (limits included) and 0 outside, where it is that of a limit which is a tensor.
+    """
+    if min is None and max is None:
+        raise OptionError("clamp with neither min nor max.\nGive one of them.")
+    return limit(x, min, max)
+
+
+clip = clamp  # PyTorch's other name
+
+
+@differentiable(samples=unary(mask) | unary(_small))
+def logical_not(x, /):
+    """Whether x is 0 or False."""
+    return namespace(x).logical_not(x), None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_and(x, y, /):
+    """Whether both are true; on booleans this is `&`."""
+    return namespace(x, y).logical_and(x, y), None
+
+
+@differentiable(samples=binary(mask) | binary(_small))
+def logical_or(x, y, /):
+    """Whether either is true; on booleans this is `|`."""
+    return namespace(x, y).logical_or(x, y), None
+
+
+@differentiable(samples=_everything)
+def isnan(x, /):
+    """Whether x is not a number."""
+    return namespace(x).isnan(x), None
+
+
+@differentiable(samples=_everything)
+def isinf(x, /):
+    """Whether x is infinite."""
+    return namespace(x).isinf(x), None
+
+
+@differentiable(samples=_everything)
+def isfinite(x, /):
+    """Whether x is neither infinite nor NaN."""
+    return namespace(x).isfinite(x), None

@@ -1,0 +1,289 @@
+"""The methods with an underscore, and `+=` and its kin: `x.clamp_(0)`, `x.normal_()`, `x.unsqueeze_(0)`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .creation import largest_integer, normal, rand, randint
+from ..core.devices import HALF, array_module, finfo, float32, float64, is_floating
+from ..core.errors import DtypeError, GraphError, OptionError, ShapeError
+from ..core.explain import describe
+from ..core.random import Generator, bounds, refuse_beyond
+from ..core.tensor import Tensor, on_device_of
+from ..core.versions import View
+from ..core.arguments import accept_aliases
+from .in_place import assign, become, copy_values, is_recorded, overwrite, refuse_misfit, reshape_itself, write
+from .scattering import replaced
+
+
+def in_place(name: str, function: Callable) -> Callable:
+    @functools.wraps(function)
+    def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
+        if is_recorded(x, args, settings):
+            return become(x, name, lambda old: function(old, *args, **settings))
+        value = function(x, *args, **settings)
+        refuse_misfit(value, x, name)
+        return copy_values(x, value.array, name)
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = f"{name[:-1]}, in place."
+    return change
+
+
+def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
+    """x op= y, for numbers and tensors of the same dtype without an array in between."""
+    by_function = in_place(name, function)
+
+    @functools.wraps(function)
+    def change(x: Tensor, other: Any, **settings: Any) -> Tensor:
+        alpha = settings.get("alpha", 1)
+        plain = not settings or (settings.keys() == {"alpha"} and name in ("add_", "sub_"))
+        half = x.array.dtype in HALF  # which a number, or a multiple, must not be rounded to first
+        if half or not plain or is_recorded(x, other):
+            return by_function(x, other, **settings)
+        y = on_device_of(other, x.array)
+        fits = type(y) in (int, float) or getattr(y, "dtype", None) == x.array.dtype
+        whole = type(y) is not float and ufunc != "divide"  # the result is what x is
+        if not fits or not (whole or is_floating(x.array.dtype)):
+            return by_function(x, other, **settings)
+        y = y if alpha == 1 else alpha * y
+        return overwrite(x, name, lambda: getattr(array_module(x.array), ufunc)(x.array, y, out=x.array))
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = f"{name[:-1]}, in place."
+    return change
+
+
+def _reshaped(name: str, function: Callable) -> Callable:
+    @functools.wraps(function)
+    def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
+        return reshape_itself(x, name, lambda old: function(old, *args, **settings))
+
+    change.__name__ = change.__qualname__ = name
+    change.__doc__ = f"{name[:-1]}, in place: the tensor itself has another shape, and the same memory."
+    return change
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """`value`, in every place."""
+    return _filled(x, "fill_", value)
+
+
+def _filled(x: Tensor, name: str, value: Any) -> Tensor:
+    if is_recorded(x, value):
+        return become(x, name, lambda old: replaced(old, value, ...))
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return copy_values(x, value.reshape(()), name)
+    return overwrite(x, name, lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
+
+
+def zero_(x: Tensor) -> Tensor:
+    """0 in every place."""
+    return _filled(x, "zero_", 0)
+
+
+def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
+    """The numbers of `source`, broadcast, in the dtype and on the device of x."""
+    return write(x, "copy_", ..., source)
+
+
+def detach_(x: Tensor) -> Tensor:
+    """The tensor itself, from now on outside the graph that made it."""
+    if x.version is not None and any(View(*entry).view() is x for entry in x.version.views or ()):
+        raise GraphError("detach_ of a view, whose base stays in the graph.\nUse y = x.detach().")
+    x.node, x._requires_grad = None, False
+    return x
+
+
+def fill_diagonal_(x: Tensor, value: float, wrap: bool = False) -> Tensor:
+    """`value` at x[i, i, ...]; with `wrap` it starts again below a matrix with more rows than columns."""
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        raise ShapeError(
+            f"fill_diagonal_ of a tensor of shape {x.shape}.\n"
+            f"It needs at least two axes, all of one length if there are more than two."
+        )
+    steps = sum(math.prod(x.shape[i + 1 :]) for i in range(x.ndim))
+    count = x.numel() if wrap and x.ndim == 2 else min(x.shape) * steps
+    places = np.unravel_index(np.arange(0, min(count, x.numel()), steps), x.shape)
+    return write(x, "fill_diagonal_", places, value)
+
+
+# ---------------------------------------------------------------- random numbers
+
+
+@accept_aliases
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Normal numbers in every place."""
+    return _draw(x, "normal_", normal(mean, std, x.shape, generator, _wide(x)))
+
+
+@accept_aliases
+def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
+    _refuse_unless("uniform_", "low", low, "finite", math.isfinite)
+    _refuse_unless("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
+    _refuse_unless_floating(x, "uniform_")
+    refuse_beyond("uniform_", low, high, x.dtype)
+    widest = float(finfo(_wide(x)).max)
+    _refuse_unless("uniform_", "high - low", high - low, f"at most {widest:.4g}", lambda n: n <= widest)
+    first, last = bounds(low, high, x.dtype)
+    numbers = rand(x.shape, generator=generator, dtype=_wide(x)) * (high - low) + low
+    return write(x, "uniform_", ..., numbers.clamp(first, last))
+
+
+def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+    _refuse_unless("exponential_", "lambd", lambd, "positive", lambda n: n > 0)
+    return _draw(x, "exponential_", -(1 - _uniform(x, generator)).log() / lambd, positive=True)
+
+
+def log_normal_(
+    x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Numbers whose logarithm is normal in every place."""
+    _refuse_unless("log_normal_", "mean", mean, "finite", math.isfinite)
+    _refuse_unless("log_normal_", "std", std, "positive", lambda n: n > 0)
+    return _draw(x, "log_normal_", normal(mean, std, x.shape, generator, float64).exp(), positive=True)
+
+
+def cauchy_(
+    x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Numbers of the Cauchy distribution in every place."""
+    _refuse_unless("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
+    _refuse_unless("cauchy_", "median", median, "finite", math.isfinite)
+    return _draw(x, "cauchy_", median + sigma * (math.pi * (_uniform(x, generator) - 0.5)).tan())
+
+
+def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """In every place how many trials, each of which succeeds with probability p, the first success takes."""
+    _refuse_unless("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
+    trials = ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil()
+    return write(x, "geometric_", ..., trials.clamp(1, _greatest(x.dtype)))
+
+
+def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, a number or a tensor of them, else 0, in every place."""
+    if not isinstance(p, Tensor):
+        _refuse_unless("bernoulli_", "p", p, "from 0 to 1", lambda n: 0 <= n <= 1)
+    return write(x, "bernoulli_", ..., _uniform(x, generator) < p)
+
+
+def random_(
+    x: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Integers from `low` to before `high` (up to the largest that the dtype holds exactly) in every place.
+
+    With one number: from 0 to before it.
+    """
+    for setting, n in (("low", low), ("high", 0 if high is None else high)):
+        _refuse_unless("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
+    if high is None:
+        low, high = (0, low) if low else (0, min(largest_integer(x.dtype), 2**63 - 2) + 1)
+    return write(x, "random_", ..., randint(low, high, x.shape, dtype=x.dtype, generator=generator))
+
+
+def _greatest(dtype: np.dtype) -> float:
+    """The largest number that a dtype holds, as a float that is no larger."""
+    if is_floating(dtype):
+        return float(finfo(dtype).max)
+    return 1.0 if dtype.kind == "b" else math.nextafter(float(np.iinfo(dtype).max), 0) // 1
+
+
+def _wide(x: Tensor) -> np.dtype:
+    """The dtype to draw in."""
+    return x.dtype if x.dtype.itemsize > 2 else float32
+
+
+def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
+    return rand(x.shape, generator=generator, dtype=float64)
+
+
+def _draw(x: Tensor, name: str, numbers: Tensor, positive: bool = False) -> Tensor:
+    """Write numbers, which rounding makes neither infinite nor, if they are `positive`, 0."""
+    _refuse_unless_floating(x, name)
+    limits = finfo(x.dtype)
+    least = float(limits.smallest_subnormal if positive else limits.min)
+    return write(x, name, ..., numbers.clamp(least, float(limits.max)))
+
+
+def _refuse_unless_floating(x: Tensor, name: str) -> None:
+    if not is_floating(x.dtype):
+        raise DtypeError(
+            f"{name} draws floating numbers, this tensor is {x.dtype}.\nUse random_, or x.float()."
+        )
+
+
+def _refuse_unless(name: str, setting: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:
+    if not isinstance(value, int | float | np.integer | np.floating) or not holds(value):
+        raise OptionError(f"{name} needs a {setting} that is {what}, got {value!r}.\nGive such a number.")
+
+
+# ---------------------------------------------------------------- all of them
+
+FROM_FUNCTIONS = (  # the names with an underscore are methods in place of these functions
+    "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan",
+    "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
+    "conj_physical", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad", "digamma", "divide",
+    "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor",
+    "floor_divide", "fmod", "frac", "gcd", "ge", "greater", "greater_equal", "gt", "heaviside", "hypot",
+    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "lcm", "ldexp", "le",
+    "lerp", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_fill",
+    "masked_scatter", "multiply", "mvlgamma", "nan_to_num", "ne", "neg", "negative", "not_equal",
+    "pow", "put", "rad2deg", "reciprocal", "relu", "remainder", "renorm", "round", "rsqrt",
+    "scatter", "scatter_add", "scatter_reduce", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh",
+    "sqrt", "square", "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc",
+    "xlogy",
+)  # fmt: skip
+RESHAPING = ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
+
+
+OPERATORS = {
+    "__ipow__": "pow_", "__ifloordiv__": "floor_divide_", "__imod__": "remainder_",
+    "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_", "__iadd__": "add_",
+    "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
+}  # fmt: skip
+OWN = (
+    bernoulli_, cauchy_, copy_, detach_, exponential_, fill_, fill_diagonal_, geometric_, log_normal_,
+    normal_, random_, uniform_, zero_,
+)  # fmt: skip
+
+
+def of_a_tensor(method: Callable) -> Callable:
+    """A method in place as a function: `mg.relu_(x)`. Only tensors can be changed."""
+
+    @functools.wraps(method)
+    def function(x: Tensor, *args: Any, **settings: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            name = method.__name__
+            raise DtypeError(
+                f"{name} changes a tensor, got {describe(x)}, of type {type(x).__name__}.\n"
+                f"Pass a tensor, or use {name[:-1]}, which returns a new one."
+            )
+        return method(x, *args, **settings)
+
+    return function
+
+
+def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
+    """The methods that change a tensor by one of the `functions`, or by numbers drawn, and the operators."""
+    methods = {
+        f"{name}_": in_place(f"{name}_", functions[name]) for name in FROM_FUNCTIONS if name in functions
+    }
+    methods |= {f"{name}_": _reshaped(f"{name}_", functions[name]) for name in RESHAPING if name in functions}
+    for name in ("add", "sub", "mul", "div"):
+        ufunc = {"sub": "subtract", "mul": "multiply", "div": "divide"}.get(name, name)
+        methods[f"{name}_"] = _arithmetic(f"{name}_", functions[name], ufunc)
+    methods |= {function.__name__: function for function in OWN}
+    return (
+        methods | {operator: methods[name] for operator, name in OPERATORS.items()} | {"__setitem__": assign}
+    )

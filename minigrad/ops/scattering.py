@@ -1,0 +1,397 @@
+"""Changing chosen elements, out of place: scatter, index_add, index_put and their relatives.
+
+Two primitives make them: `replaced` puts values in, `scattered` adds them up onto zeros.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from .creation import full, ones
+from ..core.devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of, uint8
+from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
+from .indices import array_index
+from ..core.tensor import Tensor, as_tensor
+from ..core.arguments import round_once
+from .axes import axis_of
+from ..core.costs import zero_flops
+from .indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
+from ..core.namespace import is_basic, namespace
+from ..core.op import derived, differentiable
+from .samplers import each, integers, mask, real
+from .shaping import broadcast_to, view_as_shape
+from .statistics import prod
+from .views import broadcast_tensors, ravel
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = [
+    "fill", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
+    "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
+]  # fmt: skip
+
+_TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # names a place twice
+
+
+# ---------------------------------------------------------------- the primitives
+
+
+@differentiable(
+    samples=each((real, 3), (4, 2), _TWICE) | each((real, 2, 2), (3, 2), (slice(1, 3),)),
+    latex=r"g[\mathrm{index}]",
+    flops=zero_flops,
+)
+def scattered(x, /, shape, index):
+    """zeros(shape) with x added at `index`: what undoes x[index]."""
+    return namespace(x).scatter_add(shape, index, x), (lambda g: namespace(g).take(g, index),)
+
+
+@differentiable(
+    samples=each((real, 4, 2), (real, 3), _TWICE)
+    | each((real, 3, 2), (real, 2), (slice(1, 3),))
+    | each((real, 2), 1.0, 0),
+    latex=(r"g\ \text{with 0 at the index}", r"g[\mathrm{index}]"),
+    flops=zero_flops,
+)
+def replaced(x, values, /, index):
+    """A copy of x with `values` (broadcast) at `index`; of those for one place the last stays, and only it
+    has a gradient."""
+    shape = x.shape
+
+    def of_values(g):
+        g = namespace(g).take(g, index)
+        stays = _last(shape, index)
+        return g if stays is None else namespace(g).where(to_device_of(stays, g), g, 0.0)
+
+    return namespace(x, values).replaced(x, values, index), (
+        lambda g: namespace(g).replaced(g, 0.0, index),
+        of_values,
+    )
+
+
+def _last(shape, index):
+    """Whether each element of x[index] is the last that names its place; None where all are."""
+    if is_basic(index) or (is_array(index) and index.dtype.kind == "b"):
+        return None
+    index = tuple(map(on_cpu, index)) if isinstance(index, tuple) else on_cpu(index)
+    ranks = np.empty(shape, np.int64)
+    order = np.arange(ranks[index].size).reshape(ranks[index].shape)
+    ranks[index] = order
+    return ranks[index] == order
+
+
+def _of_dtype(x, values):
+    """`values`, a number or a tensor, in the dtype of x, which they must have if they are a tensor."""
+    if isinstance(values, int | float):
+        return values if x.is_floating_point() else as_tensor(values, dtype=x.dtype)
+    values = as_tensor(values)
+    if values.dtype != x.dtype:
+        raise DtypeError(f"values of {values.dtype} into {x.dtype}.\nConvert them: .to({str(x.dtype)!r}).")
+    return values
+
+
+# ---------------------------------------------------------------- along an axis
+
+
+def _region(src, at):
+    """The part of src that a scatter's index covers."""
+    shape = np.broadcast_shapes(*[places.shape for places in at])
+    if src.ndim != len(shape):
+        src = view_as_shape(src, (1,) * len(shape)) if src.numel() == 1 else src
+    if src.ndim != len(shape) or any(m > n for m, n in zip(shape, src.shape, strict=True)):
+        raise ShapeError(
+            f"an index of shape {shape} and a source of shape {src.shape}.\nGive a source as large."
+        )
+    return src if src.shape == shape else getitem(src, tuple(slice(n) for n in shape))
+
+
+def _scatter(name, x, dim, index, src):
+    """The parts of a scatter: x with an axis, the index, the covered part of src."""
+    x, number = as_tensor(x), isinstance(src, int | float)
+    src = _of_dtype(x, src)
+    line, at = gather_index(name, x, dim, index)
+    return line, at, src if number else _region(src, at)
+
+
+_SPOTS = (integers(0, 3), 2, 4)  # more than there are
+
+
+@derived(
+    samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4))
+    | each((real, 2, 3), 0, (integers(0, 2), 1, 3), value=2.0)
+)
+def scatter(x, dim, index, src=None, *, value=None, reduce=None):
+    """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number.
+
+    `reduce` "add" or "multiply" combines with what is there (see scatter_add and scatter_reduce).
+    """
+    src = value if src is None else src
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise OptionError(f'reduce is None, "add" or "multiply", got {reduce!r}.\nSee scatter_reduce.')
+        src = src if isinstance(src, Tensor) else full(as_tensor(index).shape, src, x.dtype, x.device)
+        return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
+    line, at, src = _scatter("scatter", x, dim, index, src)
+    return view_as_shape(replaced(line, src, at), x.shape)
+
+
+@derived(samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
+def scatter_add(x, dim, index, src):
+    """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
+    line, at, src = _scatter("scatter_add", x, dim, index, src)
+    return view_as_shape(_added(line, src, at), x.shape)
+
+
+@round_once
+def _added(x, values, at):
+    """x with `values` added at `at`."""
+    return x + scattered(values, x.shape, at)
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+@derived(
+    samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "sum", include_self=False)
+    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "mean")
+    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "prod")
+    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "amax", include_self=False)
+    | each((real, 2, 3), 0, (integers(0, 2), 2, 3), (real, 2, 3), "amin")
+)
+def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
+    """x with each of its elements reduced with those of src that `scatter` would put there.
+
+    `reduce` is "sum", "prod", "mean", "amax" or "amin"; without `include_self` the element itself takes no
+    part where another comes. Of the largest, equals share the gradient.
+    """
+    if reduce not in _REDUCTIONS:
+        raise OptionError(f"reduce is one of {', '.join(_REDUCTIONS)}, got {reduce!r}.\nChoose one of them.")
+    line, at, src = _scatter("scatter_reduce", x, dim, index, src)
+    return view_as_shape(_reduced(line, src, at, reduce, include_self), x.shape)
+
+
+@round_once
+def _reduced(x, src, at, reduce, include_self):
+    if x.dtype == bool:  # as numbers: True is 1
+        if reduce == "mean":
+            raise DtypeError("a mean of booleans.\nConvert them: .to('float32').")
+        return _reduced(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
+    neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(x.dtype), "amin": _greatest(x.dtype)}[reduce]
+    if not include_self:
+        x = replaced(x, neutral, at)
+    if reduce == "prod":
+        return _products(x, src, at)
+    if reduce in ("amax", "amin"):
+        return extreme(x, src, at, reduce == "amax")
+    total = x + scattered(src, x.shape, at)
+    if reduce == "sum":
+        return total
+    counts = full(x.shape, int(include_self), device=x.device)
+    count = (counts + scattered(ones(src.shape, dtype="int64", device=x.device), x.shape, at)).clamp(1)
+    return total / count if total.is_floating_point() else (total // count).to(x.dtype)
+
+
+def _least(dtype):
+    return -np.inf if is_floating(dtype) else np.iinfo(dtype).min
+
+
+def _greatest(dtype):
+    return np.inf if is_floating(dtype) else np.iinfo(dtype).max
+
+
+@differentiable(
+    samples=each((real, 4, 2), (real, 3), _TWICE, True) | each((real, 4, 2), (real, 3), _TWICE, False),
+    latex=(r"\frac{g}{n}\,[x = y]", r"\frac{g}{n}\,[\mathrm{values} = y]"),
+)
+def extreme(x, values, /, index, largest):
+    """y, the largest (or smallest) of x and of the values that come to its elements; n equals share."""
+    x, values = _plain(x), _plain(values)
+    y = through_cpu(partial(_extreme, largest=largest), x, values, *_indices(index))
+    mine, theirs, xp = x == y, values == y[index], namespace(y)
+    n = mine.astype(y.dtype) + xp.scatter_add(x.shape, index, theirs.astype(y.dtype))
+    n = xp.maximum(n, 1)
+    return y, (
+        lambda g: namespace(g).where(mine, g / n, 0.0),
+        lambda g: namespace(g).where(theirs, namespace(g).take(g / n, index), 0.0),
+    )
+
+
+def _indices(index):
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _extreme(x, values, *index, largest):
+    y = x.copy()
+    (np.maximum if largest else np.minimum).at(y, index, values)
+    return y
+
+
+def _plain(x):
+    return x.array if isinstance(x, Tensor) else x
+
+
+def _products(x, src, at):
+    """Each element of x times the elements of src that come to it, side by side in a table of factors."""
+    shape = x.shape
+    place = np.arange(x.numel()).reshape(shape)[tuple(map(on_cpu, at))].reshape(-1)
+    order = np.argsort(place, kind="stable")
+    ranked = place[order]
+    starts = np.searchsorted(ranked, ranked)
+    column = np.arange(len(ranked)) - starts + 1  # 0 is x's own
+    table = ones(x.numel(), int(column.max(initial=0)) + 1, dtype=x.dtype, device=x.device)
+    table = replaced(table, ravel(x), (slice(None), 0))
+    table = replaced(table, getitem(ravel(src), order), (ranked, column))
+    return view_as_shape(prod(table, 1).to(x.dtype), shape)
+
+
+def _slices(name, x, dim, index, source, negative=False):
+    """The parts of an index_...: x with an axis, the index of slices, a source that fits them."""
+    x = as_tensor(x)
+    line = x if x.ndim else view_as_shape(x, (1,))
+    dim = axis_of(dim, line.ndim)
+    places = checked_places(name, index, line, dim, negative).reshape(-1)
+    source = _of_dtype(x, source)
+    if isinstance(source, Tensor) and source.ndim + (not source.ndim) == line.ndim:
+        source = source if source.ndim else view_as_shape(source, (1,))
+        expected = (*line.shape[:dim], len(places), *line.shape[dim + 1 :])
+        if source.shape != expected:
+            raise ShapeError(f"a source of shape {source.shape}, expected {expected}.\nGive that shape.")
+    elif isinstance(source, Tensor):
+        raise ShapeError(f"a source of shape {source.shape} into {line.shape}.\nGive it as many axes.")
+    return line, (slice(None),) * dim + (places,), source
+
+
+_ROWS = (integers(0, 3), 2)
+
+
+@derived(samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2)) | each((real, 3), 0, _ROWS, (real, 2), alpha=2))
+def index_add(x, dim, index, source, *, alpha=1):
+    """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
+    line, at, source = _slices("index_add", x, dim, index, source)
+    return view_as_shape(_added_times(line, source, at, alpha), x.shape)
+
+
+@round_once
+def _added_times(x, source, at, alpha):
+    return _added(x, source if alpha == 1 else (source * alpha).to(x.dtype), at)
+
+
+@derived(samples=each((real, 3, 2), 0, _ROWS, (real, 2, 2)))
+def index_copy(x, dim, index, source):
+    """x with the slices of `source` in the places `index` along `dim`."""
+    line, at, source = _slices("index_copy", x, dim, index, source)
+    return view_as_shape(replaced(line, source, at), x.shape)
+
+
+@derived(samples=each((real, 2, 3), 1, _ROWS, 2.0) | each((real, 2, 3), 1, np.array([-1, 0]), (real,)))
+def index_fill(x, dim, index, value):
+    """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(f"a value of shape {value.shape}.\nGive one number; see index_copy.")
+    x = as_tensor(x)
+    value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
+    line = x if x.ndim else view_as_shape(x, (1,))
+    dim = axis_of(dim, line.ndim)
+    at = (slice(None),) * dim + (checked_places("index_fill", index, line, dim, True).reshape(-1),)
+    return view_as_shape(replaced(line, value, at), x.shape)
+
+
+@derived(
+    samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2), "prod")
+    | each((real, 2, 3), 1, _ROWS, (real, 2, 2), "mean", include_self=False)
+    | each((real, 3), 0, _ROWS, (real, 2), "amax")
+)
+def index_reduce(x, dim, index, source, reduce, *, include_self=True):
+    """x with each slice reduced with those of `source` that come to it: "prod", "mean", "amax", "amin"."""
+    line, at, source = _slices("index_reduce", x, dim, index, source)
+    places = at[-1].reshape(-1, *(1,) * (line.ndim - len(at)))
+    return view_as_shape(
+        scatter_reduce(
+            line,
+            len(at) - 1,
+            array_module(places).broadcast_to(places, source.shape),
+            source,
+            reduce,
+            include_self=include_self,
+        ),
+        x.shape,
+    )
+
+
+# ---------------------------------------------------------------- by any index
+
+
+@derived(
+    samples=each((real, 2, 3), [np.array([0, 1, 0]), np.array([2, 0, 2])], (real, 3), accumulate=True)
+    | each((real, 2, 3), [np.array([1, -1])], (real, 3))
+)
+def index_put(x, indices, values, accumulate=False):
+    """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
+    x = as_tensor(x)
+    if not isinstance(indices, tuple | list):
+        raise ArgumentError(
+            f"indices must be a tuple of tensors, got {type(indices).__name__}.\nPass (indices,)."
+        )
+    at = checked_index(array_index(tuple(indices), x.shape), x)
+    values, shape = _of_dtype(x, values), x.array[at].shape
+    if isinstance(values, Tensor):
+        values = broadcast_to(values, shape)
+    if not accumulate:
+        return replaced(x, values, at)
+    return _added(x, broadcast_to(as_tensor(values, dtype=x.dtype), shape), at)
+
+
+@derived(samples=each((real, 2, 3), _ROWS, (real, 2)) | each((real, 2, 3), _ROWS, (real, 2), True))
+def put(x, index, source, accumulate=False):
+    """x with `source` at `index`, which counts the elements row by row; or added there."""
+    x = as_tensor(x)
+    line = ravel(x)
+    places = checked_places("put", index, line, 0, negative=True)
+    if places.size != source.numel():
+        raise ShapeError(f"{source.numel()} values for {places.size} places.\nGive one for each.")
+    values = view_as_shape(source, places.shape)
+    return view_as_shape(index_put(line, (places,), values, accumulate), x.shape)
+
+
+@derived(samples=each((real, 2, 3), (mask, 2, 3), (real, 6)) | each((real, 3), (mask, 2, 1), (real, 2, 4)))
+def masked_scatter(x, mask, source):
+    """x with the elements of `source`, one after another, where `mask` is True."""
+    x, mask = broadcast_tensors(x, mask)
+    refuse_unless_mask("masked_scatter", mask)
+    source, count = _of_dtype(x, source), int(mask.array.sum())
+    if source.numel() < count:
+        raise ShapeError(f"{source.numel()} values for {count} places.\nGive at least one for each.")
+    return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())
+
+
+@derived(samples=each((real, 2, 3), (real, 2), 1, -1))
+def select_scatter(x, src, dim, index: int):
+    """x with `src` as its slice number `index` along an axis."""
+    dim = axis_of(dim, x.ndim)
+    if not -x.shape[dim] <= index < x.shape[dim]:
+        raise ShapeError(out_of_range(index, dim, x.shape[dim]))
+    return _embedded(x, src, (slice(None),) * dim + (index,))
+
+
+@derived(samples=each((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | each((real, 3), (real, 2), end=-1))
+def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
+    """x with x[start:end:step] = src along an axis."""
+    return _embedded(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
+
+
+def _embedded(x, src, at):
+    expected = x.array[at].shape
+    if src.shape != expected:
+        raise ShapeError(f"a source of shape {src.shape}, expected {expected}.\nGive that shape.")
+    return replaced(x, as_tensor(src).to(x.dtype), at)
+
+
+@derived(samples=each((real, 2, 3), 2.0) | each((real, 2), (real,)))
+def fill(x, value):
+    """A tensor like x, every element `value`: a number or a tensor without axes."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(f"a value of shape {value.shape}.\nGive one number.")
+    value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
+    return replaced(x, value, Ellipsis)

@@ -1,0 +1,140 @@
+"""Slices, elements and places chosen by index or by mask. Changing them is in scattering.py."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+import numpy as np
+
+from ..core.devices import array_module
+from ..core.errors import OptionError, RangeError, ShapeError
+from .indices import as_index_array
+from ..core.tensor import Tensor, as_tensor
+from . import comparisons
+from .axes import axis_of
+from .indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
+from ..core.op import derived
+from .samplers import each, integers, mask, real, unary
+from .shaping import broadcast_to, view_as_shape
+from .views import broadcast_tensors, ravel
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = [
+    "argwhere", "index_select", "masked_select", "narrow", "nonzero", "one_hot", "select", "take",
+    "take_along_dim", "where",
+]  # fmt: skip
+
+
+@wraps(comparisons.where)
+def where(condition, *values, **named):
+    """x where `condition` is True, y elsewhere; of a condition alone, the places where it is True."""
+    if values or named:
+        return comparisons.where(condition, *values, **named)
+    return nonzero(condition, as_tuple=True)
+
+
+# ---------------------------------------------------------------- x[...]
+
+
+@derived(samples=each((real, 2, 3), 1, -1))
+def select(x, dim, index: int):
+    """The slice number `index` along an axis."""
+    dim = axis_of(dim, x.ndim)
+    if not -x.shape[dim] <= index < x.shape[dim]:
+        raise RangeError(out_of_range(index, dim, x.shape[dim]))
+    return getitem(x, (slice(None),) * dim + (int(index),))
+
+
+@derived(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
+def narrow(x, dim, start: int, length):
+    """`length` slices along an axis, from `start` on."""
+    dim = axis_of(dim, x.ndim)
+    n, first = x.shape[dim], int(start)
+    first += n * (first < 0)
+    if not 0 <= first <= n or not 0 <= length <= n - first:
+        raise RangeError(
+            f"{length} elements from {start} on along axis {dim}, which has {n}.\nStay within the axis."
+        )
+    return getitem(x, (slice(None),) * dim + (slice(first, first + length),))
+
+
+# ---------------------------------------------------------------- along an axis
+
+
+@derived(samples=each((real, 2, 3), 1, (integers(0, 3), 4)) | each((real, 2), 0, (integers(0, 2),)))
+def index_select(x, dim, index):
+    """The elements of `index`, a list of places along `dim`."""
+    x = as_tensor(x)
+    line = x if x.ndim else view_as_shape(x, (1,))
+    dim = axis_of(dim, line.ndim)
+    places = checked_places("index_select", index, line, dim)
+    if places.ndim > 1:
+        raise ShapeError(f"an index of shape {places.shape}.\nGive a list of places.")
+    chosen = getitem(line, (slice(None),) * dim + (places.reshape(-1),))
+    return chosen if x.ndim else view_as_shape(chosen, ())
+
+
+@derived(samples=each((real, 2, 3), (integers(-6, 6), 2, 2)) | each((real,), 0))
+def take(x, index):
+    """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
+    line = ravel(as_tensor(x))
+    return getitem(line, checked_places("take", index, line, 0, negative=True))
+
+
+@derived(
+    samples=each((real, 2, 3), (integers(0, 3), 2, 2), 1)
+    | each((real, 2, 1), (integers(0, 2), 1, 3), 0)
+    | each((real, 2, 3), (integers(0, 6), 4))
+)
+def take_along_dim(x, indices, dim=None):
+    """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
+    x = as_tensor(x)
+    line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
+    places = checked_places("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
+    if dim is None:
+        return gather(line, 0, places.reshape(-1))
+    if places.ndim != x.ndim:
+        raise ShapeError(f"indices of shape {places.shape} into shape {x.shape}.\nGive them as many axes.")
+    with_length = lambda shape, n: (*shape[:d], n, *shape[d + 1 :])
+    shape = np.broadcast_shapes(with_length(x.shape, 1), with_length(places.shape, 1))
+    places = array_module(places).broadcast_to(places, with_length(shape, places.shape[d]))
+    return gather(broadcast_to(x, with_length(shape, x.shape[d])), d, places)
+
+
+# ---------------------------------------------------------------- masks
+
+
+@derived(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
+def masked_select(x, mask):
+    """The elements of x where `mask` (both broadcast) is True, as a vector."""
+    x, mask = broadcast_tensors(x, mask)
+    refuse_unless_mask("masked_select", mask)
+    return getitem(x, mask.array.copy())
+
+
+@derived(samples=unary(mask))
+def nonzero(x, *, as_tuple=False):
+    """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
+    array = as_tensor(x).array
+    if as_tuple:
+        return tuple(Tensor(places) for places in (array if array.ndim else array.reshape(1)).nonzero())
+    return Tensor(array_module(array).argwhere(array))
+
+
+@derived(samples=unary(mask))
+def argwhere(x):
+    """The indices of the elements that are not 0: int64 (count, axes)."""
+    return nonzero(x)
+
+
+@derived(samples=each((integers(0, 4), 2, 3), 4) | each((integers(0, 4), 3)))
+def one_hot(index, num_classes=-1):
+    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
+    places = as_index_array(index)
+    if num_classes == -1:
+        if not places.size:
+            raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
+        num_classes = int(places.max()) + 1
+    places = checked_ids("one_hot", places, num_classes)
+    return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))

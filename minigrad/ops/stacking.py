@@ -1,0 +1,154 @@
+"""Tensors side by side and one below another, cut into pieces and slices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.devices import to_device_of
+from ..core.errors import OptionError, ShapeError
+from ..core.tensor import as_tensor
+from .axes import axis_of
+from ..core.costs import zero_flops
+from .indexing import getitem
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
+from .samplers import each, real
+from .shaping import _SOME, cat, split, view_as_shape
+from .views import atleast_1d, atleast_2d, atleast_3d
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = [
+    "chunk", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split_with_sizes", "tensor_split",
+    "unbind", "vsplit", "vstack",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- together
+
+
+@derived(samples=each([(real, 2), (real, 3)]) | each([(real, 2, 1), (real, 2, 2)]) | each([(real,), (real,)]))
+def hstack(tensors):
+    """Tensors side by side: along the second axis, vectors along their only one."""
+    tensors = [atleast_1d(as_tensor(x)) for x in tensors]
+    return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+@derived(samples=each([(real, 3), (real, 2, 3)]) | each([(real,), (real,)]))
+def vstack(tensors):
+    """Tensors one below another: along the first axis, a vector as a row."""
+    return cat([atleast_2d(as_tensor(x)) for x in tensors], 0)
+
+
+@derived(samples=each([(real, 2), (real, 1, 2)]) | each(_SOME))
+def dstack(tensors):
+    """Tensors one behind another along the third axis."""
+    return cat([atleast_3d(as_tensor(x)) for x in tensors], 2)
+
+
+@derived(samples=each([(real, 2), (real, 2, 3)]) | each([(real,), (real,)]))
+def column_stack(tensors):
+    """Tensors side by side, a vector as a column."""
+    tensors = map(as_tensor, tensors)
+    return cat([x if x.ndim > 1 else view_as_shape(x, (x.numel(), 1)) for x in tensors], 1)
+
+
+# ---------------------------------------------------------------- apart
+
+
+@derived(samples=each((real, 2, 3), [1, 2], 1))
+def split_with_sizes(x, split_sizes, dim=0):
+    """Pieces of the given lengths along an axis."""
+    return split(x, list(split_sizes), dim)
+
+
+def _axis_to_split(x, dim):
+    """The axis from the front, and its length."""
+    if not x.ndim:
+        raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
+    dim = axis_of(dim, x.ndim)
+    return dim, x.shape[dim]
+
+
+def _refuse_number(pieces):
+    if not 1 <= pieces < 2**31:
+        raise OptionError(f"{pieces} pieces.\nAsk for at least one, and for no more than memory holds.")
+
+
+@derived(samples=each((real, 5, 2), 3) | each((real, 2, 3), 2, -1))
+def chunk(x, chunks, dim=0):
+    """At most `chunks` pieces of equal length (the last may be shorter)."""
+    _refuse_number(chunks)
+    dim, n = _axis_to_split(as_tensor(x), dim)
+    return split(x, -(-n // chunks), dim) if n else split(x, (0,) * chunks, dim)
+
+
+@derived(samples=each((real, 5, 2), 3) | each((real, 5, 2), (1, 3, 7)) | each((real, 2, 3), (2, 1), -1))
+def tensor_split(x, indices_or_sections, dim=0):
+    """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
+    x = as_tensor(x)
+    dim, n = _axis_to_split(x, dim)
+    cuts = indices_or_sections
+    cuts = cuts.tolist() if hasattr(cuts, "tolist") else cuts
+    if isinstance(cuts, int):
+        _refuse_number(cuts)
+        return split(x, tuple(n // cuts + (i < n % cuts) for i in range(cuts)), dim)
+    lead = (slice(None),) * dim
+    return tuple(getitem(x, (*lead, slice(a, b))) for a, b in zip([0, *cuts], [*cuts, n], strict=True))
+
+
+@derived(samples=each((real, 2, 4), 2) | each((real, 3), (1,)))
+def hsplit(x, indices_or_sections):
+    """`tensor_split` along the second axis, of a vector along its only one."""
+    return _split_evenly(x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
+
+
+@derived(samples=each((real, 4, 2), 2))
+def vsplit(x, indices_or_sections):
+    """`tensor_split` along the first axis."""
+    return _split_evenly(x, indices_or_sections, 0, 2)
+
+
+@derived(samples=each((real, 1, 2, 4), (1, 2)))
+def dsplit(x, indices_or_sections):
+    """`tensor_split` along the third axis."""
+    return _split_evenly(x, indices_or_sections, 2, 3)
+
+
+def _split_evenly(x, sections, dim, least):
+    if x.ndim < least:
+        raise ShapeError(f"a tensor of shape {x.shape}.\nGive at least {least} axes.")
+    if isinstance(sections, int) and (sections < 1 or x.shape[dim] % sections):
+        raise ShapeError(
+            f"{sections} equal pieces of axis {dim}, which has {x.shape[dim]} elements.\n"
+            f"Give a number that divides it, or use tensor_split."
+        )
+    return tensor_split(x, sections, dim)
+
+
+@differentiable(
+    public_name="unbind",
+    view=True,
+    samples=each((real, 3, 2), 0) | each((real, 2, 3), 1),
+    latex=r"\operatorname{stack}(g_1, g_2, \ldots)",
+    flops=zero_flops,
+)
+def slices(x, /, dim):
+    """The slices of x along an axis: one node, several results."""
+    shape, dtype = (*x.shape[:dim], 1, *x.shape[dim + 1 :]), x.dtype
+
+    def gradient(gs, needs):
+        like = next(g for g in gs if g is not None)
+        parts = [to_device_of(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
+        return (namespace(like).concat(parts, axis=dim),)
+
+    lead, rest = (slice(None),) * dim, () if x.ndim > 1 else (...,)  # x[i, ...] is a view, x[i] a number
+    return tuple([x[(*lead, i, *rest)] for i in range(x.shape[dim])]), gradient
+
+
+@derived(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
+def unbind(x, dim=0):
+    """The slices of x along an axis, one by one."""
+    x = as_tensor(x)
+    dim, n = _axis_to_split(x, dim)
+    return slices(x, dim) if n else ()

@@ -1,0 +1,271 @@
+"""Products, variances and covariances, and reductions that leave out NaN."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.devices import HALF, float32, is_floating
+from ..core.errors import OptionError, ShapeError
+from ..kernels.numpy import reductions
+from ..core.tensor import Tensor, as_tensor
+from .axes import as_floating, axes_of, cast, count, expand_reduced
+from ..core.costs import per_input
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
+from .reductions import _total, amax, amin, mean, sum
+from .samplers import distinct, each, mask, positive, real, reducing
+
+__family__ = "reduction"
+__all__ = [
+    "aminmax", "corrcoef", "count_nonzero", "cov", "nanmean", "nansum", "prod", "std", "std_mean",
+    "sum_to_size", "var", "var_mean",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- sums and products
+
+
+@differentiable(
+    autocast="float32",
+    samples=reducing(real)
+    | each(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1)
+    | each(np.array([[2.0, 0.0], [4.0, 1.0]])),
+    latex=r"g\,\prod_{j \ne i} x_j",
+    flops=per_input(1),
+)
+def prod(x, /, dim=None, keepdim=False, dtype=None):
+    """The product; each element's derivative is the product of all others, found without a division.
+
+    Integers and booleans multiply in int64.
+    """
+    shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
+    x = cast(x, dtype, "int64")
+    wide = float32 if x.dtype in HALF else x.dtype
+    value = cast(x.prod(axis=axes, keepdims=keepdim, dtype=wide), x.dtype)
+    gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim) * _product_of_others(x, axes), source)
+    return value, (gradient,) if is_floating(x.dtype) else None
+
+
+def _product_of_others(x, axes):
+    """For each element the product of those before it, times that of those after it."""
+    xp = namespace(x)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    there, back = kept + axes, tuple(np.argsort(kept + axes).tolist())
+    moved = xp.permute_dims(x, there)
+    flat = moved.reshape((*moved.shape[: len(kept)], count(x.shape, axes)))
+    one = xp.ones_like(flat[..., :1])
+    before = xp.cumprod(xp.concat([one, flat[..., :-1]], axis=-1), axis=-1)
+    after = xp.flip(xp.cumprod(xp.flip(xp.concat([flat[..., 1:], one], axis=-1), axis=-1), axis=-1), axis=-1)
+    return xp.permute_dims((before * after).reshape(moved.shape), back)
+
+
+@derived(autocast="float32", samples=reducing(real))
+def nansum(x, dim=None, keepdim=False, dtype=None):
+    """The sum of what is not NaN."""
+    x = as_tensor(x)
+    return sum(x.masked_fill(x.isnan(), 0.0) if x.is_floating_point() else x, dim, keepdim, dtype)
+
+
+@derived(autocast="float32", samples=reducing(real))
+def nanmean(x, dim=None, keepdim=False, dtype=None):
+    """The mean of what is not NaN."""
+    x = as_tensor(x)
+    return nansum(x, dim, keepdim, dtype) / (~x.isnan()).sum(dim, keepdim)
+
+
+@derived(
+    exact_in_half=True,
+    samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)),
+)
+def sum_to_size(x, *size):
+    """x summed over the axes along which `size` is broadcast to x's shape."""
+    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
+    extra = x.ndim - len(size)
+    if extra < 0 or builtins.any(n not in (1, m) for n, m in zip(size, x.shape[extra:], strict=True)):
+        raise ShapeError(
+            f"a tensor of shape {x.shape} does not sum to {size}.\nGive a shape that broadcasts to {x.shape}."
+        )
+    axes = tuple(i for i, m in enumerate(x.shape) if i < extra or size[i - extra] != m)
+    return (sum(x, axes) if axes or not size else x).reshape(size)
+
+
+# ---------------------------------------------------------------- spreads
+
+
+@differentiable(
+    autocast="float32",
+    public_name="var",
+    floating=True,
+    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
+    latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}",
+    flops=per_input(4),
+)
+def variance(x, /, dims, correction, keepdim):
+    """sum((x - mean)**2) / (n - correction); d/dx = 2 (x - mean) / (n - correction).
+
+    Where n - correction is not positive it is infinite, or NaN if all are equal.
+    """
+    shape, axes = x.shape, axes_of(dims, x.ndim)
+    xp, n = namespace(x), count(shape, axes)
+    centred = _centred(x, axes, n)
+    freedom = n - correction
+    if math.isnan(freedom):
+        raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
+    if freedom > 0 and n:
+        value, scale = reductions.mean_square(centred, freedom, axes, keepdim), 2 / freedom
+    else:
+        total = _total(centred * centred, axes, keepdim)
+        value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
+    return value, (lambda g: expand_reduced(g * scale, shape, axes, keepdim) * centred,)
+
+
+def _centred(x, axes, n):
+    """x minus its mean. What rounding left of the mean is subtracted, too: it is a mean of small numbers."""
+    if not n:
+        return x
+    centred = x - _total(x, axes, True, n)
+    return centred - _total(centred, axes, True, n)
+
+
+@differentiable(
+    autocast="float32",
+    public_name="std",
+    floating=True,
+    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
+    latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,y}",
+    flops=per_input(4),
+)
+def deviation(x, /, dims, correction, keepdim):
+    """sqrt(sum((x - mean)**2) / (n - correction)), n - correction above 0, without overflow.
+
+    d/dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
+    """
+    shape, axes = x.shape, axes_of(dims, x.ndim)
+    xp, n = namespace(x), count(shape, axes)
+    centred, freedom = _centred(x, axes, n), math.sqrt(n - correction)
+    compute = lambda x, p, axes, keepdim: reductions.length(x, p, axes)
+    length = value_in_rule("p_norm", compute, centred, 2, axes, True)
+
+    def gradient(g):
+        slope = xp.where(length == 0, 0.0, centred / xp.where(length == 0, 1.0, length))
+        return expand_reduced(g / freedom, shape, axes, keepdim) * slope
+
+    value = length / freedom
+    value = value if keepdim else value.reshape(tuple(m for i, m in enumerate(shape) if i not in axes))
+    return value, (gradient,)
+
+
+_spreads = (
+    each((real, 2, 3))
+    | each((real, 2, 3), 1, False)
+    | each((real, 2, 3, 2), dim=(0, -1), keepdim=True)
+    | each((real, 2, 3), dim=0, correction=0)
+)
+
+
+@derived(autocast="float32", samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
+def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
+    """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+    if isinstance(dim, bool):  # var(unbiased)
+        dim, unbiased = None, dim
+    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+    return variance(x, dim, correction, keepdim)
+
+
+@derived(autocast="float32", samples=_spreads)
+def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
+    """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+    if isinstance(dim, bool):  # std(unbiased)
+        dim, unbiased = None, dim
+    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+    if count(x.shape, axes_of(dim, x.ndim)) > correction:
+        return deviation(x, dim, correction, keepdim)
+    return var(x, dim, unbiased, keepdim, correction=correction).sqrt()  # infinite, or NaN
+
+
+@derived(autocast="float32", samples=_spreads)
+def var_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
+    """(variance, mean)."""
+    axes = None if isinstance(dim, bool) else dim
+    return var(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
+
+
+@derived(autocast="float32", samples=_spreads)
+def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
+    """(standard deviation, mean)."""
+    axes = None if isinstance(dim, bool) else dim
+    return std(x, dim, unbiased, keepdim, correction=correction), mean(x, axes, keepdim)
+
+
+@derived(
+    exact_in_half="gpu",
+    samples=each((real, 3, 5))
+    | each((real, 4))
+    | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
+    | each((real, 2, 4), aweights=(positive, 4)),
+)
+def cov(x, *, correction: int = 1, fweights=None, aweights=None):
+    """The covariances of the rows of x, each row one variable and each column one observation.
+
+    `fweights` says how often each column was observed, `aweights` how much it counts. A vector is one
+    variable, and gives a number.
+    """
+    x = as_tensor(x)
+    if x.ndim > 2:
+        raise ShapeError(f"covariances of a tensor with {x.ndim} axes.\nGive variables by observations.")
+    rows = as_floating(x if x.ndim == 2 else x.reshape(1, -1))
+    weights = [as_tensor(w) for w in (fweights, aweights) if w is not None]
+    for w in weights:
+        if w.ndim > 1:
+            raise ShapeError(f"weights of shape {w.shape}.\nGive a vector: a number for each observation.")
+    weight = weights[0] if len(weights) == 1 else weights[0] * weights[1] if weights else None
+    weighted = (lambda rows: rows) if weight is None else (lambda rows: rows * weight)
+    total = rows.shape[1] if weight is None else weight.sum()
+    excess = correction if aweights is None else correction * (weight * weights[-1]).sum() / total
+    centred = rows - weighted(rows).sum(1, keepdim=True) / total
+    result = (weighted(centred) @ centred.T) / as_tensor(total - excess).clamp(min=0)
+    return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
+
+
+@derived(exact_in_half="gpu", samples=each((real, 3, 5)) | each((real, 2, 4)))
+def corrcoef(x):
+    """The correlations of the rows of x: their covariances over the product of their deviations."""
+    c = cov(x)
+    if not c.ndim:
+        return c / c
+    every = np.arange(len(c))
+    deviations = c[every, every].sqrt()
+    return (c / deviations[:, None] / deviations).clamp(-1, 1)
+
+
+# ---------------------------------------------------------------- extremes
+
+
+class Range(NamedTuple):
+    """The smallest and the largest."""
+
+    min: Tensor
+    max: Tensor
+
+
+@derived(exact_in_half=True, samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
+def aminmax(x, dim=None, keepdim=False):
+    """(the smallest, the largest); elements that tie share the gradient evenly."""
+    return Range(amin(x, dim, keepdim), amax(x, dim, keepdim))
+
+
+# ---------------------------------------------------------------- logic and counting
+
+
+@derived(exact_in_half=True, samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
+def count_nonzero(x, dim=None):
+    """How many elements are not 0."""
+    return sum(as_tensor(x) != 0, dim)

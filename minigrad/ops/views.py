@@ -1,0 +1,247 @@
+"""PyTorch's other views: axes moved, added and split, and windows along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.devices import array_module, as_dtype
+from ..core.errors import OptionError, ShapeError, SignatureError
+from ..core.tensor import Tensor, as_tensor
+from ..core.versions import version_of
+from .arithmetic import alias
+from .axes import axis_of
+from ..core.costs import zero_flops
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
+from .samplers import each, mask, real
+from .shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze, view_as_shape
+from ..breadth.windows import sliding_windows
+
+__family__ = "shape"
+__exact_in_half__ = True
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "contiguous", "expand_as", "moveaxis",
+    "movedim", "ravel", "reshape_as", "t", "unflatten", "view", "view_as",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- another shape
+
+
+@derived(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)))
+def view(x, *shape, dtype=None):
+    """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
+    if dtype is not None or (len(shape) == 1 and not isinstance(shape[0], int | np.integer | tuple | list)):
+        return _read_as(x, as_dtype(shape[0] if dtype is None else dtype))
+    if not shape:
+        raise SignatureError(
+            "view needs a shape or a dtype.\nWrite x.view(2, 3), x.view(-1) or x.view('int32')."
+        )
+    y = view_as_shape(x, sizes_of(shape))
+    shared = x.array.flags.c_contiguous or array_module(x.array).may_share_memory(x.array, y.array)
+    if not shared and x.numel():
+        raise ShapeError(
+            f"no view of shape {y.shape} of shape {x.shape}, strides {x.stride()}: elements are "
+            f"not side by side.\nUse x.reshape(...), which copies them, or x.contiguous().view(...)."
+        )
+    return y
+
+
+def _read_as(x, dtype):
+    if dtype == x.dtype:
+        return alias(x)
+    try:
+        y = Tensor(x.array.view(dtype))
+    except ValueError as error:
+        raise ShapeError(
+            f"the memory of {x.dtype} numbers in shape {x.shape} cannot be read as {dtype}: "
+            f"{str(error).rstrip('.')}.\nThe last axis must be contiguous, and hold a whole number of these."
+        ) from None
+    y.version = version_of(x)
+    return y
+
+
+@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+def view_as(x, other):
+    """x in the shape of `other`, in its own memory."""
+    return view(x, other.shape)
+
+
+@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+def reshape_as(x, other):
+    """x in the shape of `other`."""
+    return view_as_shape(x, other.shape)
+
+
+@derived(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
+def unflatten(x, dim, sizes):
+    """The axis `dim` as several of the given sizes, one of which may be -1."""
+    dim = axis_of(dim, x.ndim)
+    n, known = x.shape[dim], math.prod(size for size in sizes if size != -1)
+    if known != n and (-1 not in sizes or not known or n % known):
+        raise ShapeError(
+            f"axis {dim} has {n} elements, which do not fill the sizes {tuple(sizes)}.\n"
+            f"They must multiply to {n}; one of them may be -1."
+        )
+    sizes = [n // known if size == -1 else size for size in sizes]
+    return view_as_shape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
+
+
+@derived(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
+def atleast_1d(*tensors):
+    """A number as a tensor of one element; several tensors give a tuple."""
+    return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
+
+
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
+def atleast_2d(*tensors):
+    """A number or a vector as a matrix of one row; several tensors give a tuple."""
+    return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
+
+
+@derived(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
+def atleast_3d(*tensors):
+    """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
+    return _of_each(
+        tensors,
+        lambda x: (
+            x if x.ndim > 2 else unsqueeze(x, -1) if x.ndim == 2 else view_as_shape(x, (1, x.numel(), 1))
+        ),
+    )
+
+
+def _of_each(tensors, function):
+    """The function of one tensor, or of each of several (given one by one or in a list)."""
+    if len(tensors) == 1 and not isinstance(tensors[0], tuple | list):
+        return function(as_tensor(tensors[0]))
+    return tuple(function(as_tensor(x)) for x in (tensors[0] if len(tensors) == 1 else tensors))
+
+
+# ---------------------------------------------------------------- another order of axes
+
+
+@derived(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
+def t(x):
+    """The transpose of a matrix; a vector or a number as it is."""
+    if x.ndim > 2:
+        raise ShapeError(f"t of a tensor of shape {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
+    return transpose(x, 0, -1)
+
+
+@derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
+def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
+    """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+    ndim = x.ndim
+    sources, places = (
+        [axis_of(d, ndim) for d in (dims if isinstance(dims, tuple | list) else (dims,))]
+        for dims in (source, destination)
+    )
+    if not len(set(sources)) == len(sources) == len(places) == len(set(places)):
+        raise ShapeError(
+            f"the axes {source} into the places {destination}.\nName each axis and each place once."
+        )
+    order = [d for d in range(ndim) if d not in sources]
+    for place, d in sorted(zip(places, sources, strict=True)):
+        order.insert(place, d)
+    return permute_axes(x, order[:ndim])
+
+
+# ---------------------------------------------------------------- repetition without a copy
+
+
+@derived(samples=each((real, 2, 1), (mask, 4, 2, 3)))
+def expand_as(x, other):
+    """x repeated, without a copy, to the shape of `other`."""
+    return broadcast_to(x, other.shape)
+
+
+# ---------------------------------------------------------------- windows
+
+
+@derived(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
+def windows_along(x, dimension, size, step):
+    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
+    dim = axis_of(dimension, x.ndim)
+    n = x.shape[dim] if x.ndim else 1
+    if not 0 <= size <= n or step < 1:
+        raise OptionError(
+            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
+            f"size is from 0 to {n}, step at least 1."
+        )
+    if not x.ndim:
+        return view_as_shape(x, (1,))[:size]
+    windows = sliding_windows(movedim(x, dim, -1), (size,), (step,), ((0, 0),), (1,))
+    return movedim(windows, -2, dim)
+
+
+# ---------------------------------------------------------------- by places in memory
+
+
+@differentiable(
+    view=True,
+    samples=each((real, 3, 4), (2, 3), (4, 1), 1, (0, 1))
+    | each((real, 3, 4), (3,), (4,), 0, (1, 0))
+    | each((real, 6), (2, 2), (1, 1), 3, (0,)),
+    latex=r"\sum_{\text{uses}} g",
+    flops=zero_flops,
+)
+def strided(x, /, size, stride, offset, order):
+    """The elements at `offset` and at steps of `stride` from there, in the memory of x (torch.as_strided).
+
+    `order` names the axes of x as they lie in memory, the one with the largest step first.
+    """
+    shape = x.shape
+    lengths = [shape[d] for d in order]
+    back = [order.index(d) for d in range(len(order))]
+
+    def places():
+        steps = [np.arange(n) * step for n, step in zip(size, stride, strict=True)]
+        return offset + sum(np.ix_(*steps)) if size else np.array(offset)
+
+    def gradient(g):
+        xp = namespace(g)
+        flat = xp.scatter_add((math.prod(shape),), (places(),), g)
+        return xp.permute_dims(flat.reshape(lengths), back)
+
+    line = namespace(x).permute_dims(x, order).reshape((-1,))
+    if isinstance(x, Tensor):
+        return namespace(x).take(line, (places(),)), (gradient,)
+    as_strided, steps = array_module(line).lib.stride_tricks.as_strided, [n * line.itemsize for n in stride]
+    if isinstance(line, np.ndarray):
+        return as_strided(line[offset:], size, steps, subok=True), (gradient,)
+    return as_strided(line[offset:], size, steps), (gradient,)
+
+
+# ---------------------------------------------------------------- a copy where memory asks for one
+
+
+@derived(samples=each((real, 2, 3)))
+def contiguous(x, memory_format=None):
+    """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
+    x = as_tensor(x)
+    return x if x.array.flags.c_contiguous else in_row_order(x)
+
+
+@differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=zero_flops)
+def in_row_order(x, /):
+    """A copy of x whose memory is in row order."""
+    return namespace(x).copy(x, order="C"), (lambda g: g,)
+
+
+moveaxis = movedim
+
+
+@derived(samples=each((real, 2, 3)) | each((real,)))
+def ravel(x):
+    """All elements along one axis."""
+    return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
+
+
+@derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
+def broadcast_tensors(*tensors):
+    """Tensors broadcast, without a copy, to their common shape."""
+    shape = np.broadcast_shapes(*[as_tensor(x).shape for x in tensors])
+    return tuple(broadcast_to(as_tensor(x), shape) for x in tensors)

@@ -1,0 +1,242 @@
+"""What PyTorch has and is not here, and what to use instead: one table.
+
+`__getattr__` of the packages raises from it, Tensor and Module have a `Missing` for each of their names, and
+`docs/pytorch.md` shows it (`python -m tools.reference`). Of all of these `hasattr` is False.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NoReturn
+
+from ..core.errors import MissingImportError, MissingNameError
+
+# names as they follow `torch.`, and what to do; `F` is nn.functional
+INSTEAD = {
+    # networks
+    "nn.MultiheadAttention F.multi_head_attention_forward": (
+        "`minitransformer.MultiHeadAttention`, which is batch first. Its boolean masks say who may "
+        "attend (True = may), so negate those of PyTorch's module. The function is "
+        "`F.scaled_dot_product_attention`."
+    ),
+    "nn.Transformer nn.TransformerEncoder nn.TransformerEncoderLayer nn.TransformerDecoder "
+    "nn.TransformerDecoderLayer": (
+        "`minitransformer.Transformer`, or the `Encoder` and `Decoder` of `minitransformer.layers`."
+    ),
+    "nn.EmbeddingBag F.embedding_bag": "`nn.Embedding`, then `.sum(1)` or `.mean(1)` over the bag.",
+    "nn.CTCLoss F.ctc_loss": (
+        "Align the labels first, then `nn.CrossEntropyLoss`; CTC's sum over alignments is not here."
+    ),
+    "nn.AdaptiveLogSoftmaxWithLoss nn.LinearCrossEntropyLoss F.linear_cross_entropy": (
+        "`F.cross_entropy` of all logits."
+    ),
+    "nn.LazyLinear nn.LazyConv1d nn.LazyConv2d nn.LazyConv3d nn.LazyBatchNorm1d nn.LazyBatchNorm2d "
+    "nn.LazyBatchNorm3d": (
+        "Give the sizes: `nn.Linear(in_features, out_features)`."
+    ),
+    "nn.SyncBatchNorm": (
+        "`nn.BatchNorm2d` on each process, or `nn.GroupNorm`, which needs no other process."
+    ),
+    "nn.CrossMapLRN2d": "`nn.LocalResponseNorm`.",
+    "nn.RReLU F.rrelu": "`nn.LeakyReLU`.",
+    "nn.FeatureAlphaDropout F.feature_alpha_dropout": "`nn.AlphaDropout`.",
+    "nn.LPPool1d nn.LPPool2d nn.LPPool3d F.lp_pool1d F.lp_pool2d F.lp_pool3d": (
+        "`(F.avg_pool2d(x**p, n) * n**2) ** (1 / p)`."
+    ),
+    "nn.FractionalMaxPool2d nn.FractionalMaxPool3d F.fractional_max_pool2d F.fractional_max_pool3d": (
+        "`nn.AdaptiveMaxPool2d`."
+    ),
+    "F.grid_sample F.affine_grid": (
+        "`F.interpolate` resizes; other warps are sums of `mg.gather` with weights."
+    ),
+    "nn.utils.weight_norm nn.utils.spectral_norm nn.utils.parametrize nn.utils.parametrizations "
+    "nn.utils.prune": (
+        "Compute the weight in `forward` out of parameters, and apply `F.linear` or `F.conv2d`."
+    ),
+    "nn.Buffer": "`nn.Module.register_buffer`.",
+    "nn.DataParallel nn.parallel distributed": (
+        "One process computes on one device. Recipes train on several with `mpiexec -n 4 minitransformer "
+        "train ...`: see `minitransformer.training.ranks`."
+    ),
+    "nn.Module.share_memory Tensor.share_memory_ multiprocessing": (
+        "Arrays shared by processes: `mg.from_numpy` of one in `multiprocessing.shared_memory`."
+    ),
+    # optimizers
+    "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor": "`optim.AdamW`.",
+    "optim.swa_utils": (
+        "Keep an average by hand, with `mg.Tensor.add_`: "
+        "`for a, p in zip(average, params): a.data.mul_(0.99).add_(p.data, alpha=0.01)`."
+    ),
+    # saving and data
+    "save": (
+        "`mg.save_file(model.state_dict(), path)`: a safetensors file, which holds tensors by name and "
+        "no code."
+    ),
+    "load": (
+        "`mg.load_file(path)`, which reads what `mg.save_file` or safetensors wrote; "
+        "`model.load_state_dict` takes it."
+    ),
+    "hub onnx package": "Weights in a safetensors file: `mg.load_file` and `nn.Module.load_state_dict`.",
+    "utils.data.Sampler utils.data.SequentialSampler utils.data.RandomSampler utils.data.BatchSampler "
+    "utils.data.WeightedRandomSampler utils.data.SubsetRandomSampler": (
+        "`shuffle=True`, or the order itself: `mg.utils.data.Subset(data, indices)`, with "
+        "`mg.multinomial` for weights."
+    ),
+    "utils.data.get_worker_info utils.data.distributed": (
+        "`mg.utils.data.DataLoader` makes its batches in one process."
+    ),
+    "utils.tensorboard": (
+        "A package for it, `tensorboardX` say; numbers for it are `x.item()` and `x.numpy()`."
+    ),
+    "utils.dlpack to_dlpack": (
+        "`mg.from_dlpack(x)`; other libraries read a tensor itself, by its `__dlpack__`."
+    ),
+    # autograd
+    "autograd.Function autograd.function": (
+        "An op is one function with the decorator `mg.ops.differentiable`: it returns its value and a "
+        "function of the upstream gradient for each input (docs/ops-of-your-own.md)."
+    ),
+    "autograd.gradcheck autograd.gradgradcheck": (
+        "`mg.gradcheck(f, [x, y])`; with `order=2` second derivatives, too."
+    ),
+    "autograd.functional": (
+        "`mg.func.jacobian(f)(x)`, `mg.func.hessian(f)(x)`, `mg.func.vjp`, `mg.func.jvp`, `mg.func.hvp`."
+    ),
+    "autograd.forward_ad func.linearize": "`mg.func.jvp(f, (x,), (t,))`.",
+    "autograd.graph": "`mg.autograd.checkpoint` saves memory; `mg.graph.trace` draws the graph.",
+    "autograd.profiler profiler": (
+        "`python -m cProfile`; `python -m benchmarks ops` times each op; `mg.debug` says where memory "
+        "goes."
+    ),
+    "vmap func.vmap func.stack_module_state": (
+        "Write the batch axis into the function (ops broadcast), or loop: `mg.stack([f(x) for x in "
+        "batch])`."
+    ),
+    "func.grad_and_value": "`mg.func.value_and_grad(f)`, which returns the value first.",
+    "func.functionalize": "Leave it out; `mg.func.grad` takes functions as they are.",
+    "is_inference_mode_enabled": "`mg.is_grad_enabled()`.",
+    # compiling, devices, precision
+    "compile jit compiler fx export nn.Module.compile": (
+        "Leave it out: code runs as it is written. On a GPU `mg.capture(step)` records a "
+        "training step and replays it."
+    ),
+    "cuda.amp": "`mg.amp.autocast('cuda', dtype=mg.float16)` and `mg.amp.GradScaler()`.",
+    "mps xpu mtia cpu": (
+        "`mg.cuda.is_available()`; `mg.device('auto')` is a GPU if there is one, else the CPU."
+    ),
+    "cuda.empty_cache cuda.memory_allocated cuda.max_memory_allocated cuda.memory_reserved "
+    "cuda.memory_summary": (
+        "CuPy manages the memory; `mg.debug` reports what a step keeps."
+    ),
+    "cuda.Stream cuda.stream cuda.Event cuda.current_stream cuda.CUDAGraph cuda.graph": (
+        "`mg.capture`, or CuPy's own streams."
+    ),
+    "cuda.set_device cuda.current_device cuda.get_device_name cuda.device": (
+        "`x.to('cuda:1')`: naming a GPU makes it the one in use."
+    ),
+    "set_num_threads get_num_threads set_num_interop_threads": (
+        "The environment variable OMP_NUM_THREADS, set before the import; `mg.kernels.use` chooses kernels."
+    ),
+    "set_default_tensor_type": (
+        "`dtype=` and `device=` where a tensor is made: `mg.zeros(3, dtype='float64')`."
+    ),
+    "Tensor.pin_memory Tensor.is_pinned Tensor.record_stream": (
+        "Leave it out; `x.to('cuda')` copies as fast as CuPy can."
+    ),
+    "Tensor.storage Tensor.untyped_storage Tensor.storage_offset": "`x.array`, the NumPy or CuPy array.",
+    "Tensor.as_strided as_strided": (
+        "`x.unfold(dim, size, step)` gives windows; `mg.from_numpy` takes any strided array."
+    ),
+    "Tensor.resize_ Tensor.set_": "A tensor keeps its shape: `x.reshape(...)`, or `mg.cat`.",
+    "Tensor.new": "`x.new_zeros(2, 3)`, `x.new_tensor(data)`.",
+    "Tensor.symeig symeig": "`mg.linalg.eigh`.",
+    "Tensor.register_post_accumulate_grad_hook": "`x.register_hook`.",
+    # numbers that are not here
+    "complex complex64 complex128 cfloat cdouble imag view_as_real view_as_complex polar "
+    "Tensor.imag": (
+        "Tensors are real: keep both parts, `mg.stack((re, im), dim=-1)`."
+    ),
+    "fft stft istft signal": (
+        "`np.fft` on data (`x.numpy()`), which has no gradient; products with a matrix of sines have "
+        "one: `mg.matmul`."
+    ),
+    "linalg.eig linalg.eigvals": (
+        "`mg.linalg.eigh` of a symmetric matrix; others may have complex eigenvalues."
+    ),
+    "linalg.lstsq": "`mg.linalg.pinv(a) @ b`.",
+    "linalg.lu linalg.lu_factor linalg.lu_solve linalg.ldl_factor linalg.ldl_solve lu": (
+        "`mg.linalg.solve`, `mg.linalg.qr`."
+    ),
+    "linalg.inv_ex linalg.cholesky_ex linalg.solve_ex": (
+        "`mg.linalg.inv`, `mg.linalg.cholesky`, `mg.linalg.solve`, which raise."
+    ),
+    "svd qr lstsq": (
+        "`mg.linalg.svd(x, full_matrices=False)` (with V transposed), `mg.linalg.qr`, `mg.linalg.pinv`."
+    ),
+    "sparse sparse_coo_tensor sparse_csr_tensor Tensor.to_sparse Tensor.to_sparse_csr Tensor.coalesce "
+    "Tensor.to_dense": (
+        "Tensors are dense: `mg.scatter_add` and `mg.gather` with indices."
+    ),
+    "nested": "Pad, and mask what is padding: `mg.masked_fill`.",
+    "quantize_per_tensor ao Tensor.dequantize": "Round: `mg.round`, `x.to('int8')`.",
+    "distributions": (
+        "`mg.normal`, `mg.multinomial`, `mg.bernoulli` draw; log probabilities are `F.log_softmax` and "
+        "`F.gaussian_nll_loss`."
+    ),
+    "range": "`mg.arange(start, end + 1)`.",
+    "hann_window hamming_window blackman_window": (
+        "`mg.from_numpy(np.hanning(n + 1)[:-1])`, and so `np.hamming`, `np.blackman`."
+    ),
+}  # fmt: skip
+
+TABLE = {
+    name.replace("F.", "nn.functional.", 1) if name.startswith("F.") else name: advice
+    for names, advice in INSTEAD.items()
+    for name in names.split()
+}
+
+
+def refuse_missing(library: Any) -> None:
+    """Let the packages and classes of `library` (minigrad itself) answer for the names in the table."""
+    for name, advice in TABLE.items():
+        path, _, missing = name.rpartition(".")
+        try:
+            owner = attrgetter(path)(library) if path else library
+        except AttributeError:  # it is in the table itself
+            continue
+        if isinstance(owner, type):
+            setattr(owner, missing, Missing(name, advice))
+        else:
+            owner.__getattr__ = _refusing(owner.__name__)
+
+
+class Missing:
+    """An attribute that objects do not have: asking for it raises, and says what to use instead."""
+
+    def __init__(self, name: str, advice: str) -> None:
+        self.message = f"{name} is not here.\n{advice}"
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise MissingNameError(self.message)
+
+
+def _refusing(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a package."""
+    prefix = f"{module}.".removeprefix("minigrad.")
+
+    def __getattr__(name: str) -> NoReturn:
+        advice = TABLE.get(prefix + name)
+        if advice is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        message = f"{module}.{name} is not here.\n{advice}"
+        caller = sys._getframe(
+            1
+        )  # in `from minigrad import name` Python replaces what an AttributeError says
+        if dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+            raise MissingImportError(message)
+        raise MissingNameError(message)
+
+    return __getattr__
