@@ -22,9 +22,9 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core.observers import Observer, observe
 from minigrad.core.modes import modes
 from minigrad.core.node import Node
+from minigrad.core.observers import Observer, observe
 from minigrad.core.versions import arrays_in
 
 from .children import in_child

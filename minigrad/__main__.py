@@ -16,10 +16,10 @@ from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from .core.errors import MinigradError, OptionError
+from .core.op import OpInfo, info_of, registry
 from .gradcheck.check import refuse_settings
 from .gradcheck.every_op import Row, check_record, forms
 from .ops import FUNCTIONS
-from .core.op import OpInfo, info_of, registry
 
 ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .cuda import device_count, synchronize
 from .core.devices import Device, check_device, is_available
+from .cuda import device_count, synchronize
 
 __all__ = ["current_accelerator", "device_count", "is_available", "synchronize"]
 

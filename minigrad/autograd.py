@@ -18,6 +18,11 @@ from .core.hooks import Handle, register_hook, retain_grad
 from .core.modes import backward_scope, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.tensor import Tensor, as_tensor
 
+__all__ = [
+    "Handle", "Variable", "backward", "checkpoint", "enable_grad", "grad", "is_grad_enabled", "no_grad",
+    "observers", "register_hook", "retain_grad", "set_grad_enabled",
+]  # fmt: skip
+
 
 def backward(
     tensors: Tensor | Sequence[Tensor],

@@ -18,16 +18,16 @@ import numpy as np
 
 from . import autograd
 from .core.checks import check_all
-from .ops.creation import ones_like, zeros, zeros_like
 from .core.devices import is_floating
 from .core.errors import DtypeError, OptionError, ShapeError
 from .core.modes import enable_grad, is_grad_enabled
-from .nn.utils.stateless import functional_call
 from .core.node import producer, requires_grad
-from .ops import alias, stack
 from .core.tensor import Tensor, as_tensor
 from .core.trees import fill, flatten, leaves, map_leaves, structure
 from .core.versions import version_of
+from .nn.utils.stateless import functional_call
+from .ops import alias, stack
+from .ops.creation import ones_like, zeros, zeros_like
 
 __all__ = [
     "functional_call", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp",

@@ -41,4 +41,5 @@ PATHS: dict[str, ModuleType] = {
 for path, module in PATHS.items():
     sys.modules[f"{__package__}.{path}"] = module
     above, _, name = f"{__package__}.{path}".rpartition(".")
-    setattr(sys.modules[above], name, module)
+    if not hasattr(sys.modules[above], name):  # `minigrad.tensor` is the function
+        setattr(sys.modules[above], name, module)

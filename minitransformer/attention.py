@@ -11,12 +11,12 @@ from jaxtyping import Float
 import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.core import random
+from minigrad.core.costs import Flops
 from minigrad.core.devices import array_module
+from minigrad.core.op import composite
 from minigrad.kernels import kernels
 from minigrad.nn import functional as F
 from minigrad.ops.attention import scaled_dot_product_attention
-from minigrad.core.costs import Flops
-from minigrad.core.op import composite
 from minigrad.ops.samplers import each, mask, real
 
 from .cache import KeyValueCache, beams_as_queries

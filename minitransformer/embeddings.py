@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from minigrad import Tensor, nn
 from minigrad.core.devices import as_array, to_device_of
 from minigrad.core.errors import ShapeError
+from minigrad.core.tensor import as_tensor_like
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
-from minigrad.core.tensor import as_tensor_like
 
 from .errors import UserError, check_choice, check_integer, counted
 from .positions import SCHEMES

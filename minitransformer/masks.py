@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from minigrad import Tensor, as_tensor
 from minigrad.core.devices import as_array
 from minigrad.core.errors import DtypeError, ShapeError
-from minigrad.nn.functional.core import attention_mask
 from minigrad.core.tensor import as_tensor_like
+from minigrad.nn.functional.core import attention_mask
 
 from .errors import UserError, counted
 

@@ -20,11 +20,11 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.core.observers import Observer, observe
 from minigrad.core.devices import HALF, array_module
-from minigrad.kernels.selection import kernels
 from minigrad.core.modes import BACKWARD, modes
+from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant
+from minigrad.kernels.selection import kernels
 
 from .attention import MultiHeadAttention, split_heads
 from .errors import UserError, check_integer, counted, counted_units, nearest, short

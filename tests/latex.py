@@ -13,7 +13,8 @@ from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from minigrad.core import gamma_functions as gamma, special_functions as special
+from minigrad.core import gamma_functions as gamma
+from minigrad.core import special_functions as special
 
 SPACE = r"\\[,;:! ]|\s|\\(?:left|right|Big|textstyle|quad|qquad)\b"
 TOKEN = re.compile(

@@ -8,7 +8,14 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.errors import ArgumentError, OptionError, OutOfMemoryError, ShapeError, SignatureError, SizesError
+from minigrad.core.errors import (
+    ArgumentError,
+    OptionError,
+    OutOfMemoryError,
+    ShapeError,
+    SignatureError,
+    SizesError,
+)
 from minigrad.nn import functional as F
 from minitransformer import TrainConfig
 from minitransformer.errors import UserError

@@ -11,8 +11,8 @@ import pytest
 import minigrad as mg
 from minigrad import autograd
 from minigrad.core.errors import GraphError, OptionError, ShapeError
-from minigrad.ops import differentiable
 from minigrad.core.op import ops, registry
+from minigrad.ops import differentiable
 
 
 def leaf(*data, shape=None):

@@ -24,11 +24,12 @@ from minigrad import kernels
 from minigrad.core.backward import unbroadcast
 from minigrad.core.devices import as_dtype
 from minigrad.core.devices import gpu as devices
+from minigrad.core.random import Key, keep_mask
 from minigrad.gradcheck.every_op import forms, samples_of
-from minigrad.kernels import numpy as cpu, cuda
+from minigrad.kernels import cuda
+from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import launching
-from minigrad.core.random import Key, keep_mask
 
 pytestmark = pytest.mark.slow
 

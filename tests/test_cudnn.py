@@ -21,10 +21,10 @@ from test_kernels import draw, kernel_of
 import minigrad as mg
 from minigrad import kernels
 from minigrad.core.devices import as_dtype
+from minigrad.core.random import Key
 from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import cudnn
-from minigrad.core.random import Key
 from minitransformer.attention import multi_head_attention
 
 KEY = Key(seed=5, stream=2, step=3, call=4, row=0)

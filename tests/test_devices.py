@@ -14,14 +14,14 @@ import standin
 from tiny import PAIRS, TINY, TINY_GPT
 
 import minigrad as mg
-from minigrad.core import devices
 from minigrad import nn, optim
+from minigrad.core import devices
 from minigrad.core.devices import array_module, check_device, on_cpu
+from minigrad.core.op import Op, registry
+from minigrad.core.random import Key, keep_mask
 from minigrad.gradcheck.every_op import as_function, floating, forms, samples_of
 from minigrad.kernels.cuda import draws
-from minigrad.core.op import Op, registry
 from minigrad.ops.samplers import Sample
-from minigrad.core.random import Key, keep_mask
 from minitransformer import (
     GPT,
     GPTConfig,

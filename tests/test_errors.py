@@ -7,7 +7,15 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError, SignatureError
+from minigrad.core.errors import (
+    DtypeError,
+    GraphError,
+    MinigradError,
+    OptionError,
+    RangeError,
+    ShapeError,
+    SignatureError,
+)
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
 
@@ -276,7 +284,7 @@ MISTAKES = {
 def test_a_mistake_is_explained(mistake, error, what, remedy):
     with pytest.raises(error) as raised:
         mistake()
-    assert raised.type.__module__ == "minigrad.errors"
+    assert raised.type.__module__ == "minigrad.core.errors"
     first, second = str(raised.value).split("\n")
     assert re.search(what, first), first
     assert re.search(remedy, second), second
@@ -286,7 +294,7 @@ def test_a_mistake_is_explained(mistake, error, what, remedy):
 def test_a_mistake_is_the_same_error_in_a_readable_definition(mistake, error, what, remedy):
     with mg.fused(False), pytest.raises(error) as raised:
         mistake()
-    assert raised.type.__module__ == "minigrad.errors"
+    assert raised.type.__module__ == "minigrad.core.errors"
     assert str(raised.value).count("\n") == 1
 
 

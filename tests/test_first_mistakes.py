@@ -9,9 +9,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
+from minigrad.core.op import Op, registry
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
-from minigrad.core.op import Op, registry
 from minigrad.utils.data import DataLoader
 
 

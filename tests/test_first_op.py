@@ -7,9 +7,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import MinigradError
-from minigrad.ops import composite, differentiable
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops, registry
+from minigrad.ops import composite, differentiable
 
 
 @pytest.fixture(autouse=True)

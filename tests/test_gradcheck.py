@@ -7,8 +7,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import DtypeError, OptionError
-from minigrad.gradcheck import GradcheckError
 from minigrad.core.op import differentiable, ops, registry
+from minigrad.gradcheck import GradcheckError
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))

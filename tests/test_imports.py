@@ -1,7 +1,6 @@
-"""What imports what: no circles, and a core that knows nothing of breadth and instruments."""
+"""What imports what: no circles, and no part that knows one after it."""
 
 import ast
-import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -97,21 +96,37 @@ def test_the_search_finds_hidden_imports_and_names_of_packages():
     assert with_packages("minigrad.ops.op", ["minigrad.core.call"]) == {"minigrad.core.call"}
 
 
-# what a Transformer needs, see docs/reading.md; packages' `__init__`s collect names, of breadth too
-CORE = re.compile(
-    r"minigrad\.(checks|explain|modes|nodes|versions|tensor|indices|generators|creation|printing|devices|errors|random|precision|trees|allocator|memory"
-    r"|autograd(\..+)?|ops\.(?!extra\b|methods$)\w+|kernels(\.(?!cuda\b).+)?"
-    r"|nn\.(module|hooks|layers|init)|nn\.functional\.core|optim(\..+)?)"
-)
+# the parts of minigrad in their order: a file imports only from its own part and those before it
+PARTS = (
+    "core", "ops", "nn optim utils", "kernels", "gradcheck", "graph", "debug", "capture", "breadth",
+    "torch_names",
+)  # fmt: skip
+RANKS = {folder: rank for rank, part in enumerate(PARTS) for folder in part.split()}
+
+
+def rank(module):
+    """The place of a module's part in the order; public modules, such as minigrad.func, are beside nn."""
+    return RANKS.get(module.split(".")[1], RANKS["nn"])
+
+
 NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
     "cupy", "graphviz", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [name for name in FILES if CORE.fullmatch(name)])
-def test_the_core_imports_only_the_core(module):
-    others = {name for name in imports_of(module) if name in FILES and not CORE.fullmatch(name)}
-    assert not others - {"minigrad.kernels.cuda.special"}  # CuPy's functions, for arrays on a GPU
+ASSEMBLY = {"minigrad", "minigrad.old_paths", "minigrad.__main__"}  # they import all parts
+
+
+@pytest.mark.parametrize("module", [x for x in FILES if x.startswith("minigrad.") and x not in ASSEMBLY])
+def test_a_part_imports_only_parts_before_it(module):
+    ours = {name for name in imports_of(module) if name in FILES}
+    assert not {name for name in ours if name == "minigrad" or rank(name) > rank(module)}
+
+
+@pytest.mark.parametrize("module", [name for name in FILES if name.startswith("minigrad.core")])
+def test_core_imports_numpy_ml_dtypes_and_itself(module):
+    others = imports_of(module) - FILES.keys() - sys.stdlib_module_names
+    assert others <= {"numpy", "ml_dtypes"}
 
 
 def test_minigrad_does_not_import_minitransformer():

@@ -10,11 +10,11 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.kernels import numpy as cpu
 from minigrad.core import masks
-from minigrad.nn import functional as F
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops
+from minigrad.kernels import numpy as cpu
+from minigrad.nn import functional as F
 from minitransformer.attention import multi_head_attention
 
 try:

@@ -13,10 +13,10 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import GraphError, MinigradError, ShapeError
-from minigrad.torch_names.numpy_counterparts import counterparts
-from minigrad.ops.methods import METHODS
 from minigrad.core.op import registry
+from minigrad.ops.methods import METHODS
 from minigrad.ops.samplers import Sample
+from minigrad.torch_names.numpy_counterparts import counterparts
 
 OWN = {key: record for key, record in registry.items() if record.source.__module__.startswith("minigrad.")}
 F = mg.nn.functional

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import devices, memory
 from minigrad import nn
+from minigrad.core import devices, memory
 from minigrad.nn.shapes import parameter_shapes
 from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError

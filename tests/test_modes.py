@@ -9,12 +9,12 @@ import pytest
 import minigrad as mg
 from minigrad import kernels
 from minigrad.core import random
+from minigrad.core.errors import DtypeError, OptionError
+from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
 from minigrad.core.observers import observe, unobserved
 from minigrad.debug.anomaly import detect_anomaly, set_detect_anomaly
-from minigrad.core.errors import DtypeError, OptionError
 from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda.fused import cudnn
-from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
 
 
 def scope():

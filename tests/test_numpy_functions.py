@@ -7,8 +7,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import DtypeError, GraphError, ShapeError
-from minigrad.torch_names.numpy_functions import WITHOUT_GRADIENT
 from minigrad.core.trees import leaves
+from minigrad.torch_names.numpy_functions import WITHOUT_GRADIENT
 
 _rng = np.random.default_rng(0)
 _root = _rng.normal(size=(3, 3))

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.core.node import Node, producer, tensor_of
-from minigrad.ops import METHODS
-from minigrad.ops import recurrent
 from minigrad.core.op import Op, info_of, registry
+from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
+from minigrad.ops import METHODS, recurrent
 from minigrad.ops.samplers import Sample
 from minitransformer import attention, positions
 from tools.reference import ops_in

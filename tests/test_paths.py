@@ -8,12 +8,12 @@ import pytest
 import minigrad as mg
 import minitransformer
 from minigrad import nn, optim
-from minigrad.graph import jacobians
-from minigrad.kernels.cuda.fused import launching
-from minigrad.nn import functional as F
 from minigrad.core.op import registry
 from minigrad.core.user_rules import is_users
 from minigrad.core.versions import is_library, where
+from minigrad.graph import jacobians
+from minigrad.kernels.cuda.fused import launching
+from minigrad.nn import functional as F
 from minitransformer.models import MODELS, model_class
 from minitransformer.tasks import TASKS, Translation, task_class
 from minitransformer.training.environment import kernels_of

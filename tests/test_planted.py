@@ -8,8 +8,8 @@ import pytest
 from planted import MISTAKES
 
 import minigrad as mg
-from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.core.op import Op, registry
+from minigrad.gradcheck.every_op import as_function, floating, samples_of
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of mistakes that divide by 0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core import random
 from minigrad.autograd import checkpoint
+from minigrad.core import random
 from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 

@@ -8,8 +8,8 @@ from test_model_properties import V, gpt, llama
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.observers import Observer, observe
 from minigrad.core.modes import modes
+from minigrad.core.observers import Observer, observe
 from minigrad.nn import functional as F
 from minitransformer import (
     BART,

@@ -10,10 +10,10 @@ import pytest
 
 import minigrad as mg
 from minigrad import GraphError, OptionError
+from minigrad.core.op import ops
 from minigrad.debug import first_nonfinite
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
-from minigrad.core.op import ops
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches
 from minitransformer.errors import UserError

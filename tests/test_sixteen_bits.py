@@ -10,9 +10,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.nn import functional as F
 from minigrad.core.op import Derived, Op, registry
 from minigrad.core.trees import leaves, map_leaves
+from minigrad.nn import functional as F
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of overflow, which is meant
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.debug import first_nonfinite
 from minigrad.core.errors import NonFiniteError
+from minigrad.debug import first_nonfinite
 from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, TransformerConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError

@@ -9,10 +9,10 @@ from standin import cublas, emulator
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.gradcheck import every_op
-from minigrad.ops import composite, derived, differentiable
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops, registry
+from minigrad.gradcheck import every_op
+from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.samplers import real, unary
 
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate, random_split
+from minigrad.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
 
 
 class Squares(Dataset):

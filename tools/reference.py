@@ -18,11 +18,11 @@ from typing import Any
 
 import minigrad
 from minigrad import kernels
+from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
 from minigrad.graph.latex import bar, upright
-from minigrad.torch_names.missing import INSTEAD
 from minigrad.ops import METHODS
 from minigrad.ops.methods import FAMILIES
-from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
+from minigrad.torch_names.missing import INSTEAD
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "ops.md"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from ..core.costs import per_element
 from ..core.devices import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from ..ops.activations import sigmoid, softmax
 from ..ops.arithmetic import absolute, multiply, negative, subtract
 from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import ge, gt, le, where
-from ..core.costs import per_element
 from ..ops.elementary import logaddexp, tanh
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
+from ..ops.logic import clamp
 from ..ops.samplers import along_axis, distinct, each, real, unary
 from ..ops.shaping import reshape, split
-from ..ops.logic import clamp
 
 __family__ = "activation"
 __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops.creation import full
 from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.explain import describe
+from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor, constant
 from ..ops.axes import all_floating, as_floating, axes_of, axis_of, slice_along
-from ..core.op import derived
+from ..ops.creation import full
 from ..ops.samplers import distinct, each, real
 from ..ops.shaping import cat
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from ..core.arguments import round_once
 from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.explain import describe
+from ..core.op import derived
 from ..core.tensor import as_tensor
-from ..core.arguments import round_once
 from ..ops.axes import axis_of
 from ..ops.linalg import matmul
-from ..core.op import derived
 from ..ops.samplers import each, real
 from .diagonals import diagonal
 from .matrix_products import mm

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import Flops
 from ..core.devices import int64
 from ..core.errors import OptionError, ShapeError
-from ..core.tensor import as_tensor
-from ..ops.axes import all_floating
-from ..core.costs import Flops
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.tensor import as_tensor
+from ..ops.axes import all_floating
 from ..ops.samplers import each, real
 from .windows import per_axis
 

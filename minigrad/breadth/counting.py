@@ -10,9 +10,9 @@ import numpy as np
 from ..core.devices import HALF, array_module, as_array, result_type, through_cpu, uint8
 from ..core.errors import ArgumentError, DtypeError, OptionError, RangeError, ShapeError
 from ..core.explain import describe
+from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import as_floating, axis_of
-from ..core.op import derived
 from ..ops.samplers import each, integers, real
 
 __family__ = "reduction"

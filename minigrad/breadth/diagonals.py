@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops.creation import tensor
+from ..core.costs import zero_flops
 from ..core.devices import int64
 from ..core.errors import DtypeError, ShapeError
-from ..core.tensor import as_tensor
-from ..ops.axes import axis_of
-from ..core.costs import zero_flops
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.tensor import as_tensor
+from ..ops.axes import axis_of
+from ..ops.creation import tensor
 from ..ops.reductions import sum as sum_of
 from ..ops.samplers import each, real
+from ..ops.scattering import replaced, scattered
 from ..ops.shaping import cat, view_as_shape
 from ..ops.views import atleast_2d, movedim, ravel
-from ..ops.scattering import replaced, scattered
 
 __family__ = "shape"
 __exact_in_half__ = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import per_element
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..ops.arithmetic import absolute
 from ..ops.axes import as_floating
 from ..ops.comparisons import lt, where
-from ..core.costs import per_element
 from ..ops.elementary import sin
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
 from ..ops.samplers import above_one, away_from_zero, binary, positive, real, unary, within_one
 
 __family__ = "elementwise"

@@ -1,18 +1,96 @@
-"""Functions that a Transformer does not need: dropout of whole channels and for selu, and softmin."""
+"""torch.nn.functional beyond `nn/functional`: the functions defined here, and those of other files.
+
+Here are dropout of whole channels and for selu, Gumbel's softmax, and softmin.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..core import random
-from ..ops.creation import empty_like, ones, zeros_like
+from ..core.arguments import round_once
 from ..core.devices import HALF, float32
 from ..core.errors import OptionError, ShapeError
-from ..core.arguments import round_once
-from ..ops.comparisons import where
-from . import activations as more_activations
 from ..core.tensor import Tensor
+from ..nn import functional
 from ..nn.functional.core import check_probability, dropout, softmax
+from ..ops.comparisons import where
+from ..ops.creation import empty_like, ones, zeros_like
+from ..ops.padding import pad
+from . import activations as more_activations
+from .activations import (
+    celu,
+    elu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
+from .convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from .distances import bilinear, cosine_similarity, pairwise_distance, pdist
+from .losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
+from .margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from .normalization import batch_norm, group_norm, instance_norm, local_response_norm, normalize
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
+from .resampling import (
+    channel_shuffle,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+from .windows import fold, unfold
 
 
 def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: int) -> Tensor:
@@ -92,3 +170,96 @@ def _relaxed(logits: Tensor, draws: Tensor, tau: float, dim: int) -> Tensor:
 def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
     """softmax(-input) along `dim`; computed in `dtype` if that is given."""
     return more_activations.softmin(input, dim, dtype)
+
+
+FUNCTIONS = (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    alpha_dropout,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    batch_norm,
+    bilinear,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    celu,
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    cosine_embedding_loss,
+    cosine_similarity,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    elu,
+    fold,
+    gaussian_nll_loss,
+    glu,
+    group_norm,
+    gumbel_softmax,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hinge_embedding_loss,
+    huber_loss,
+    instance_norm,
+    interpolate,
+    kl_div,
+    l1_loss,
+    leaky_relu,
+    local_response_norm,
+    logsigmoid,
+    margin_ranking_loss,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+    mish,
+    mse_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    normalize,
+    pad,
+    pairwise_distance,
+    pdist,
+    pixel_shuffle,
+    pixel_unshuffle,
+    poisson_nll_loss,
+    prelu,
+    relu6,
+    selu,
+    smooth_l1_loss,
+    soft_margin_loss,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+    unfold,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+MAY_BE_IN_PLACE = {
+    "alpha_dropout", "celu", "dropout1d", "dropout2d", "dropout3d", "elu", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "mish", "relu6", "selu", "threshold",
+}  # fmt: skip
+
+functional.add(FUNCTIONS, MAY_BE_IN_PLACE, ("celu", "elu", "hardtanh", "leaky_relu", "selu", "threshold"))

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ops.creation import eye
+from ..core.costs import Flops
 from ..core.devices import finfo, through_cpu, to_device_of
 from ..core.errors import MinigradError, OptionError, ShapeError
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import axes_of
 from ..ops.comparisons import where
-from ..core.costs import Flops
-from ..core.namespace import namespace, value_in_rule
-from ..core.op import derived, differentiable
+from ..ops.creation import eye
 from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
 
 __family__ = "matrix"

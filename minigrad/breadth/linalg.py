@@ -1,14 +1,25 @@
 """Linear algebra under the names of torch.linalg."""
 
+from ..ops.linalg import matmul
 from .contractions import multi_dot
 from .decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
 from .diagonals import diagonal as _diagonal
-from .inverses import det, inv, matrix_exp, matrix_power, pinv, slogdet, solve, solve_triangular, tensorinv, tensorsolve
+from .inverses import (
+    det,
+    inv,
+    matrix_exp,
+    matrix_power,
+    pinv,
+    slogdet,
+    solve,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
 from .matrix_products import cross as _cross
 from .matrix_products import vander, vecdot
 from .norms import cond, matrix_norm, vector_norm
 from .norms import linalg_norm as norm
-from ..ops.linalg import matmul
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_exp",

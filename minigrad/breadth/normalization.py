@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from ..core.arguments import round_once
 from ..core.devices import HALF
 from ..core.errors import OptionError, ShapeError
 from ..core.modes import no_grad
+from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor
-from ..core.arguments import round_once
 from ..ops.arithmetic import clone
 from ..ops.axes import all_floating, as_floating
 from ..ops.normalization import layer_norm
-from ..core.op import derived
 from ..ops.samplers import each, positive, real
 from .norms import norm
 from .windows import sliding_windows

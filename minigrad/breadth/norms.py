@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import per_input
 from ..core.devices import as_dtype, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
-from ..kernels.numpy import reductions
-from ..core.sums import total
-from ..core.tensor import as_tensor
-from ..ops.axes import as_floating, axes_of, axis_of, count, expand_reduced
-from ..ops.comparisons import where
-from ..core.costs import per_input
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
+from ..core.sums import total
+from ..core.tensor import as_tensor
+from ..kernels.numpy import reductions
+from ..ops.axes import as_floating, axes_of, axis_of, count, expand_reduced
+from ..ops.comparisons import where
 from ..ops.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv

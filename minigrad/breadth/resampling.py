@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.devices import float32, uint8
 from ..core.errors import OptionError, ShapeError
+from ..core.op import derived
 from ..core.tensor import as_tensor
 from ..ops.axes import as_floating
-from ..core.op import derived
 from ..ops.samplers import each, real
 from ..ops.selection import index_select
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, along_axis

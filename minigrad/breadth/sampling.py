@@ -6,10 +6,10 @@ import numpy as np
 
 from ..core import random
 from ..core.checks import check_all
-from ..ops.creation import rand
 from ..core.devices import float64, int64, is_floating, on_cpu
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.tensor import Tensor, constant
+from ..ops.creation import rand
 
 __all__ = ["bernoulli", "multinomial", "poisson"]
 

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from ..core.costs import per_element
 from ..core.devices import is_floating, through_cpu
+from ..core.namespace import namespace, value_in_rule
+from ..core.op import derived, differentiable
 from ..core.sums import in_wide_floats
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import axis_of, cast, slice_along
-from ..core.costs import per_element
-from ..core.namespace import namespace, value_in_rule
-from ..core.op import derived, differentiable
 from ..ops.reductions import Extremes
 from ..ops.samplers import along_axis, distinct, each, real
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core.devices import array_module, is_floating, on_cpu, to_device_of
 from ..core.errors import OptionError, RangeError, ShapeError
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, constant, tensor
 from ..ops.axes import axis_of, refuse_none
 from ..ops.comparisons import where
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
 from ..ops.samplers import along_axis, distinct, each, probability
 
 __family__ = "reduction"

@@ -2,10 +2,24 @@
 
 from ..ops.activations import log_softmax, sigmoid, softmax
 from ..ops.elementary import erf, erfc
+from ..ops.reductions import logsumexp
 from ..ops.rounding import round
 from .elementary import exp2, expm1, log1p, sinc
-from .specials import digamma, entr, erfcx, erfinv, lgamma, log_ndtr, logit, mvlgamma, ndtr, ndtri, polygamma, xlog1py, xlogy
-from ..ops.reductions import logsumexp
+from .specials import (
+    digamma,
+    entr,
+    erfcx,
+    erfinv,
+    lgamma,
+    log_ndtr,
+    logit,
+    mvlgamma,
+    ndtr,
+    ndtri,
+    polygamma,
+    xlog1py,
+    xlogy,
+)
 
 expit, gammaln, multigammaln, psi = sigmoid, lgamma, mvlgamma, digamma
 

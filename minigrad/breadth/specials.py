@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import per_element
 from ..core.devices import finfo
 from ..core.errors import OptionError, RangeError
-from ..core.tensor import as_tensor
-from ..core.costs import per_element
-from ..ops.elementary import erfc
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.tensor import as_tensor
+from ..ops.elementary import erfc
 from ..ops.samplers import above_one, binary, each, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from ..core.errors import DtypeError, OptionError, ShapeError
-from ..core.tensor import as_tensor
 from ..core.costs import per_input, zero_flops
+from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.tensor import as_tensor
+from ..ops.axes import axis_of
 from ..ops.samplers import each, real
+from ..ops.shaping import view_as_shape
+from ..ops.views import movedim
 
 __family__ = "shape"
 __all__ = ["fold", "unfold"]
@@ -93,6 +96,25 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     i = len(lead)
     windows = windows.permute(*range(i + 1), i + 3, i + 4, i + 1, i + 2)
     return overlap_add(windows, size, stride, pairs, dilation)
+
+
+@derived(
+    exact_in_half=True,
+    samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1),
+)
+def windows_along(x, dimension, size, step):
+    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
+    dim = axis_of(dimension, x.ndim)
+    n = x.shape[dim] if x.ndim else 1
+    if not 0 <= size <= n or step < 1:
+        raise OptionError(
+            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
+            f"size is from 0 to {n}, step at least 1."
+        )
+    if not x.ndim:
+        return view_as_shape(x, (1,))[:size]
+    windows = sliding_windows(movedim(x, dim, -1), (size,), (step,), ((0, 0),), (1,))
+    return movedim(windows, -2, dim)
 
 
 # ---------------------------------------------------------------- settings

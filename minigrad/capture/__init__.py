@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import random
-from ..core.observers import observe
 from ..core.devices import check_device, gpu, is_array, library_of
 from ..core.errors import ArgumentError, CaptureError
-from ..kernels import kernels
 from ..core.modes import Switch, modes
+from ..core.observers import observe
 from ..core.precision import float32_matmul
 from ..core.tensor import Tensor, as_tensor
 from ..core.trees import flatten, leaves, map_leaves, structure
+from ..kernels import kernels
 from .observers import LeafObserver
 
 if TYPE_CHECKING:

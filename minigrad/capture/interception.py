@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import Gpu
+from ..core.tensor import Tensor
 from ..kernels.cuda.fused import cudnn
 from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from ..core.tensor import Tensor
 from .failures import raise_uncapturable
 
 one_at_a_time = threading.RLock()  # what is replaced is the whole process's

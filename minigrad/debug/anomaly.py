@@ -14,13 +14,28 @@ import numpy as np
 
 from ..core.devices import array_module, as_array, is_floating, on_cpu
 from ..core.errors import NonFiniteError
-from ..graph.tape import operand_names
 from ..core.modes import Switch, modes, no_grad
-from ..nn import Module
 from ..core.node import Node, producer, tensor_of
 from ..core.tensor import Tensor
 from ..core.versions import arrays_in, caller, where
-from .nonfinite import Index, advice_for, array_of, contains, describe_array, describe_element, describe_input, describe_inputs, describe_result, describe_upstream, first_index, gradient_advice_for, nonfinite, values_in
+from ..graph.tape import operand_names
+from ..nn import Module
+from .nonfinite import (
+    Index,
+    advice_for,
+    array_of,
+    contains,
+    describe_array,
+    describe_element,
+    describe_input,
+    describe_inputs,
+    describe_result,
+    describe_upstream,
+    first_index,
+    gradient_advice_for,
+    nonfinite,
+    values_in,
+)
 
 
 class detect_anomaly(Switch):

@@ -11,7 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.modes import no_grad
+from ..core.node import producer
 from ..core.observers import unobserved
+from ..core.tensor import Tensor
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
@@ -19,10 +22,7 @@ from ..graph.keeping import as_at_backward
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
 from ..graph.trace import tensors_of, trace
-from ..core.modes import no_grad
 from ..nn import Module
-from ..core.node import producer
-from ..core.tensor import Tensor
 from .peaks import Simulation
 from .storages import Storages
 

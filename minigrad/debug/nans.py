@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..core.backward import propagate, unbroadcast
-from ..core.observers import Observer, observe, unobserved
 from ..core.devices import on_cpu
 from ..core.errors import OptionError
+from ..core.modes import no_grad
+from ..core.node import Node, producer
+from ..core.observers import Observer, observe, unobserved
+from ..core.op import registry
+from ..core.tensor import Tensor
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph
 from ..graph.keeping import as_at_backward
@@ -24,12 +28,23 @@ from ..graph.labels import public_name
 from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places
 from ..graph.trace import seeds_of, tensors_of, trace
-from ..core.modes import no_grad
 from ..nn import Module
-from ..core.node import Node, producer
-from ..core.op import registry
-from ..core.tensor import Tensor
-from .nonfinite import Index, advice_for, contains, describe_array, describe_element, describe_input, describe_inputs, describe_result, describe_upstream, first_bad, first_index, gradient_advice_for, nonfinite, values_in
+from .nonfinite import (
+    Index,
+    advice_for,
+    contains,
+    describe_array,
+    describe_element,
+    describe_input,
+    describe_inputs,
+    describe_result,
+    describe_upstream,
+    first_bad,
+    first_index,
+    gradient_advice_for,
+    nonfinite,
+    values_in,
+)
 
 TITLES = {
     "value": "From the first NaN or infinity to the output",

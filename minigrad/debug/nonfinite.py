@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import is_array, is_floating, on_cpu
-from ..graph.tape import operand_names
 from ..core.versions import arrays_in
+from ..graph.tape import operand_names
 
 Index = tuple[int, ...]
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.observers import Observer, observe, unobserved
 from ..core.devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
 from ..core.errors import OptionError
-from ..graph.tape import pulled_places
 from ..core.node import Node
+from ..core.observers import Observer, observe, unobserved
+from ..core.versions import caller, where
+from ..graph.tape import pulled_places
 from ..ops.arithmetic import to_device
 from ..optim import Optimizer
-from ..core.versions import caller, where
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}  # of the largest number
 

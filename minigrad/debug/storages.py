@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import array_module, is_array, is_floating
-from ..graph.tape import Tape
 from ..core.node import Node, Output, producer
 from ..core.versions import arrays_in, root
+from ..graph.tape import Tape
 
 Place = tuple[Any, int]  # result number i of a node; (leaf, 0)
 

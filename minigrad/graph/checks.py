@@ -16,9 +16,9 @@ import numpy as np
 
 from ..core.devices import finfo, on_cpu
 from ..core.errors import OptionError
-from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
 from ..core.node import Node
 from ..core.tensor import Tensor
+from ..gradcheck.finite_differences import CLOSER, FiniteDifferences, Slopes
 from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.backward import nodes_behind
-from ..core.observers import Observer, observe
 from ..core.node import Node, producer
+from ..core.observers import Observer, observe
 from ..core.tensor import Tensor
 from ..core.versions import version_of
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core import printing
 from ..core.devices import is_floating, on_cpu
-from ..nn import Module
 from ..core.tensor import Tensor
+from ..nn import Module
 
 MOST = 10  # rows and columns that are shown whole; of more, the first and last few
 ENDS = 4

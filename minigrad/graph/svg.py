@@ -12,7 +12,22 @@ from xml.sax.saxutils import escape
 from .colours import BROKEN, Paint, legend, paint
 from .data import Box, Computation
 from .folding import ALL, Folding
-from .labels import NAME, TAB, TEXT, TITLE, group_lines, kind_of_group, lines, number, printable, size, tab_width, text_width, title_of, title_width
+from .labels import (
+    NAME,
+    TAB,
+    TEXT,
+    TITLE,
+    group_lines,
+    kind_of_group,
+    lines,
+    number,
+    printable,
+    size,
+    tab_width,
+    text_width,
+    title_of,
+    title_width,
+)
 from .placing import Frame, Line, Placing
 
 MARGIN = 24.0

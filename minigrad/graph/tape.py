@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.higher_order import refuse_changed
 from ..core.devices import as_array
 from ..core.errors import GraphError
+from ..core.higher_order import refuse_changed
 from ..core.node import Node, Output, producer
 from ..core.tensor import Tensor
 from ..core.versions import VersionCounter

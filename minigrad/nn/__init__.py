@@ -1,16 +1,12 @@
-"""Networks: modules, layers, functions and initialization, with PyTorch's names.
+"""Networks: modules, layers, functions and initialization, with PyTorch's names."""
 
-What a Transformer needs is in this package, the rest of torch.nn in `extra`.
-"""
-
-from . import containers, functional, init, layers, parameter, utils
-from ..breadth import nn as extra
+from . import containers, functional, init, layers, parameter, recurrent, utils
 from .containers import *
-from ..breadth.nn import *
 from .layers import *
 from .module import Module, Parameter
+from .recurrent import *
 
 __all__ = [
-    *containers.__all__, *extra.__all__, *layers.__all__, "Module", "Parameter", "functional", "init",
+    *containers.__all__, *layers.__all__, *recurrent.__all__, "Module", "Parameter", "functional", "init",
     "parameter", "utils",
 ]  # fmt: skip

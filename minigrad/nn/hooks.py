@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.boundaries import Gradients, boundary
-from ..core.hooks import Handle
-from ..ops.creation import zeros_like
 from ..core.errors import DtypeError, ShapeError
+from ..core.hooks import Handle
 from ..core.tensor import Tensor
+from ..ops.creation import zeros_like
 
 if TYPE_CHECKING:
     from .module import Module

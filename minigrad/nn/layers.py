@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.creation import empty
 from ..core.errors import ShapeError
 from ..core.modes import no_grad
 from ..core.tensor import Tensor, as_tensor
+from ..ops.creation import empty
 from . import init
 from .functional import core as F
 from .module import Module, Parameter

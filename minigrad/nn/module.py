@@ -9,14 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.hooks import Handle
 from ..core.checks import check_constructor, check_methods
 from ..core.devices import as_array, default_float, is_floating, on_cpu, on_device
-from ..core.errors import ArgumentError, DtypeError, MinigradError, MissingPathError, OptionError, ShapeError, StateError
+from ..core.errors import (
+    ArgumentError,
+    DtypeError,
+    MinigradError,
+    MissingPathError,
+    OptionError,
+    ShapeError,
+    StateError,
+)
 from ..core.explain import FOREIGN, explain, raised_by_library
+from ..core.hooks import Handle
 from ..core.modes import Scope, modes, no_grad
-from ..optim.optimizer import zero_gradients
 from ..core.tensor import Tensor, destination
+from ..optim.optimizer import zero_gradients
 from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 
 

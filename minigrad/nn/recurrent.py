@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.creation import zeros
 from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ..core.modes import modes
-from ..ops import recurrent
-from ..ops.stacking import unbind
-from ..ops.shaping import cat, stack
 from ..core.tensor import Tensor
 from ..core.versions import warn
+from ..ops import recurrent
+from ..ops.creation import zeros
+from ..ops.shaping import cat, stack
+from ..ops.stacking import unbind
 from . import functional as F
 from .layers import new_parameter, reset_uniformly
 from .module import Module, Parameter

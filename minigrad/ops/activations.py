@@ -10,13 +10,13 @@ import math
 from functools import update_wrapper
 
 from ..core import random
-from ..core.tensor import constant
 from ..core.arguments import accept_aliases
-from .arithmetic import astype, multiply
 from ..core.costs import per_element
-from .elementary import erfc
 from ..core.namespace import namespace
 from ..core.op import composite, derived, differentiable
+from ..core.tensor import constant
+from .arithmetic import astype, multiply
+from .elementary import erfc
 from .samplers import along_axis, distinct, each, real, unary
 
 __family__ = "activation"

@@ -6,11 +6,11 @@ The rest of arithmetic is in `extra/more_arithmetic.py`; every family here has s
 
 from __future__ import annotations
 
-from ..core.devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
-from ..core.tensor import Tensor
 from ..core.costs import zero_flops
+from ..core.devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import differentiable
+from ..core.tensor import Tensor
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from ..core.costs import Flops
+from ..core.op import composite
 from ..core.random import Key
 from ..core.tensor import constant
 from .activations import dropout
-from ..core.costs import Flops
-from ..core.op import composite
 from .samplers import each, mask, real
 
 __family__ = "attention"

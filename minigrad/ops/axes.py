@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.devices import as_dtype, default_float, is_floating, result_type
 from ..core.errors import DtypeError, RangeError, ShapeError, counted
-from ..core.tensor import as_tensor
 from ..core.namespace import namespace
+from ..core.tensor import as_tensor
 
 
 def axes_of(dim, ndim):

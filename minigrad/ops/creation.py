@@ -17,7 +17,19 @@ import numpy as np
 
 from ..core import random
 from ..core.checks import check_all, checked, is_integer
-from ..core.devices import as_dtype, check_device, default_float, finfo, float64, int64, is_floating, library_of, load_cupy, on_device, plain_number
+from ..core.devices import (
+    as_dtype,
+    check_device,
+    default_float,
+    finfo,
+    float64,
+    int64,
+    is_floating,
+    library_of,
+    load_cupy,
+    on_device,
+    plain_number,
+)
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
 from ..core.explain import describe
 from ..core.memory import check_allocation, out_of_memory

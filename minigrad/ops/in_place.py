@@ -17,19 +17,34 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arguments import ops
 from ..core.backward import nodes_behind
-from .creation import zeros
 from ..core.devices import array_module, is_floating, is_writeable
 from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
-from .indices import array_index
 from ..core.modes import modes, set_grad_enabled
 from ..core.node import RETAINS_GRAD, set_output
 from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
-from ..core.versions import LOST, Change, VersionCounter, View, axes_in_memory, bump_version, caller, existing_views, first_address, is_dense, modifications, overlaps_itself, place_in_memory, share_version
-from ..core.arguments import ops
+from ..core.versions import (
+    LOST,
+    Change,
+    VersionCounter,
+    View,
+    axes_in_memory,
+    bump_version,
+    caller,
+    existing_views,
+    first_address,
+    is_dense,
+    modifications,
+    overlaps_itself,
+    place_in_memory,
+    share_version,
+)
+from .creation import zeros
+from .indices import array_index
+from .scattering import replaced
 from .shaping import permute_axes, view_as_shape
 from .views import in_row_order
-from .scattering import replaced
 
 # ---------------------------------------------------------------- in a graph
 

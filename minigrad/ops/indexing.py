@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.costs import zero_flops
 from ..core.devices import array_module, gpu, is_array, plain_number
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
-from .indices import array_index, as_index_array, is_mask
+from ..core.namespace import namespace
+from ..core.op import composite, derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .comparisons import where
-from ..core.costs import zero_flops
-from ..core.namespace import namespace
-from ..core.op import composite, derived, differentiable
+from .indices import array_index, as_index_array, is_mask
 from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 

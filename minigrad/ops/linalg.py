@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import Flops
 from ..core.errors import ShapeError, counted
+from ..core.op import composite, differentiable
 from ..kernels import matmul as matmul_kernel
 from .arithmetic import TOO_LARGE
-from ..core.costs import Flops
-from ..core.op import composite, differentiable
 from .samplers import each, real
 
 __family__ = "matrix"

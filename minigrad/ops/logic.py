@@ -8,10 +8,10 @@ import numpy as np
 
 from ..core.devices import finfo, is_floating
 from ..core.errors import OptionError
-from ..core.tensor import as_tensor
-from .comparisons import _bits, _pairs, _small, eq
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.tensor import as_tensor
+from .comparisons import _bits, _pairs, _small, eq
 from .samplers import binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"

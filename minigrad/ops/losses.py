@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 
+from ..core.costs import per_input
 from ..core.errors import DtypeError, OptionError, ShapeError
+from ..core.op import composite, derived
 from ..core.tensor import as_tensor_like
 from .activations import log_softmax
-from ..core.costs import per_input
 from .elementary import logaddexp
 from .indexing import checked_ids, gather
-from ..core.op import composite, derived
 from .reductions import logsumexp
 from .samplers import each, integers, positive, probability, real
 

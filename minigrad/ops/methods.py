@@ -1,31 +1,87 @@
-"""The one place where ops become methods, operators and properties of Tensor."""
+"""Functions of tensors become methods, operators and properties of Tensor: each part binds its own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from . import creation
-from ..torch_names import aliases as names
 from ..core.backward import backward
-from ..core.hooks import register_hook, retain_grad
 from ..core.checks import FLAG, check_methods, refuse
 from ..core.errors import DtypeError
+from ..core.hooks import register_hook, retain_grad
 from ..core.tensor import Tensor, destination
-from . import activations, arithmetic, comparisons, elementary, indexing, linalg, reductions, shaping
-from .. import breadth as extra
-from .arithmetic import absolute, add, astype, clone, multiply, negative, power, subtract, to_device, true_divide
+from . import (
+    activations,
+    arithmetic,
+    comparisons,
+    creation,
+    elementary,
+    indexing,
+    linalg,
+    logic,
+    padding,
+    reductions,
+    repetition,
+    rounding,
+    scattering,
+    selection,
+    shaping,
+    stacking,
+    statistics,
+    views,
+)
+from .arithmetic import (
+    absolute,
+    add,
+    astype,
+    clone,
+    multiply,
+    negative,
+    power,
+    subtract,
+    to_device,
+    true_divide,
+)
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
-from ..torch_names.conversions import Conversions
-from .methods_in_place import methods_in_place
-from .rounding import floor_divide, positive, remainder
-from .logic import bitwise_left_shift, bitwise_right_shift, bitwise_xor
-from .views import windows_along
-from ..torch_names.numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
+from .in_place import assign
 from .indexing import index
 from .linalg import matmul
+from .logic import bitwise_left_shift, bitwise_right_shift, bitwise_xor
+from .methods_in_place import OWN, methods_in_place, of_a_tensor
+from .rounding import floor_divide, positive, remainder
 from .shaping import permute, transpose
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # all that are `mg.NAME`
+METHODS: dict[str, Callable[..., Any]] = {}  # all that are `x.NAME()`
+PROPERTIES: dict[str, Callable[..., Any]] = {}
+
+
+def bind(
+    methods: Mapping[str, Callable[..., Any]], properties: Mapping[str, Callable[..., Any]] = {}
+) -> None:
+    """Make them methods and properties of Tensor."""
+    METHODS.update(methods)
+    PROPERTIES.update(properties)
+    for name, function in methods.items():
+        setattr(Tensor, name, function)
+    for name, function in properties.items():
+        setattr(Tensor, name, property(function))
+
+
+def bind_functions(families: Iterable[ModuleType], not_methods: set[str]) -> dict[str, Callable[..., Any]]:
+    """Bind the functions of these modules as methods, and their twins with an underscore, which are in place.
+
+    Returns what users find as `mg.NAME`.
+    """
+    functions = {name: getattr(family, name) for family in families for name in family.__all__}
+    FUNCTIONS.update(functions)
+    in_place = methods_in_place(functions)
+    bind({name: f for name, f in functions.items() if name not in not_methods} | in_place)
+    return functions | {name: of_a_tensor(in_place[name]) for name in IN_PLACE_FUNCTIONS if name in in_place}
 
 
 def where_self(x, condition, y):
@@ -99,11 +155,6 @@ def _transposed_matrices(x):
     return transpose(x, -1, -2)
 
 
-FAMILIES = (  # whose functions are `mg.NAME`
-    arithmetic, elementary, comparisons, activations, reductions, shaping, indexing, linalg, *extra.FAMILIES,
-)  # fmt: skip
-FUNCTIONS = {name: getattr(family, name) for family in FAMILIES for name in family.__all__}
-
 IN_PLACE_FUNCTIONS = (  # of PyTorch's, which are methods too: `mg.relu_(x)` is `x.relu_()`
     "abs_", "acos_", "acosh_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "asin_",
     "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_",
@@ -113,20 +164,22 @@ IN_PLACE_FUNCTIONS = (  # of PyTorch's, which are methods too: `mg.relu_(x)` is 
     "square_", "tan_", "tanh_", "trunc_", "xlogy_", "zero_",
 )  # fmt: skip
 
+FAMILIES = (
+    arithmetic, elementary, comparisons, activations, reductions, shaping, indexing, linalg, rounding, logic,
+    statistics, views, stacking, repetition, selection, scattering, padding,
+)  # fmt: skip
+
 # functions that take no tensor first, or several
 NOT_METHODS = {
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "bucketize",
-    "cartesian_prod", "cat", "cdist", "celu", "chain_matmul", "column_stack", "combinations", "concat",
-    "concatenate", "constant_pad_nd", "cosine_similarity", "cumulative_trapezoid", "dstack", "einsum",
-    "fill", "gradient", "hstack", "isin", "meshgrid", "one_hot", "pairwise_distance", "pdist",
-    "polygamma", "searchsorted", "selu", "silu", "stack", "tensordot", "threshold", "trapezoid",
-    "trapz", "tril_indices", "triu_indices", "vstack", "where",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cat", "column_stack", "concat",
+    "concatenate", "constant_pad_nd", "dstack", "fill", "hstack", "one_hot", "silu", "stack", "vstack",
+    "where",
 }  # fmt: skip
 
 # operators, and methods whose name or meaning is not the function's
 # fmt: off
-_own = {
-    **methods_in_place(FUNCTIONS),
+OTHERS = {
+    **{function.__name__: function for function in OWN},
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
     "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
@@ -144,30 +197,16 @@ _own = {
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
     "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad,
-    "__getitem__": index, "__contains__": _contains,
-    "astype": astype, "unfold": windows_along, "where": where_self, "to": to,
+    "__getitem__": index, "__setitem__": assign, "__contains__": _contains,
+    "astype": astype, "where": where_self, "to": to,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "bfloat16": _converts_to("bfloat16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "short": _converts_to("int16"),
     "char": _converts_to("int8"), "byte": _converts_to("uint8"), "bool": _converts_to("bool"),
-    **names.METHODS,
 }
 # fmt: on
-METHODS = {name: f for name, f in FUNCTIONS.items() if name not in NOT_METHODS} | _own
-PROPERTIES = {
-    "T": _reversed_axes, "mT": _transposed_matrices, "H": _transposed_matrices, **names.PROPERTIES,
-}  # fmt: skip
 
-
-def bind():
-    """Make them Tensor's."""
-    for name, function in METHODS.items():
-        setattr(Tensor, name, function)
-    for name, function in PROPERTIES.items():
-        setattr(Tensor, name, property(function))
-    check_methods(Tensor, ["add_", "fill_", "requires_grad_", "size", "sub_"])
-    Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)
-    Tensor.__array_function__ = array_function(FUNCTIONS)
-    conversions = Conversions(WITHOUT_GRADIENT | {"all", "any", "argmax", "argmin", "nonzero"})
-    Tensor.__array__ = conversions.array(Tensor.__array__)  # type: ignore[method-assign]
-    Tensor.__float__ = conversions.number(Tensor.__float__)  # type: ignore[method-assign]
+PUBLIC = bind_functions(FAMILIES, NOT_METHODS)
+bind(OTHERS, {"T": _reversed_axes, "mT": _transposed_matrices, "H": _transposed_matrices})
+PUBLIC |= {name: of_a_tensor(METHODS[name]) for name in IN_PLACE_FUNCTIONS if name in OTHERS}
+check_methods(Tensor, ["add_", "fill_", "requires_grad_", "size", "sub_"])

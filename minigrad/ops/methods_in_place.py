@@ -9,15 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from .creation import largest_integer, normal, rand, randint
+from ..core.arguments import accept_aliases
 from ..core.devices import HALF, array_module, finfo, float32, float64, is_floating
 from ..core.errors import DtypeError, GraphError, OptionError, ShapeError
 from ..core.explain import describe
 from ..core.random import Generator, bounds, refuse_beyond
 from ..core.tensor import Tensor, on_device_of
 from ..core.versions import View
-from ..core.arguments import accept_aliases
-from .in_place import assign, become, copy_values, is_recorded, overwrite, refuse_misfit, reshape_itself, write
+from .creation import largest_integer, normal, rand, randint
+from .in_place import (
+    become,
+    copy_values,
+    is_recorded,
+    overwrite,
+    refuse_misfit,
+    reshape_itself,
+    write,
+)
 from .scattering import replaced
 
 
@@ -243,6 +251,7 @@ FROM_FUNCTIONS = (  # the names with an underscore are methods in place of these
     "sqrt", "square", "subtract", "tan", "tanh", "tril", "triu", "true_divide", "trunc",
     "xlogy",
 )  # fmt: skip
+ARITHMETIC = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}  # and NumPy's name
 RESHAPING = ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
 
 
@@ -275,15 +284,12 @@ def of_a_tensor(method: Callable) -> Callable:
 
 
 def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
-    """The methods that change a tensor by one of the `functions`, or by numbers drawn, and the operators."""
+    """The methods that change a tensor by one of the `functions`, and the operators that do."""
     methods = {
         f"{name}_": in_place(f"{name}_", functions[name]) for name in FROM_FUNCTIONS if name in functions
     }
     methods |= {f"{name}_": _reshaped(f"{name}_", functions[name]) for name in RESHAPING if name in functions}
-    for name in ("add", "sub", "mul", "div"):
-        ufunc = {"sub": "subtract", "mul": "multiply", "div": "divide"}.get(name, name)
-        methods[f"{name}_"] = _arithmetic(f"{name}_", functions[name], ufunc)
-    methods |= {function.__name__: function for function in OWN}
-    return (
-        methods | {operator: methods[name] for operator, name in OPERATORS.items()} | {"__setitem__": assign}
-    )
+    for name, ufunc in ARITHMETIC.items():
+        if name in functions:
+            methods[f"{name}_"] = _arithmetic(f"{name}_", functions[name], ufunc)
+    return methods | {operator: methods[name] for operator, name in OPERATORS.items() if name in methods}

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.costs import Flops
+from ..core.op import composite
 from .activations import relu, sigmoid
 from .comparisons import where
-from ..core.costs import Flops
 from .elementary import tanh
 from .linalg import linear
-from ..core.op import composite
 from .samplers import each, within_one
 from .shaping import stack
 from .stacking import chunk, unbind

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.costs import per_input
 from ..core.devices import HALF, float32, is_floating
 from ..core.errors import DtypeError
+from ..core.namespace import namespace
+from ..core.op import composite, derived, differentiable
 from ..core.sums import total
 from ..core.tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
 from .comparisons import maximum, minimum
-from ..core.costs import per_input
-from ..core.namespace import namespace
-from ..core.op import composite, derived, differentiable
 from .samplers import distinct, each, mask, real, reducing
 
 __family__ = "reduction"

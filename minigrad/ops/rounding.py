@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
+from ..core.costs import per_element
 from ..core.devices import float64, is_floating
 from ..core.errors import DivisionError, OptionError
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from .arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
 from .axes import all_floating, as_floating
 from .comparisons import where
-from ..core.costs import per_element
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
 from .samplers import away_from_zero, binary, distinct, each, unary
 from .samplers import positive as positives
 from .samplers import real as reals

@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
+from ..core.costs import zero_flops
 from ..core.devices import result_type, to_device_of
 from ..core.errors import OptionError, ShapeError
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, holds_gradient
 from .arithmetic import identity
 from .axes import axes_of, axis_of
-from ..core.costs import zero_flops
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
 from .samplers import each, real
 
 __family__ = "shape"

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.costs import per_input
 from ..core.devices import HALF, float32, is_floating
 from ..core.errors import OptionError, ShapeError
-from ..kernels.numpy import reductions
-from ..core.tensor import Tensor, as_tensor
-from .axes import as_floating, axes_of, cast, count, expand_reduced
-from ..core.costs import per_input
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
+from ..core.tensor import Tensor, as_tensor
+from ..kernels.numpy import reductions
+from .axes import as_floating, axes_of, cast, count, expand_reduced
 from .reductions import _total, amax, amin, mean, sum
 from .samplers import distinct, each, mask, positive, real, reducing
 

@@ -1,4 +1,4 @@
-"""PyTorch's other views: axes moved, added and split, and windows along an axis."""
+"""PyTorch's other views: axes moved, added and split."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.costs import zero_flops
 from ..core.devices import array_module, as_dtype
-from ..core.errors import OptionError, ShapeError, SignatureError
+from ..core.errors import ShapeError, SignatureError
+from ..core.namespace import namespace
+from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from ..core.versions import version_of
 from .arithmetic import alias
 from .axes import axis_of
-from ..core.costs import zero_flops
-from ..core.namespace import namespace
-from ..core.op import derived, differentiable
 from .samplers import each, mask, real
 from .shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze, view_as_shape
-from ..breadth.windows import sliding_windows
 
 __family__ = "shape"
 __exact_in_half__ = True
@@ -156,25 +155,6 @@ def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
 def expand_as(x, other):
     """x repeated, without a copy, to the shape of `other`."""
     return broadcast_to(x, other.shape)
-
-
-# ---------------------------------------------------------------- windows
-
-
-@derived(samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1))
-def windows_along(x, dimension, size, step):
-    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
-    dim = axis_of(dimension, x.ndim)
-    n = x.shape[dim] if x.ndim else 1
-    if not 0 <= size <= n or step < 1:
-        raise OptionError(
-            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
-            f"size is from 0 to {n}, step at least 1."
-        )
-    if not x.ndim:
-        return view_as_shape(x, (1,))[:size]
-    windows = sliding_windows(movedim(x, dim, -1), (size,), (step,), ((0, 0),), (1,))
-    return movedim(windows, -2, dim)
 
 
 # ---------------------------------------------------------------- by places in memory

@@ -4,7 +4,13 @@ from ..core.checks import check_all
 from . import lr_scheduler
 from .clipping import clip_grad_norm_
 from .lbfgs import LBFGS
-from .lr_scheduler import cosine_schedule, inverse_sqrt_schedule, linear_schedule, paper_schedule, wsd_schedule
+from .lr_scheduler import (
+    cosine_schedule,
+    inverse_sqrt_schedule,
+    linear_schedule,
+    paper_schedule,
+    wsd_schedule,
+)
 from .more_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .muon import Muon
 from .optimizer import SGD, Adam, AdamW, Optimizer

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.devices import float32, is_array, to_device_of
 from ..core.errors import ArgumentError, NonFiniteError, OptionError
-from ..kernels import kernels
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions, caller
+from ..kernels import kernels
 
 
 def clip_grad_norm_(

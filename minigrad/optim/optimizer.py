@@ -20,10 +20,10 @@ from ..core.checks import FLAG, SETTING, Checks, check_constructor, check_method
 from ..core.devices import array_module, device_of, is_array, is_floating, is_writeable, on_device
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.explain import describe
-from ..kernels import kernels
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions, caller, root
+from ..kernels import kernels
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same

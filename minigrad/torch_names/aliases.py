@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core import devices
 from ..core.checks import check_all
-from ..ops.creation import empty
 from ..core.devices import as_dtype, check_device, default_float, gpu, is_floating
 from ..core.errors import DtypeError, OptionError
 from ..core.modes import is_grad_enabled, no_grad, set_grad_enabled
 from ..core.tensor import Tensor, tensor
+from ..ops.creation import empty
 
 __all__ = [
     "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from ..breadth import contractions, decompositions, inverses, matrix_products, norms
 from ..core.errors import ShapeError
 from ..core.tensor import as_tensor
 from ..ops.arithmetic import astype, clone, multiply
 from ..ops.axes import axes_of, axis_of
 from ..ops.indexing import checked_places, getitem
 from ..ops.linalg import matmul
+from ..ops.padding import pad
 from ..ops.shaping import permute, transpose, unsqueeze
-from ..breadth import contractions, decompositions, inverses, matrix_products, norms
 from ..ops.views import ravel
-from ..breadth.padding import pad
 
 # NumPy's names of ufuncs that are not PyTorch's
 _UFUNCS = {

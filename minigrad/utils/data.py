@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.creation import randperm
 from ..core.devices import float64
 from ..core.errors import DtypeError, OptionError, ShapeError
-from ..ops import stack
 from ..core.random import Generator
 from ..core.tensor import Tensor, as_tensor, tensor
+from ..ops import stack
+from ..ops.creation import randperm
 
 __all__ = [
     "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "Subset", "TensorDataset", "default_collate",

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
 from minigrad.core.errors import RangeError
-from minigrad.nn import functional as F
 from minigrad.core.tensor import as_tensor_like
+from minigrad.nn import functional as F
 
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import TokenEmbedding, absolute_positions, token_ids

@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float
 
 from minigrad import Tensor, nn
 from minigrad.core.devices import on_cpu
+from minigrad.core.tensor import as_tensor_like
 from minigrad.nn.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.selection import where
-from minigrad.core.tensor import as_tensor_like
 
 from ..config import MAX_LAYERS, Config, check_config
 from ..embeddings import TokenEmbedding

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn
-from minigrad.ops.shaping import cat
 from minigrad.core.tensor import as_tensor_like
+from minigrad.ops.shaping import cat
 
 from ..config import MAX_LAYERS, Config, check_config, check_heads
 from ..embeddings import absolute_positions

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minigrad.core.devices import load_cupy
-from minigrad.kernels.blas import blas_threads
 from minigrad.core.memory import format_bytes
+from minigrad.kernels.blas import blas_threads
 
 from .notebook import NotebookLine
 

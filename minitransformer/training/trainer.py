@@ -13,11 +13,20 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from minigrad import GradScaler, Tensor, autocast, get_float32_matmul_precision, nn, no_grad, optim, set_float32_matmul_precision
-from minigrad.core import random
+from minigrad import (
+    GradScaler,
+    Tensor,
+    autocast,
+    get_float32_matmul_precision,
+    nn,
+    no_grad,
+    optim,
+    set_float32_matmul_precision,
+)
 from minigrad import capture as capture_step
-from minigrad.debug import first_nonfinite
+from minigrad.core import random
 from minigrad.core.errors import CaptureError, NonFiniteError
+from minigrad.debug import first_nonfinite
 
 from ..config import TrainConfig, check_config
 from ..errors import UserError, counted

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.nn import functional as F
 from minigrad.core.op import registry
+from minigrad.nn import functional as F
 
 torch = pytest.importorskip("torch", reason="the parity extra is not installed")
 pytestmark = pytest.mark.parity

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.torch_names import aliases as names
+from minigrad.breadth import sampling
 from minigrad.nn import functional as F
 from minigrad.ops import METHODS
-from minigrad.breadth import sampling
 from minigrad.ops.methods_in_place import FROM_FUNCTIONS, OWN, RESHAPING
+from minigrad.torch_names import aliases as names
 
 from . import test_op_db
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ...core import random
-from ...core.sums import sum_along
 from ...core.special_functions import BLOCK, erfc, sigmoid
+from ...core.sums import sum_along
 
 
 def softmax(x, dim):

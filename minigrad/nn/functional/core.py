@@ -18,10 +18,10 @@ from ...core.devices import HALF, default_float, finfo, float32
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ...core.explain import describe
 from ...core.modes import no_grad
+from ...core.tensor import Tensor, as_tensor, as_tensor_like
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
 from ...ops.shaping import expand, permute, reshape
-from ...core.tensor import Tensor, as_tensor, as_tensor_like
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from ...core.errors import ShapeError
 from ...core.modes import no_grad
-from ...ops.shaping import cat
 from ...core.tensor import Tensor
+from ...ops.shaping import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...core.checks import check_all
 from ...core.errors import DtypeError, OptionError, ShapeError
-from ...ops.comparisons import where
-from ...ops.shaping import stack
 from ...core.tensor import Tensor, as_tensor, constant
-from ..functional import pad
+from ...ops.comparisons import where
+from ...ops.padding import pad
+from ...ops.shaping import stack
 
 
 def pad_sequence(

@@ -8,7 +8,18 @@ import numpy as np
 
 from ....core.devices import array_module
 from ... import cuda
-from .launching import accumulator, contiguous, draw, kernel, mask_argument, over_columns, over_elements, over_rows, sum_of_parts, supports
+from .launching import (
+    accumulator,
+    contiguous,
+    draw,
+    kernel,
+    mask_argument,
+    over_columns,
+    over_elements,
+    over_rows,
+    sum_of_parts,
+    supports,
+)
 
 
 def softmax(x, dim):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops.creation import full
 from ..core.errors import OptionError, ShapeError
-from ..core.tensor import as_tensor
-from ..ops.indexing import getitem
 from ..core.op import derived
-from ..ops.samplers import each, real
-from ..ops.scattering import replaced, scattered
+from ..core.tensor import as_tensor
+from .creation import full
+from .indexing import getitem
+from .samplers import each, real
+from .scattering import replaced, scattered
 
 __family__ = "shape"
 __exact_in_half__ = True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..windows import per_axis
 from ...core.tensor import Tensor
 from ...nn import functional as F
 from ...nn.module import Module
+from ..windows import per_axis
 from .bases import Family, FunctionModule
 
 __all__ = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ops.creation import ones, zeros
 from ...core.errors import OptionError, ShapeError
 from ...core.modes import no_grad
 from ...core.tensor import Tensor
 from ...nn import functional as F
 from ...nn.layers import new_parameter, reset_scale_and_shift
 from ...nn.module import Module, Parameter
+from ...ops.creation import ones, zeros
 from .bases import Family, FunctionModule
 
 __all__ = [

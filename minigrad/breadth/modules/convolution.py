@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import OptionError, ShapeError
-from ..windows import per_axis
 from ...core.tensor import Tensor
 from ...nn import functional as F
 from ...nn.layers import new_parameter, reset_uniformly
 from ...nn.module import Parameter
+from ..windows import per_axis
 from .bases import Family, FunctionModule
 
 __all__ = [

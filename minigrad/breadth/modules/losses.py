@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..margin_losses import check_margin, check_order
-from ...ops.losses import check_reduction
 from ...core.tensor import Tensor, as_tensor
 from ...nn import functional as F
 from ...nn.module import Module
+from ...ops.losses import check_reduction
+from ..margin_losses import check_margin, check_order
 from .bases import FunctionModule
 
 __all__ = [
