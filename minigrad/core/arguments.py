@@ -14,8 +14,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .checks import Checks
-from .devices import HALF, as_dtype, bfloat16, default_float, float16, float32, float64, gpu, is_floating, on_device, result_type
-from .errors import DeviceError, DtypeError, GraphError, MinigradError, OptionError, ShapeError, SignatureError
+from .devices import (
+    HALF,
+    as_dtype,
+    bfloat16,
+    default_float,
+    float16,
+    float32,
+    float64,
+    gpu,
+    is_floating,
+    on_device,
+    result_type,
+)
+from .errors import (
+    DeviceError,
+    DtypeError,
+    GraphError,
+    MinigradError,
+    OptionError,
+    ShapeError,
+    SignatureError,
+)
 from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from .modes import Switch, modes
 from .precision import dtype_of
@@ -40,23 +60,24 @@ OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x 
 # ---------------------------------------------------------------- names
 
 
-def bind(op: Op, inputs: tuple, settings: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Arrays by position and settings by name, however they were passed."""
+def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tuple[tuple, dict[str, Any]]:
+    """Arrays by position and settings by name, however they were passed; the settings are checked."""
     operands, names = op.operands, op.settings
-    if len(inputs) > op.arity:  # settings passed by position
-        if len(inputs) > op.arity + op.by_position:
-            refuse_extra(op.name, op.source, len(inputs))
-        by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
+    if settings:
         settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
-        _refuse_twice(op, settings.keys() & {*operands, *by_position})
-        settings = by_position | settings
-        inputs = inputs[: op.arity]
-    else:
-        settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
-        if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
-            inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
-        _refuse_twice(op, settings.keys() & set(operands))
-    return inputs, settings
+    if len(inputs) > op.arity + op.by_position:
+        refuse_extra(op.name, op.source, len(inputs))
+    by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
+    if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
+        inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
+    if twice := settings.keys() & {*operands, *by_position}:
+        _refuse_twice(op, twice)
+    settings = by_position | settings
+    for name, setting in settings.items():
+        if type(setting) not in checks.plain[name]:
+            settings = plain_settings(op, settings, checks)
+            break
+    return inputs[: op.arity], settings
 
 
 def _refuse_twice(op: Op, names: set[str]) -> None:
@@ -227,41 +248,27 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
-def operands(
-    op: Op, inputs: Sequence[Any], recording: bool
-) -> tuple[Sequence[Any], Sequence[Any], Sequence[bool], Any, Sequence[Any] | None]:
-    """Arrays, an edge for each, and whether a gradient flows there; the 16-bit dtype, if there is one.
+def unify(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The inputs as tensors of one dtype and on one device, and numbers; most are that already."""
+    if _are_uniform(op, inputs):
+        return inputs
+    return move_to_one_device(op, prepare(op, inputs, op.promotes))
 
-    At the end what to call the op with instead, if these are not of one dtype and on one device.
-    """
-    arrays, edges, needs = [], [], []
-    dtype, half, uniform, promotes = None, None, not gpu.arrays, op.promotes
-    for x in inputs:
+
+def _are_uniform(op: Op, inputs: Sequence[Any]) -> bool:
+    """Whether all are tensors of one dtype on the CPU, or numbers that do not change it."""
+    if gpu.arrays:
+        return False
+    dtype = None
+    for i, x in enumerate(inputs):
         if isinstance(x, Tensor):
-            array = x.array
-            arrays.append(array)
-            if recording:
-                tracked = x._requires_grad
-                edges.append((x.node or x) if tracked else x)
-                needs.append(tracked)
-            if array.dtype is not dtype:
-                if dtype is None:
-                    dtype = array.dtype
-                elif array.dtype != dtype and (promotes is True or len(arrays) - 1 in promotes):
-                    uniform = False
-                if array.dtype is bfloat16 or array.dtype is float16:
-                    half = array.dtype
-        else:
-            arrays.append(x)
-            if recording:
-                edges.append(x)
-                needs.append(False)
-            if x is not None and (type(x) not in (float, int) or dtype is None or dtype.kind not in "fV"):
-                uniform = False
-    if uniform and dtype is not None and (dtype.kind in "fV" or not op.floating):
-        return arrays, edges, needs, half, None
-    changed = move_to_one_device(op, prepare(op, inputs, promotes))
-    return arrays, edges, needs, half, changed if changed is not inputs else None
+            if dtype is None:
+                dtype = x.array.dtype
+            elif x.array.dtype != dtype and (op.promotes is True or i in op.promotes):
+                return False
+        elif x is not None and (type(x) not in (float, int) or dtype is None or not is_floating(dtype)):
+            return False
+    return dtype is not None and (is_floating(dtype) or not op.floating)
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:

@@ -11,18 +11,29 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 from .devices import array_module, as_array
-from .errors import ArgumentError, DeviceError, DtypeError, GradientShapeError, GraphError, MinigradError, OptionError, RangeError, ShapeError  # fmt: skip
-from .sums import unbroadcast
+from .errors import (  # fmt: skip
+    ArgumentError,
+    DeviceError,
+    DtypeError,
+    GradientShapeError,
+    GraphError,
+    MinigradError,
+    OptionError,
+    RangeError,
+    ShapeError,
+)
+from .higher_order import Replay
+from .hooks import run_hooks
 from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, Output, producer, refuse_freed
+from .node import Node, Output, producer, refuse_freed, shape_of
+from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
-from .hooks import run_hooks
-from .higher_order import Add, Replay
 
 FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
 Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
-Pull = Callable[[Node, Any, Sequence[bool], Add], None]  # (node, its gradient, which inputs need one, add)
+# of a node, its gradient, and which inputs need one: the gradient of each input, None where none is needed
+Pull = Callable[[Node, Any, Sequence[bool]], Sequence[Any]]
 
 
 def backward(
@@ -64,44 +75,28 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
     if modes.observers:
         pull = observed(pull)
-    add, pop, on_arrays = sums.add, sums.totals.pop, pull is pull_arrays
     while order:
         node = order.pop()  # all that was computed from it has been visited: its gradient is complete
-        g = pop(node, None) if type(node.shape) is not list else sums.pop_results(node)
+        g = sums.take(node)
         if g is None:
             continue
-        if node.hooks:
-            g = sums.after_hooks(node, g)
-        gradients = node.gradients
-        if on_arrays and type(gradients) is tuple and node.recorded_at == modifications.count:
-            try:  # `pull_arrays` of most nodes, without its call
-                for edge, gradient in zip(node.edges, gradients):  # noqa: B905 (of one length)
-                    if gradient is not None:
-                        add(edge, gradient(g), g)
-            except FAILURES as error:
-                _explain_gradient(node, error)
-        else:
-            pull(node, g, node.needs, add)
+        sums.add_all(node, pull(node, g, node.needs), g)
         if not retain_graph:
-            node.edges, node.gradients, gradients, gradient = (), None, None, None  # what it needed is freed
+            node.free()
 
 
-def pull_arrays(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
-    """Run the gradient functions of a node on arrays, for each input that needs a gradient."""
+def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+    """The gradient of each input of a node that needs one, of the gradient `g` of its result: arrays."""
     gradients = node.gradients
     if gradients is None:
         refuse_freed(node)
     if node.recorded_at != modifications.count:
         check_versions(node, needs)
     try:
-        if type(gradients) is tuple:  # one function for each input, None where none is needed
-            parts = [f(g) if f and needed else None for f, needed in zip(gradients, needs)]  # noqa: B905
-        else:  # one for all, which share work
-            parts = gradients(g, needs)
-        shared = type(gradients) is not tuple and (type(g) is list or _repeats(parts, node))
-        for edge, part, needed in zip(node.edges, parts, needs):  # noqa: B905
-            if needed and part is not None:
-                add(edge, part, part if shared else g)  # made from itself: not new, nobody's own
+        if type(gradients) is tuple:  # a function for each input, None where none is needed
+            return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
+        parts = gradients(g, needs)  # one for all, which share work
+        return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
     except FAILURES as error:
         _explain_gradient(node, error)
 
@@ -110,8 +105,9 @@ class GradientSums:
     """For each edge the sum of the gradients that have arrived: the only place that knows who owns an array.
 
     A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
-    arrives may share memory with the gradient that it was made from, so the engine adds in place only to the
-    sums that are `owned`: no other reference exists. `keep_grad`: whether `retain_grad()` leaves gradients.
+    arrives may share memory with the gradient that it was made from, and so the engine adds in place only to
+    what is `owned`: sums that it has allocated, and gradients of leaves that are new arrays, which become
+    their `.grad`. `keep_grad`: whether `retain_grad()` leaves gradients.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
@@ -122,41 +118,42 @@ class GradientSums:
         for edge, g in seeds:
             self.add(edge, g, g)
 
+    def add_all(self, node: Node, gradients: Sequence[Any], g: Any) -> None:
+        """Add the gradients of a node's inputs, which its rule made from `g`; None where there is none."""
+        try:
+            for edge, gradient in zip(node.edges, gradients, strict=True):
+                if gradient is not None:
+                    self.add(edge, unbroadcast(gradient, shape_of(edge)), g)
+        except GradientShapeError as error:
+            raise GradientShapeError(error.shape, error.expected, node) from None
+
     def add(self, edge: Any, g: Any, source: Any) -> None:
         """Add the gradient `g` of an edge, which a rule made from `source`.
 
         It is a new array, or `source` itself or a view of it.
         """
-        shape = edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
-        if g.shape != shape:
-            g = unbroadcast(g, shape)
-        totals = self.totals
-        total = totals.get(edge)
+        total = self.totals.get(edge)
         if total is None:
-            totals[edge] = g
-            # a node may pass its gradient on as it is; a leaf keeps it as `.grad`, and so has to know
-            if type(edge) is not Node and self.are_arrays and is_new_array(g, source):
+            self.totals[edge] = g
+            if self.are_arrays and isinstance(edge, Tensor) and is_new_array(g, source):
                 self.owned.add(edge)
         elif edge in self.owned:
             total += g
-        elif self.are_arrays and is_new_array(g, source):
-            g += total
-            totals[edge] = g
-            self.owned.add(edge)
+            self.totals[edge] = total
         else:
-            totals[edge] = total = total + g
-            if self.are_arrays and is_new_array(total, g):
+            self.totals[edge] = total + g
+            if self.are_arrays:
                 self.owned.add(edge)
 
     def take(self, node: Node) -> Any:
         """Remove and return the gradient of a node, after its hooks; of several results a list."""
-        g = self.totals.pop(node, None) if type(node.shape) is not list else self.pop_results(node)
+        g = self.totals.pop(node, None) if type(node.shape) is not list else self._take_results(node)
         return self.after_hooks(node, g) if node.hooks and g is not None else g
 
-    def pop_results(self, node: Node) -> list[Any] | None:
+    def _take_results(self, node: Node) -> list[Any] | None:
         """Remove the gradients of a node's results: a list, with None where none has arrived; or None."""
         parts: list[Any] = [None] * len(node.shape)
-        arrived = list(filter(lambda edge: type(edge) is Output and edge.node is node, self.totals))
+        arrived = [edge for edge in self.totals if type(edge) is Output and edge.node is node]
         for edge in arrived:
             g = self.totals.pop(edge)
             parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
@@ -219,7 +216,7 @@ def leaves_only(inputs: Any) -> set[Any]:
 
 def is_new_array(g: Any, source: Any) -> bool:
     """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
-    if g is source or not g.ndim:
+    if g is source or type(source) is list or not g.ndim:  # a list: of the results of one node
         return False
     if g.base is None:
         return True
@@ -248,24 +245,19 @@ def observed(pull: Pull) -> Pull:
     """`pull`, showing observers what each node sends to its inputs before it is added."""
     observers = modes.observers
 
-    def pull_and_show(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
-        sent: list[tuple[Any, Any, Any]] = []
-        array = lambda part: part if isinstance(part, Tensor) else as_array(part)  # not a number of NumPy's
-        pull(node, g, needs, lambda edge, part, source: sent.append((edge, array(part), source)))
+    def pull_and_show(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        found = [_as_array(gradient) for gradient in pull(node, g, needs)]
+        sent = [(edge, part) for edge, part in zip(node.edges, found, strict=True) if part is not None]
         for observer in observers:
-            observer.on_pull(node, g, [(edge, part) for edge, part, _ in sent])
-        for contribution in sent:
-            add(*contribution)
+            observer.on_pull(node, g, sent)
+        return found
 
     return pull_and_show
 
 
-def _repeats(parts: Any, node: Node) -> bool:
-    """Whether a rule gave one array to several inputs. The library's kernels never do."""
-    if node.op.definition is not None and node.op.kernel is None:
-        return False
-    arrays = [id(part) for part in parts if part is not None]
-    return len(set(arrays)) < len(arrays)
+def _as_array(gradient: Any) -> Any:
+    """A NumPy number as an array; Tensors and None as they are."""
+    return gradient if gradient is None or isinstance(gradient, Tensor) else as_array(gradient)
 
 
 def _explain_gradient(node: Node, error: Exception) -> NoReturn:

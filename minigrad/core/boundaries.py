@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .modes import modes, no_grad
+from .modes import no_grad
 from .node import Node, Output
 from .tensor import Tensor
-from .versions import caller, version_of
+from .versions import version_of
 
 Gradients = Sequence[Tensor | None]
 
@@ -29,9 +29,8 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
         return [None if x is None else x.array for x in found]
 
     edges = [x.node or x for x in tensors]
-    node = Node(
-        Boundary(pull), {}, edges, [True] * len(edges), gradients, [], [], *caller(), modes.scope
-    )  # fmt: skip
+    node = Node(Boundary(pull), {}, edges, [True] * len(edges), gradients)
+    node.shape, node.output = [], []
     outs = []
     for i, x in enumerate(tensors):
         out = Tensor(x.array)

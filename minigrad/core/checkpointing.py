@@ -12,12 +12,12 @@ from typing import Any
 
 from . import random
 from .errors import GraphError
+from .grad import propagate_to
 from .modes import Switch, enable_grad, modes
 from .node import Node, Output, node_numbers, producer, requires_grad, set_output, tensor_of
 from .tensor import Tensor, stand_in
 from .trees import fill, leaves, map_leaves, structure
-from .versions import caller, version_of
-from .grad import propagate_to
+from .versions import version_of
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
     saved = [x.array for x in map(tensor_of, edges) if x is not None]
     gradients = partial(_pull, segment, saved)
-    node = Node(Checkpoint(segment), {}, edges, needs, gradients, None, None, *caller(), modes.scope)
+    node = Node(Checkpoint(segment), {}, edges, needs, gradients)
     for i, result in zip(inside, _results(node, [flat[i] for i in inside]), strict=True):
         flat[i] = result
     return fill(results, flat)

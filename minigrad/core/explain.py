@@ -13,7 +13,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .devices import device_of, gpu
-from .errors import DeviceError, DtypeError, MinigradError, OutOfMemoryError, RangeError, ShapeError, SignatureError, counted
+from .errors import (
+    DeviceError,
+    DtypeError,
+    MinigradError,
+    OutOfMemoryError,
+    RangeError,
+    ShapeError,
+    SignatureError,
+    counted,
+)
 from .node import producer
 from .tensor import Tensor
 from .trees import leaves

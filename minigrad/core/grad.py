@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .backward import GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 from .errors import DtypeError, GraphError, OptionError
 from .modes import backward_scope, set_grad_enabled
 from .node import Node, Output, producer, refuse_freed, requires_grad
 from .tensor import Tensor
-from .backward import Add, GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 
 
 def grad(
@@ -64,7 +64,7 @@ def propagate_to(
     sums = GradientSums(seeds, create_graph)
     order = nodes_behind(sums.totals, ends)
     targets = _Targets(order, set(wanted))
-    pull = targets.capture(pull_of(create_graph))
+    pull = targets.keeping(pull_of(create_graph))
     walk_back([node for node in order if node in targets.leading], sums, pull, retain_graph)
     targets.finish(sums, run_hooks=not ends)
     return targets.found, sums
@@ -83,15 +83,16 @@ class _Targets:
                 self.reach.add(node)
                 self.leading.add(node)
 
-    def capture(self, pull: Pull) -> Pull:
+    def keeping(self, pull: Pull) -> Pull:
         """`pull`, keeping wanted gradients that pass, and asking only for those that lead on."""
 
-        def capture_and_pull(node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+        def keep_and_pull(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
             self._keep(node, g)
-            leads_on = [n and producer(e) in self.reach for e, n in zip(node.edges, needs, strict=True)]
-            pull(node, g, leads_on, add)
+            return pull(
+                node, g, [n and producer(e) in self.reach for e, n in zip(node.edges, needs, strict=True)]
+            )
 
-        return capture_and_pull
+        return keep_and_pull
 
     def _keep(self, node: Node, g: Any) -> None:
         if type(g) is list:

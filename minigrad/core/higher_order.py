@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from .errors import GraphError
 from .modes import Switch, backward_scope, enable_grad, modes
 from .node import Node, producer, refuse_freed, requires_grad, tensor_of
+from .observers import unobserved
 from .tensor import Tensor
 from .versions import check_versions, modifications
-from .observers import unobserved
-
-Add = Callable[[Any, Any, Any], None]  # (edge, gradient, what the gradient was made from)
 
 
 class Replay:
@@ -25,7 +23,8 @@ class Replay:
     def __init__(self) -> None:
         self.rebuilt: dict[Any, Tensor] = {}
 
-    def pull(self, node: Node, g: Any, needs: Sequence[bool], add: Add) -> None:
+    def pull(self, node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        """The gradient of each input that needs one, of the gradient `g` of the node's result: Tensors."""
         if node.gradients is None:
             refuse_freed(node)
         if node.recorded_at != modifications.count:
@@ -35,9 +34,7 @@ class Replay:
         paused = nullcontext() if getattr(node.op, "runs_user_code", False) else unobserved()
         with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
             gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
-        for edge, gradient, needed in zip(node.edges, gradients, needs, strict=True):
-            if needed and gradient is not None:
-                add(edge, gradient, g)
+        return [gradient if needed else None for gradient, needed in zip(gradients, needs, strict=True)]
 
     def _tensor_of(self, edge: Any) -> Any:
         """The edge's tensor; one that no longer exists is recomputed from those that do."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .devices import HALF, float32, gpu, is_floating
-from . import windows as _windows
 from . import gamma_functions as _gamma
 from . import masks as _masks
 from . import special_functions as _special
-from .tensor import Tensor, constant
+from . import windows as _windows
+from .devices import HALF, float32, gpu, is_floating
 from .op import ops
+from .tensor import Tensor, constant
 
 
 class _Arrays:

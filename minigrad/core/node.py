@@ -11,12 +11,11 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import Any, NoReturn
 
 from .errors import GraphError
-from .modes import Scope
-from .versions import VersionCounter, modifications, where
+from .modes import modes
+from .versions import VersionCounter, caller, modifications, where
 
 RETAINS_GRAD = sys.maxsize  # the number of retain_grad's hook, which runs after all others
 
@@ -32,26 +31,27 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "code", "edges", "gradients", "hooks", "instruction", "needs", "number", "op",
-        "output", "recorded_at", "scope", "settings", "shape", "version",
+        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "output", "recorded_at",
+        "scope", "settings", "shape", "source", "version",
     )  # fmt: skip
 
     def __init__(
-        self, op: Any, settings: dict[str, Any], edges: Sequence[Any], needs: Sequence[bool], gradients: Any,
-        shape: Any, output: Any, code: CodeType, instruction: int, scope: Scope | None,
-    ) -> None:  # fmt: skip
+        self, op: Any, settings: dict[str, Any], edges: Sequence[Any], needs: Sequence[bool], gradients: Any
+    ) -> None:
         self.op, self.settings = op, settings
         self.edges, self.needs, self.gradients = edges, needs, gradients
-        self.shape, self.output = shape, output
-        self.code, self.instruction = code, instruction
-        self.number, self.scope = next(node_numbers), scope
+        self.number = next(node_numbers)
+        self.source = caller()
+        self.scope = modes.scope
         self.recorded_at = modifications.count
-        self.version: VersionCounter | list[VersionCounter] | None = None
+        self.shape: Any = None
+        self.output: Any = None
+        self.version: Any = None
         self.hooks: dict[int, Callable] | None = None
 
-    @property
-    def source(self) -> tuple[CodeType, int]:
-        return self.code, self.instruction
+    def free(self) -> None:
+        """Let go of what backward needed."""
+        self.edges, self.gradients = (), None
 
     def __repr__(self) -> str:
         return f"{self.op.name} (recorded at {where(self.source)})"
@@ -70,6 +70,11 @@ class Output:
 def producer(edge: Any) -> Any:
     """The node that an edge refers to, or the leaf itself."""
     return edge.node if type(edge) is Output else edge
+
+
+def shape_of(edge: Any) -> tuple[int, ...]:
+    """The shape of what an edge refers to."""
+    return edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
 
 
 def requires_grad(edge: Any) -> bool:

@@ -29,20 +29,21 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from .grad import grad, propagate_to
-from .observers import unobserved
-from .devices import HALF, float32, gpu, is_array, is_floating
-from .errors import OptionError
-from ..kernels import numpy as cpu, kernels
-from .sums import unbroadcast
-from .half import compute_in_float32, half_of
-from .modes import Switch, modes
-from .node import Output, set_output
-from .tensor import Tensor
+from ..kernels import kernels
+from ..kernels import numpy as cpu
+from ..ops.samplers import Sampler
 from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
-from ..ops.samplers import Sampler
+from .devices import HALF, float32, gpu, is_array, is_floating
+from .errors import OptionError
+from .grad import grad, propagate_to
+from .half import compute_in_float32, half_of
+from .modes import Switch, modes
+from .node import Output, set_output
+from .observers import unobserved
+from .sums import unbroadcast
+from .tensor import Tensor
 from .user_rules import checked_rule
 
 __all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]

@@ -53,6 +53,8 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes along which an operand of `shape` was broadcast."""
+    if g.shape == shape:
+        return g
     extra = g.ndim - len(shape)
     if extra < 0:
         raise GradientShapeError(tuple(g.shape), shape)

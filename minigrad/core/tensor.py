@@ -14,7 +14,22 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import devices, printing
-from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
+from .devices import (
+    DTYPES,
+    as_dtype,
+    check_device,
+    default_float,
+    device_of,
+    gpu,
+    is_array,
+    is_dtype,
+    is_floating,
+    load_cupy,
+    on_cpu,
+    on_device,
+    refuse_unconvertible,
+    to_device_of,
+)
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
 from .node import RETAINS_GRAD, Output, producer

@@ -13,8 +13,8 @@ from typing import Any
 
 from numpy import ndindex
 
-from .devices import HALF, array_module, float32
 from ..kernels.matmul import matmul
+from .devices import HALF, array_module, float32
 
 
 def _last(slices: Iterable[Any]) -> Any:

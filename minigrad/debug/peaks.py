@@ -13,12 +13,12 @@ import numpy as np
 
 from ..core.backward import propagate
 from ..core.checkpointing import Checkpoint
-from ..graph.tape import Tape, shapes
-from ..graph.trace import expanded_shape
 from ..core.node import Node, Output, producer, requires_grad
-from ..ops.linalg import matmul
 from ..core.tensor import Tensor
 from ..core.versions import VersionCounter, arrays_in, root
+from ..graph.tape import Tape, shapes
+from ..graph.trace import expanded_shape
+from ..ops.linalg import matmul
 from .storages import Storages, kept_by, place_of
 
 
@@ -127,7 +127,8 @@ class Simulation:
     def _add_copy(self, node: Node) -> None:
         edges = [self._copy(edge) for edge in node.edges]
         settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
-        copy = Node(node.op, settings, edges, node.needs, gradients, node.shape, None, *node.source, None)
+        copy = Node(node.op, settings, edges, node.needs, gradients)
+        copy.shape, copy.source, copy.scope = node.shape, node.source, None
         copy.number = node.number
         self.copies[node] = copy
 
