@@ -60,13 +60,16 @@ from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
 from .io import load_file, save_file
 
+# the paths that programs import from since before files moved
+from . import old_paths as _old_paths
+
 # gradcheck: derivatives against finite differences
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 
-# graph: drawings of what was computed
+# graph (needs gradcheck): drawings of what was computed
 from . import graph
 
-# debug: NaN, memory, two devices compared
+# debug (needs graph): NaN, memory, two devices compared
 from . import debug
 from .debug import shadow
 
@@ -74,16 +77,21 @@ from .debug import shadow
 from .capture import capture
 
 # breadth: what PyTorch's users expect beyond
+from . import breadth
 from .breadth import *
 
-# torch_names: PyTorch's other names
+_old_paths.keep({"linalg": breadth.linalg, "special": breadth.special, "ops.extra": breadth})
+
+# torch_names (needs breadth): PyTorch's other names
 from .torch_names import *
 from .torch_names import refuse_missing as _refuse_missing
 
 _refuse_missing(_sys.modules[__name__])
 
-# paths that programs import from since before files moved
-from . import old_paths as _old_paths
+# names of parts that this copy is without
+from .parts import refuse_names as _refuse_names
+
+_refuse_names([_sys.modules[__name__], autograd, nn, nn.functional, ops], Tensor)
 
 # `from minigrad import *` leaves Python's types their names
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

@@ -27,6 +27,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--part", type=int, metavar="N", help="of the tests that would run, one in N by their names"
     )
+    parser.addoption("--without", default="", help="parts of minigrad that are not here (tools/without.py)")
+    parser.addoption("--left-out", metavar="FILE", help="where the tests that need those parts are listed")
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
 
@@ -43,7 +45,18 @@ def pytest_configure(config):
         mg.kernels.use(config.getoption("--kernels"))
 
 
+def needs(item, parts):
+    """Whether a test is marked as one that needs some of these parts."""
+    return any(not parts.isdisjoint(mark.args) for mark in item.iter_markers("needs"))
+
+
 def pytest_collection_modifyitems(config, items):
+    if parts := set(config.getoption("--without").split(",")) - {""}:
+        leaving = [item for item in items if needs(item, parts)]
+        config.hook.pytest_deselected(items=leaving)
+        items[:] = [item for item in items if not needs(item, parts)]
+        left_out = "".join(f"{item.nodeid}\n" for item in leaving)
+        Path(config.getoption("--left-out")).write_text(left_out, encoding="utf-8")
     if part := config.getoption("--part"):
         chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % part == 0]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])

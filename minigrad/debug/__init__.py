@@ -4,7 +4,8 @@ Most are also bound to other packages: `mg.autograd.detect_anomaly`, `mg.graph.w
 """
 
 from .. import autograd, graph
-from .anomaly import detect_anomaly, first_nonfinite, set_detect_anomaly
+from ..nn.finite import first_nonfinite
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .comparison import Difference, diff
 from .ledger import Ledger, memory
 from .nans import NanReport, why_nan

@@ -7,34 +7,36 @@ anomaly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from ..core.devices import array_module, as_array, is_floating, on_cpu
-from ..core.errors import NonFiniteError
-from ..core.modes import Switch, modes, no_grad
+from ..core.devices import as_array, on_cpu
+from ..core.modes import Switch, modes
 from ..core.node import Node, producer, tensor_of
 from ..core.tensor import Tensor
 from ..core.versions import arrays_in, caller, where
 from ..graph.tape import operand_names
-from ..nn import Module
-from .nonfinite import (
+from ..nn.finite import (
     Index,
-    advice_for,
     array_of,
     contains,
+    first_index,
+    nonfinite,
+    produced,
+    values_in,
+    within_modules,
+)
+from .nonfinite import (
+    advice_for,
     describe_array,
     describe_element,
     describe_input,
     describe_inputs,
     describe_result,
     describe_upstream,
-    first_index,
     gradient_advice_for,
-    nonfinite,
-    values_in,
 )
 
 
@@ -89,9 +91,9 @@ class NonFiniteFinder:
         several = type(value) is tuple
         for i, result in enumerate(value if several else (value,)):
             result = as_array(result)
-            index = self._produced(result, inputs)
+            index = produced(result, inputs, self.check_inf)
             if index is not None:
-                raise _error(
+                raise within_modules(
                     f"{op.name} produced {describe_result(result, index, i if several else None)}, at "
                     f"{where(caller())}.\n"
                     f"There {'; '.join(describe_inputs(op, operands, index, result))}. {advice_for(op)}"
@@ -101,7 +103,7 @@ class NonFiniteFinder:
         upstream = [array_of(part) for part in (g if type(g) is list else [g]) if part is not None]
         inputs = [*upstream, *arrays_in(node.gradients)]
         for edge, r in contributions:
-            index = self._produced(array_of(r), inputs)
+            index = produced(array_of(r), inputs, self.check_inf)
             if index is not None:
                 _refuse_gradient(node, edge, array_of(r), index, upstream)
 
@@ -109,36 +111,16 @@ class NonFiniteFinder:
         seed = on_cpu(array_of(g))
         if not np.isfinite(seed).all():
             element = describe_element(seed, first_index(nonfinite(seed)))
-            raise _error(f"the gradient given to backward() is {element}.\nStart with finite numbers.")
+            raise within_modules(
+                f"the gradient given to backward() is {element}.\nStart with finite numbers."
+            )
         value = on_cpu(tensor.array)
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             element = describe_element(value, first_index(nonfinite(value)))
-            raise _error(
+            raise within_modules(
                 f"backward() starts at a result that is {element}, which no operation produced under "
                 f"detect_anomaly().\n{_origin(tensor)}"
             )
-
-    def _produced(self, result: np.ndarray, inputs: list[Any]) -> Index | None:
-        """The first NaN or infinity in `result` that does not come from the inputs."""
-        if not is_floating(result.dtype) or array_module(result).isfinite(result).all():
-            return None
-        result = on_cpu(result)
-        produced = np.zeros(result.shape, bool)
-        if not any(contains(np.isnan, x) for x in inputs):
-            produced |= np.isnan(result)
-        if self.check_inf and not any(contains(nonfinite, x) for x in inputs):
-            produced |= np.isinf(result)
-        return first_index(produced) if produced.any() else None
-
-
-def _error(message: str) -> NonFiniteError:
-    """An error that knows the modules in which it was raised, the innermost first."""
-    error, scope = NonFiniteError(message), modes.scope
-    while scope is not None:
-        if callable(scope.part):
-            error.modules = (*error.modules, scope.part())
-        scope = scope.parent
-    return error
 
 
 def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: Index, upstream: list[Any]) -> NoReturn:
@@ -148,7 +130,7 @@ def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: Index, upstrea
     operand = tensor_of(edge)
     if hasattr(operand, "array"):
         known.append(describe_input(node.op, name, operand, index, r))
-    raise _error(
+    raise within_modules(
         f"the gradient of {node} with respect to {name}, {describe_array(r)}, is "
         f"{describe_element(r, index)}.\n"
         f"There {'; '.join(known)}. {gradient_advice_for(node.op, name, node.op.public_name)}"
@@ -173,20 +155,3 @@ def _origin(tensor: Tensor) -> str:
                 name = operand_names(node.op, len(node.edges))[i]
                 found.append((node.number, f"{node} was given {name} = {element}."))
     return min(found)[1] if found else "Run the forward pass under detect_anomaly() too."
-
-
-def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
-    """The path of the first module in `forward()` with a NaN or Inf in its parameters or operations.
-
-    "" is an operation outside of all modules; None if all is finite.
-    """
-    for path, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
-            return path.rpartition(".")[0]
-    paths = {id(module): path for path, module in model.named_modules()}
-    try:
-        with no_grad(), detect_anomaly():
-            forward()
-    except NonFiniteError as error:
-        return next((paths[id(m)] for m in error.modules if id(m) in paths), "")
-    return None

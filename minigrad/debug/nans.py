@@ -29,10 +29,9 @@ from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places
 from ..graph.trace import seeds_of, tensors_of, trace
 from ..nn import Module
+from ..nn.finite import Index, contains, first_index, nonfinite, values_in
 from .nonfinite import (
-    Index,
     advice_for,
-    contains,
     describe_array,
     describe_element,
     describe_input,
@@ -40,10 +39,7 @@ from .nonfinite import (
     describe_result,
     describe_upstream,
     first_bad,
-    first_index,
     gradient_advice_for,
-    nonfinite,
-    values_in,
 )
 
 TITLES = {

@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_array, is_floating, on_cpu
-from ..core.versions import arrays_in
+from ..core.devices import is_floating, on_cpu
 from ..graph.tape import operand_names
-
-Index = tuple[int, ...]
-
-
-def array_of(x: Any) -> Any:
-    """The array of a Tensor, anything else as it is."""
-    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
-
-
-def nonfinite(x: Any) -> Any:
-    """A mask of the NaN and infinities in an array."""
-    return ~np.isfinite(on_cpu(x))
-
-
-def contains(test: Callable[[Any], Any], x: Any) -> bool:
-    """Whether some number in `x`, an array, a number or anything else, passes the test."""
-    if isinstance(x, float):
-        return bool(test(np.float64(x)))
-    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(array_of(x))).any())
-
-
-def values_in(settings: Any) -> list[Any]:
-    """The arrays and floats in an op's settings."""
-
-    def floats(thing: Any) -> list[float]:
-        if isinstance(thing, float):
-            return [thing]
-        if isinstance(thing, dict):
-            thing = tuple(thing.values())
-        return [x for item in thing for x in floats(item)] if isinstance(thing, tuple | list) else []
-
-    return [*arrays_in(settings), *floats(settings)]
-
-
-def first_index(mask: Any) -> Index:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
+from ..nn.finite import Index, array_of, first_index, nonfinite
 
 
 def first_bad(array: np.ndarray) -> Index:

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import dis
-import sys
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from ..core.errors import MissingImportError, MissingNameError
+from ..core.errors import MissingNameError
+from ..parts import refuse_name
 
 # names as they follow `torch.`, and what to do; `F` is nn.functional
 INSTEAD = {
@@ -210,7 +209,7 @@ def refuse_missing(library: Any) -> None:
         if isinstance(owner, type):
             setattr(owner, missing, Missing(name, advice))
         else:
-            owner.__getattr__ = _refusing(owner.__name__)
+            owner.__getattr__ = _refusing(path)
 
 
 class Missing:
@@ -223,20 +222,14 @@ class Missing:
         raise MissingNameError(self.message)
 
 
-def _refusing(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a package."""
-    prefix = f"{module}.".removeprefix("minigrad.")
+def _refusing(path: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of the package of that path in minigrad."""
+    package = f"minigrad.{path}".rstrip(".")
 
     def __getattr__(name: str) -> NoReturn:
-        advice = TABLE.get(prefix + name)
+        advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        message = f"{module}.{name} is not here.\n{advice}"
-        caller = sys._getframe(
-            1
-        )  # in `from minigrad import name` Python replaces what an AttributeError says
-        if dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
-            raise MissingImportError(message)
-        raise MissingNameError(message)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        refuse_name(f"{package}.{name} is not here.\n{advice}")
 
     return __getattr__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -13,7 +14,8 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import arg
 
-from minigrad import MinigradError, nn
+import minigrad as mg
+from minigrad import CaptureError, MinigradError, nn
 from minigrad.core import random
 from minigrad.core.devices import check_device
 
@@ -321,11 +323,26 @@ def build_task(
         raise UserError(f"{problem}\nPass --init-from a run whose task has it, or leave it out.") from None
 
 
-def capture_option(options: Any) -> bool:
-    """Whether the step is to be captured."""
+def step_runner(options: Any, device: str, console: Console) -> Callable[[Any], Any] | None:
+    """What runs the trainer's step: with --capture, on a GPU, a recording; None where it runs as it is."""
     if options.capture and options.no_capture:
         raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
-    return options.capture
+    if options.capture and device == "cpu":
+        console.print("nothing is recorded on a CPU: each step runs as it is")
+    return recorded if options.capture and device != "cpu" else None
+
+
+def recorded(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step, recorded and replayed."""
+    run_step = mg.capture(step)
+
+    def run(*arguments: Any) -> Any:
+        try:
+            return run_step(*arguments)
+        except CaptureError as error:
+            raise CaptureError(f"{error}\nWithout --capture each step runs as it is.") from error
+
+    return run
 
 
 def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:
@@ -336,7 +353,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
     callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
     trainer = Trainer(
         setup.model, setup.task, setup.recipe.training, folder, console, ranks,
-        capture_option(options), setup.record.identity, callbacks,
+        step_runner(options, training.device, console), setup.record.identity, callbacks,
     )  # fmt: skip
     trainer.check_monitor()  # before anything is written, or deleted
     ranks.barrier()  # all ranks have read the folder

@@ -23,10 +23,9 @@ from minigrad import (
     optim,
     set_float32_matmul_precision,
 )
-from minigrad import capture as capture_step
 from minigrad.core import random
-from minigrad.core.errors import CaptureError, NonFiniteError
-from minigrad.debug import first_nonfinite
+from minigrad.core.errors import NonFiniteError
+from minigrad.nn.finite import first_nonfinite
 
 from ..config import TrainConfig, check_config
 from ..errors import UserError, counted
@@ -53,9 +52,9 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
-    its shard of every batch, and rank 0 writes to `folder`. With `capture`, the step on a GPU is recorded and
-    replayed (`minigrad.capture`): the same weights in less time. The loss is then read, and checked to be
-    finite, only when it is logged or saved or a validation is due.
+    its shard of every batch, and rank 0 writes to `folder`. A `step_runner` is given the step, a function,
+    and returns one that runs it: `minigrad.capture` records it on a GPU, and replays it in less time. The
+    loss is then read, and checked to be finite, only when it is logged or saved or a validation is due.
     `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
     in `callbacks.py`.
     """
@@ -68,7 +67,7 @@ class Trainer:
         folder: Path,
         console: Console | None = None,
         ranks: Ranks | None = None,
-        capture: bool = False,
+        step_runner: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
         identity: Mapping[str, str] | None = None,
         callbacks: Sequence[Any] = (),
     ) -> None:
@@ -96,7 +95,7 @@ class Trainer:
         self.scaler = GradScaler(enabled=config.precision == "float16")
         self.step, self.seconds = 0, 0.0
         self.device = next(model.parameters()).device
-        self._captured: Any = self._capture() if capture else None
+        self._run_step = step_runner(self._whole_step()) if step_runner is not None else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
         self._slow = SlowSteps()
@@ -118,11 +117,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         parts = list(self.ranks.shard(self.task.split(batch, config.micro_batches * self.ranks.size)))
-        if self._captured is not None:
-            try:
-                return {"step": step, "lr": lr, **self._replay(batch, parts, start)}
-            except CaptureError as error:
-                raise CaptureError(f"{error}\nWithout --capture each step runs as it is.") from error
+        if self._run_step is not None:
+            return {"step": step, "lr": lr, **self._step_by_runner(batch, parts, start)}
         losses = self._backward(parts, batch.n_tokens)
         loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
         self.scaler.unscale_(self.optimizer)
@@ -188,13 +184,10 @@ class Trainer:
         forward = lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
         return self._nonfinite_error(step, problem, forward)
 
-    # ------------------------------------------------------------ one step, captured
+    # ------------------------------------------------------------ one step, by a runner
 
-    def _capture(self) -> Any:
-        """The step from batch to update, captured; None on a CPU, which has no graphs."""
-        if self.device == "cpu":
-            self.console.print("nothing is recorded on a CPU: each step runs as it is")
-            return None
+    def _whole_step(self) -> Callable[..., tuple[list[Tensor], Tensor]]:
+        """The step from batch to update as a function of arrays, with the losses and the norm."""
         if self.ranks.size > 1 or self.scaler.enabled:
             setting = (
                 "several ranks" if self.ranks.size > 1 else "float16 (its gradients are checked on the CPU)"
@@ -204,7 +197,7 @@ class Trainer:
                 f"Leave --capture out, or train in one process and in bfloat16."
             )
 
-        def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Tensor) -> tuple[list[Tensor], Tensor]:
+        def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
             losses = self._backward(
                 [(row, batch_type(*arrays)) for row, batch_type, arrays in parts], n_tokens
             )
@@ -212,12 +205,13 @@ class Trainer:
             self.optimizer.step()
             return losses, norm
 
-        return capture_step(step, device=self.device)
+        return step
 
-    def _replay(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """Replay the step. Its loss is read only when it is due, because that waits for the GPU."""
+    def _step_by_runner(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
+        """One step. Its loss is read only when it is due, because that waits for the GPU."""
+        assert self._run_step is not None
         arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
-        losses, norm = self._captured(arguments, np.array(batch.n_tokens, np.float32))
+        losses, norm = self._run_step(arguments, np.array(batch.n_tokens, np.float32))
         self.step += 1
         self._unread = batch, losses, norm
         due = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))

@@ -1,0 +1,107 @@
+"""What is not finite, and where it comes from: a NaN or an infinity that an operation produced itself.
+
+An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
+numbers and settings) are finite. A mask filled with -inf on purpose does not count, nor does what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import array_module, as_array, is_array, is_floating, on_cpu
+from ..core.errors import NonFiniteError
+from ..core.modes import modes, no_grad
+from ..core.observers import Observer, observe
+from ..core.versions import arrays_in
+from .module import Module
+
+Index = tuple[int, ...]
+
+
+def array_of(x: Any) -> Any:
+    """The array of a Tensor, anything else as it is."""
+    return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
+
+
+def nonfinite(x: Any) -> Any:
+    """A mask of the NaN and infinities in an array."""
+    return ~np.isfinite(on_cpu(x))
+
+
+def contains(test: Callable[[Any], Any], x: Any) -> bool:
+    """Whether some number in `x`, an array, a number or anything else, passes the test."""
+    if isinstance(x, float):
+        return bool(test(np.float64(x)))
+    return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(array_of(x))).any())
+
+
+def values_in(settings: Any) -> list[Any]:
+    """The arrays and floats in an op's settings."""
+
+    def floats(thing: Any) -> list[float]:
+        if isinstance(thing, float):
+            return [thing]
+        if isinstance(thing, dict):
+            thing = tuple(thing.values())
+        return [x for item in thing for x in floats(item)] if isinstance(thing, tuple | list) else []
+
+    return [*arrays_in(settings), *floats(settings)]
+
+
+def first_index(mask: Any) -> Index:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
+
+
+def produced(result: np.ndarray, inputs: list[Any], check_inf: bool = True) -> Index | None:
+    """The first NaN or infinity in `result` that does not come from the inputs."""
+    if not is_floating(result.dtype) or array_module(result).isfinite(result).all():
+        return None
+    result = on_cpu(result)
+    found = np.zeros(result.shape, bool)
+    if not any(contains(np.isnan, x) for x in inputs):
+        found |= np.isnan(result)
+    if check_inf and not any(contains(nonfinite, x) for x in inputs):
+        found |= np.isinf(result)
+    return first_index(found) if found.any() else None
+
+
+def within_modules(message: str) -> NonFiniteError:
+    """An error that knows the modules in which it was raised, the innermost first."""
+    error, scope = NonFiniteError(message), modes.scope
+    while scope is not None:
+        if callable(scope.part):
+            error.modules = (*error.modules, scope.part())
+        scope = scope.parent
+    return error
+
+
+class _Finder(Observer):
+    """Raises an error at the first operation that produces a NaN or an infinity."""
+
+    def on_result(
+        self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
+    ) -> None:
+        inputs = [*arrays, *values_in(settings)]
+        for result in value if type(value) is tuple else (value,):
+            if produced(as_array(result), inputs) is not None:
+                raise within_modules(f"{op.name} produced a number that is not finite.")
+
+
+def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
+    """The path of the first module in `forward()` with a NaN or Inf in its parameters or operations.
+
+    "" is an operation outside of all modules; None if all is finite.
+    """
+    for path, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            return path.rpartition(".")[0]
+    paths = {id(module): path for path, module in model.named_modules()}
+    try:
+        with no_grad(), np.errstate(all="ignore"), observe(_Finder()):
+            forward()
+    except NonFiniteError as error:
+        return next((paths[id(m)] for m in error.modules if id(m) in paths), "")
+    return None

@@ -1,0 +1,68 @@
+"""The parts of minigrad that a copy may be without, and what is said of names that may be theirs."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from .core.errors import MissingImportError, MissingNameError
+from .core.versions import is_library
+
+# those that bring names; minigrad/__init__.py says what they are
+PARTS = ("gradcheck", "graph", "debug", "capture", "breadth", "torch_names")
+
+
+def absent_parts() -> list[str]:
+    """The parts that this copy is without."""
+    return [part for part in PARTS if f"{__package__}.{part}" not in sys.modules]
+
+
+def refuse_names(modules: Iterable[Any], tensor: type) -> None:
+    """Let names that these modules and tensors lack be refused with what this copy is without."""
+    if not absent_parts():
+        return
+    for module in modules:
+        module.__getattr__ = _refusing(module.__name__, vars(module).get("__getattr__"))
+
+    def __getattr__(self: Any, name: str) -> NoReturn:
+        _refuse(type(self).__name__, name)
+
+    tensor.__getattr__ = __getattr__  # type: ignore[attr-defined]
+
+
+def _refusing(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module, after the one that it had before."""
+
+    def __getattr__(name: str) -> NoReturn:
+        if before is not None:
+            try:
+                before(name)
+            except MissingNameError:
+                raise
+            except AttributeError:  # the name is not in its table
+                pass
+        _refuse(owner, name)
+
+    return __getattr__
+
+
+def _refuse(owner: str, name: str) -> NoReturn:
+    if name.startswith("__"):
+        raise AttributeError(f"{owner!r} has no attribute {name!r}")
+    refuse_name(
+        f"{owner}.{name} is not here.\n"
+        f"This copy of minigrad is without {' and '.join(absent_parts())}, to which it may belong."
+    )
+
+
+def refuse_name(message: str) -> NoReturn:
+    """Raise, for a module's `__getattr__`, what it raises for a name that is not there."""
+    frame = sys._getframe(1)
+    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    # in `from minigrad import name` Python replaces what an AttributeError says
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM":
+        raise MissingImportError(message)
+    raise MissingNameError(message)
