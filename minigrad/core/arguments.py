@@ -248,27 +248,33 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
-def unify(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The inputs as tensors of one dtype and on one device, and numbers; most are that already."""
-    if _are_uniform(op, inputs):
-        return inputs
-    return move_to_one_device(op, prepare(op, inputs, op.promotes))
+def operands(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any], list[Any], list[bool]]:
+    """The inputs as tensors of one dtype and on one device, and numbers; most are that already.
 
-
-def _are_uniform(op: Op, inputs: Sequence[Any]) -> bool:
-    """Whether all are tensors of one dtype on the CPU, or numbers that do not change it."""
-    if gpu.arrays:
-        return False
-    dtype = None
+    And of each its array, the edge by which a node refers to it, and whether a gradient flows there.
+    """
+    arrays, edges, needs = [], [], []
+    dtype, uniform = None, not gpu.arrays
     for i, x in enumerate(inputs):
         if isinstance(x, Tensor):
+            array = x.array
+            arrays.append(array)
+            edges.append(x.node or x)
+            needs.append(x._requires_grad)
             if dtype is None:
-                dtype = x.array.dtype
-            elif x.array.dtype != dtype and (op.promotes is True or i in op.promotes):
-                return False
-        elif x is not None and (type(x) not in (float, int) or dtype is None or not is_floating(dtype)):
-            return False
-    return dtype is not None and (is_floating(dtype) or not op.floating)
+                dtype = array.dtype
+            elif array.dtype is not dtype and (op.promotes is True or i in op.promotes):
+                uniform = False
+        else:
+            arrays.append(x)
+            edges.append(x)
+            needs.append(False)
+            if x is not None and (type(x) not in (float, int) or dtype is None or not is_floating(dtype)):
+                uniform = False
+    if uniform and (dtype is float32 or (dtype is not None and (is_floating(dtype) or not op.floating))):
+        return inputs, arrays, edges, needs
+    changed = move_to_one_device(op, prepare(op, inputs, op.promotes))
+    return operands(op, changed) if changed is not inputs else (inputs, arrays, edges, needs)
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:

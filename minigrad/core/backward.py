@@ -94,9 +94,9 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # a function for each input, None where none is needed
-            return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
+            return [f(g) if f and needed else None for f, needed in zip(gradients, needs)]
         parts = gradients(g, needs)  # one for all, which share work
-        return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
+        return [part if needed else None for part, needed in zip(parts, needs)]
     except FAILURES as error:
         _explain_gradient(node, error)
 
@@ -121,9 +121,9 @@ class GradientSums:
     def add_all(self, node: Node, gradients: Sequence[Any], g: Any) -> None:
         """Add the gradients of a node's inputs, which its rule made from `g`; None where there is none."""
         try:
-            for edge, gradient in zip(node.edges, gradients, strict=True):
+            for edge, gradient in zip(node.edges, gradients):
                 if gradient is not None:
-                    self.add(edge, unbroadcast(gradient, shape_of(edge)), g)
+                    self.add(edge, gradient, g)
         except GradientShapeError as error:
             raise GradientShapeError(error.shape, error.expected, node) from None
 
@@ -132,6 +132,8 @@ class GradientSums:
 
         It is a new array, or `source` itself or a view of it.
         """
+        if g.shape != (shape := shape_of(edge)):
+            g = unbroadcast(g, shape)
         total = self.totals.get(edge)
         if total is None:
             self.totals[edge] = g

@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from .arguments import accept_aliases, autocast, bind, ops, prepare, unify
+from .arguments import accept_aliases, autocast, bind, operands, ops, prepare
 from .checks import Checks
 from .devices import as_array, is_floating
 from .errors import MinigradError, OptionError, counted
@@ -36,16 +36,24 @@ def make_callable(op: Op, documented: Callable) -> Callable:
                 return readable(*prepare(op, inputs, promotes=()), **settings)
 
         # 1. arrays and edges in
-        inputs = unify(op, inputs)
-        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        inputs, arrays, edges, needs = operands(op, inputs)
 
         # 2. the rule
-        value, gradients = run(op, inputs, arrays, settings)
+        try:
+            value, gradients = checked_result(op, op.run(arrays, settings))
+        except MinigradError as error:
+            place(error, op.name_in_errors, inputs, settings)
+            raise
+        except FOREIGN as error:
+            explain(op.name_in_errors, inputs, settings, error, op.source)
         for observer in modes.observers:
             observer.on_result(op, arrays, settings, value, gradients)
 
         # 3. a node out
-        node = record(op, inputs, settings, gradients) if modes.grad_enabled else None
+        if gradients is None or True not in needs or not modes.grad_enabled:
+            node = None
+        else:
+            node = Node(op, settings, edges, needs, needed_only(op, gradients, needs))
         if type(value) is tuple:
             return several_results(op, inputs, settings, node, value)
         result = Tensor(value)
@@ -63,30 +71,30 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     return call
 
 
-def run(op: Op, inputs: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-    """The value, an array or a tuple of arrays, and the functions that give its gradient."""
-    try:
-        result = op.run(arrays, settings)
-        if type(result) is not tuple or len(result) != 2:
-            _refuse_result(op)
-    except MinigradError as error:
-        place(error, op.name_in_errors, inputs, settings)
-        raise
-    except FOREIGN as error:
-        explain(op.name_in_errors, inputs, settings, error, op.source)
+def checked_result(op: Op, result: Any) -> tuple[Any, Any]:
+    """What a rule returned: the value, an array or a tuple of arrays, and the functions for its gradient."""
+    if type(result) is not tuple or len(result) != 2:
+        raise OptionError(
+            f"the rule of {op.name} did not return a value and its gradients.\n"
+            f"Return value, (gradient of each array, ...): functions of g, or None where there is no gradient."
+        )
     value, gradients = result
     return tuple(map(as_array, value)) if type(value) is tuple else as_array(value), gradients
 
 
-def record(op: Op, inputs: Sequence[Any], settings: dict[str, Any], gradients: Any) -> Node | None:
-    """A node that remembers how a value was computed; None where no gradient flows back from it."""
-    needs = [isinstance(x, Tensor) and x._requires_grad for x in inputs]
-    if gradients is None or True not in needs:
-        return None
-    if type(gradients) is tuple:
-        gradients = _needed(op, gradients, needs)
-    edges = [x.node or x if needed else x for x, needed in zip(inputs, needs, strict=True)]
-    return Node(op, settings, edges, needs, gradients)
+def needed_only(op: Op, gradients: Any, needs: Sequence[bool]) -> Any:
+    """The gradient functions that are needed: what only the others hold can be freed."""
+    if type(gradients) is not tuple:
+        return gradients
+    if len(gradients) != len(needs):
+        raise OptionError(
+            f"the rule of {op.name} has {counted(len(needs), 'array')} and returned "
+            f"{counted(len(gradients), 'gradient')}.\n"
+            f"Return one for each array, or None for one that has no gradient."
+        )
+    if False not in needs:
+        return gradients
+    return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 
 
 def several_results(
@@ -106,21 +114,3 @@ def several_results(
         for i, result in enumerate(results):
             share_version(inputs[0], result, op, settings, i)
     return results
-
-
-def _needed(op: Op, gradients: tuple, needs: Sequence[bool]) -> tuple:
-    """The gradient functions that are needed; what only the others hold can be freed."""
-    if len(gradients) != len(needs):
-        raise OptionError(
-            f"the rule of {op.name} has {counted(len(needs), 'array')} and returned "
-            f"{counted(len(gradients), 'gradient')}.\n"
-            f"Return one for each array, or None for one that has no gradient."
-        )
-    return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
-
-
-def _refuse_result(op: Op) -> NoReturn:
-    raise OptionError(
-        f"the rule of {op.name} did not return a value and its gradients.\n"
-        f"Return value, (gradient of each array, ...): functions of g, or None where there is no gradient."
-    )

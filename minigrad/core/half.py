@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .devices import HALF, is_array, is_floating
+from .devices import HALF, bfloat16, float16, is_array, is_floating
 from .sums import unbroadcast
 
 
 def half_of(xs: Iterable[Any]) -> np.dtype | None:
     """The 16-bit dtype of the first array or tensor that has one, or None."""
     for x in xs:
-        if getattr(x, "dtype", None) in HALF:
-            return x.dtype
+        dtype = getattr(x, "dtype", None)
+        if dtype is float16 or dtype is bfloat16:
+            return dtype
     return None
 
 
