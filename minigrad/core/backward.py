@@ -94,9 +94,9 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # a function for each input, None where none is needed
-            return [f(g) if f and needed else None for f, needed in zip(gradients, needs)]
+            return [f(g) if f and needed else None for f, needed in zip(gradients, needs)]  # noqa: B905 (of one length)
         parts = gradients(g, needs)  # one for all, which share work
-        return [part if needed else None for part, needed in zip(parts, needs)]
+        return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
     except FAILURES as error:
         _explain_gradient(node, error)
 
@@ -121,7 +121,7 @@ class GradientSums:
     def add_all(self, node: Node, gradients: Sequence[Any], g: Any) -> None:
         """Add the gradients of a node's inputs, which its rule made from `g`; None where there is none."""
         try:
-            for edge, gradient in zip(node.edges, gradients):
+            for edge, gradient in zip(node.edges, gradients):  # noqa: B905
                 if gradient is not None:
                     self.add(edge, gradient, g)
         except GradientShapeError as error:

@@ -76,7 +76,7 @@ def checked_result(op: Op, result: Any) -> tuple[Any, Any]:
     if type(result) is not tuple or len(result) != 2:
         raise OptionError(
             f"the rule of {op.name} did not return a value and its gradients.\n"
-            f"Return value, (gradient of each array, ...): functions of g, or None where there is no gradient."
+            f"Return value, (gradient of each array, ...): functions of g, or None where there is none."
         )
     value, gradients = result
     return tuple(map(as_array, value)) if type(value) is tuple else as_array(value), gradients
