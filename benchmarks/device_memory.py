@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from minigrad.core.devices import gpu
+from minigrad.core.devices import find_backend
 
 MIB = 2**20
 STEPS = 4  # two that run as they are, the one that is recorded, and a replay
@@ -41,8 +41,9 @@ def peak_of_torch(step: Callable[[], object]) -> Peak:
 def peak_of_ours(step: Callable[[], object], own: Callable[[], Any]) -> Peak:
     """Of the next steps; `own` gives a captured step's pool, which it has then."""
     gc.collect()  # a recording that was forgotten, with its pool
-    usual = gpu.library.get_default_memory_pool()
-    with counting(gpu.library.cuda.MemoryHook, usual.used_bytes()) as count:
+    library = find_backend("cuda").load()
+    usual = library.get_default_memory_pool()
+    with counting(library.cuda.MemoryHook, usual.used_bytes()) as count:
         for _ in range(STEPS):
             step()
     pools = [usual, *filter(None, [own()])]

@@ -100,11 +100,12 @@ def processor() -> str:
 
 def graphics() -> str | None:
     """The name of the GPU and the CUDA version of its driver; None if no GPU was used."""
-    from minigrad.core.devices import gpu  # not before cores are chosen
+    from minigrad.core.devices import find_backend  # not before cores are chosen
 
-    if not gpu.arrays:
+    library = find_backend("cuda").library
+    if library is None:
         return None
-    runtime = gpu.library.cuda.runtime
+    runtime = library.cuda.runtime
     number = runtime.driverGetVersion()
     name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
     return f"{name} (driver for CUDA {number // 1000}.{number % 1000 // 10})"

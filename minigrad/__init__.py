@@ -17,15 +17,16 @@ import sys as _sys
 # core: what a tensor, an op, a node and a walk back are
 from .core import random
 from .core.checks import check_all as _check_all
-from .core.devices import Size, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from .core.devices import bool_ as bool
+from .core.devices import Size
+from .core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .core.dtypes import bool_ as bool
 from .core.devices import check_device as device
-from .core.devices import float16 as half
-from .core.devices import float32 as float
-from .core.devices import float64 as double
-from .core.devices import int16 as short
-from .core.devices import int32 as int
-from .core.devices import int64 as long
+from .core.dtypes import float16 as half
+from .core.dtypes import float32 as float
+from .core.dtypes import float64 as double
+from .core.dtypes import int16 as short
+from .core.dtypes import int32 as int
+from .core.dtypes import int64 as long
 from .core.errors import (
     ArgumentError,
     CaptureError,
@@ -59,6 +60,9 @@ from .ops import *
 from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
 from .io import load_file, save_file
+
+# kernels.cuda: arrays on GPUs, which are CuPy's
+from .kernels.cuda import backend as _cupy
 
 # the paths that programs import from since before files moved
 from . import old_paths as _old_paths

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from .core.devices import gpu, gpu_count, is_available, load_cupy
+from .core.devices import find_backend, is_available, loaded
 
 __all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "synchronize"]
 
 
 def device_count() -> int:
     """How many GPUs there are, 0 also without CuPy or a driver."""
-    return gpu_count() if is_available() else 0
+    return find_backend("cuda").device_count() if is_available() else 0
 
 
 def synchronize() -> None:
     """Wait until the GPU has finished: its work is queued, and the program continues meanwhile."""
-    if gpu.arrays:
-        load_cupy().cuda.runtime.deviceSynchronize()
+    for backend in loaded:
+        backend.synchronize()
 
 
 def manual_seed(seed: int) -> None:

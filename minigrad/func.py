@@ -18,7 +18,7 @@ import numpy as np
 
 from . import autograd
 from .core.checks import check_all
-from .core.devices import is_floating
+from .core.dtypes import is_floating
 from .core.errors import DtypeError, OptionError, ShapeError
 from .core.modes import enable_grad, is_grad_enabled
 from .core.node import producer, requires_grad

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from .core import (
     devices,
+    dtypes,
     errors,
     modes,
     namespace,
@@ -18,6 +19,15 @@ from .core import (
     versions,
 )
 from .ops import creation
+
+
+def _devices() -> ModuleType:
+    """What is now `core.dtypes` and `core.devices`; `gpu` is the backend of GPUs, if one is registered."""
+    module = ModuleType("minigrad.devices", devices.__doc__)
+    for part in (dtypes, devices):
+        vars(module).update({name: x for name, x in vars(part).items() if not name.startswith("__")})
+    vars(module)["gpu"] = devices.backends.get("cuda")
+    return module
 
 
 def keep(paths: Mapping[str, ModuleType]) -> None:
@@ -33,7 +43,7 @@ keep(
     {
         "autograd.observers": observers,
         "creation": creation,
-        "devices": devices,
+        "devices": _devices(),
         "errors": errors,
         "modes": modes,
         "nodes": node,

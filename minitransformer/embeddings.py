@@ -147,7 +147,7 @@ def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
 def token_ids(ids: Any) -> Int[Any, "B T"]:
     """Ids as an integer array (B, T); a UserError if they are not."""
     try:
-        array = ids if type(ids) is np.ndarray else ids.array if isinstance(ids, Tensor) else as_array(ids)
+        array = as_array(ids.array if isinstance(ids, Tensor) else ids)
     except ValueError:
         raise UserError(
             "the sequences of a batch have different lengths.\nPad them to the same length."

@@ -35,7 +35,7 @@ def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
     """Every query may attend to every token that is not padding. ids: (B, S)."""
-    array = ids.array if isinstance(ids, Tensor) else ids if type(ids) is np.ndarray else as_array(ids)
+    array = as_array(ids.array if isinstance(ids, Tensor) else ids)
     return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
 
 

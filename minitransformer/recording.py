@@ -20,7 +20,8 @@ import numpy as np
 from jaxtyping import Float
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.core.devices import HALF, array_module
+from minigrad.core.devices import array_module
+from minigrad.core.dtypes import HALF
 from minigrad.core.modes import BACKWARD, modes
 from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant

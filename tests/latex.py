@@ -13,8 +13,9 @@ from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from minigrad.core import gamma_functions as gamma
-from minigrad.core import special_functions as special
+from minigrad.breadth import error_functions as inverses
+from minigrad.breadth import gamma_functions as gamma
+from minigrad.ops import special_functions as special
 
 SPACE = r"\\[,;:! ]|\s|\\(?:left|right|Big|textstyle|quad|qquad)\b"
 TOKEN = re.compile(
@@ -31,7 +32,7 @@ FUNCTIONS = {
     r"\cosh": np.cosh, r"\tanh": np.tanh, r"\sigma": special.sigmoid, r"\varphi": phi,
     r"\det": lambda a: np.linalg.det(a)[..., None, None],
     r"\Phi": lambda x: special.erfc(-x / math.sqrt(2)) / 2, "sign": np.sign, "trunc": np.trunc,
-    "erfinv": special.erfinv, "sinc": np.sinc, "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2,
+    "erfinv": inverses.erfinv, "sinc": np.sinc, "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2,
     "rowsum": lambda a: a.sum(-1, keepdims=True), "tril": np.tril, "triu": np.triu,
     "lower": lambda a: np.tril(a) - np.tril(np.triu(a)) / 2,
     "diag": lambda v: v[..., None] * np.eye(v.shape[-1]),
@@ -309,7 +310,7 @@ class _Parser:
             x = argument(s)
             if order is not None:
                 return gamma.polygamma(np.asarray(x), round(order(s)))
-            y = special.ndtri(x) if name == "ndtri" else s.functions[name](x)
+            y = inverses.ndtri(x) if name == "ndtri" else s.functions[name](x)
             return y if power is None else y ** power(s)
 
         return self.power(value)

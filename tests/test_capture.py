@@ -23,7 +23,7 @@ from tiny import PAIRS, TEXT
 
 import minigrad as mg
 from minigrad import kernels, nn, optim
-from minigrad.core.devices import gpu as devices
+from minigrad.core.devices import find_backend
 from minigrad.core.errors import ArgumentError, CaptureError, NonFiniteError
 from minigrad.io import by_path
 from minigrad.kernels.cuda import cublas as ours
@@ -487,7 +487,7 @@ MISTAKES = {
     "a draw": (lambda x, m: x + mg.randn(3, device=x.device), "drawn on the CPU"),
     "a step": (lambda x, m: mg.random.set_step(4), r"set_step\(\)"),
     "an upload": (
-        lambda x, m: Raw(x.array + devices.library.asarray([1.0, 2.0, 3.0])),
+        lambda x, m: Raw(x.array + find_backend("cuda").library.asarray([1.0, 2.0, 3.0])),
         "a copy of a NumPy array",
     ),
     "a scaler": (lambda x, m: mg.GradScaler().unscale_(optim.SGD([m.weight])), "GradScaler"),
@@ -588,7 +588,7 @@ def test_inputs_that_require_gradients_are_refused(named, device):
 @pytest.mark.parametrize("kind", ["the usual pool", "a pool", "none"])
 def test_pinned_memory_comes_from_where_it_came_from(kind, gpu):
     """The user's choice of an allocator for it outlives a recording, also one that failed."""
-    library = devices.library or mg.devices.load_cupy()
+    library = find_backend("cuda").load()
     usual = library.get_default_pinned_memory_pool()
     pool = {"the usual pool": usual, "a pool": library.cuda.PinnedMemoryPool(), "none": None}[kind]
     library.cuda.set_pinned_memory_allocator(pool and pool.malloc)

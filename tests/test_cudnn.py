@@ -20,7 +20,8 @@ from test_kernels import draw, kernel_of
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core.devices import as_dtype
+from minigrad.core.devices import find_backend
+from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
 from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda import fused
@@ -113,7 +114,7 @@ def test_keys_that_heads_share_and_gradients_that_repeat(device):
         *(there(x.astype(dtype)) for x in (q, k, v)), None, **settings()
     )
     g = np.ones((1, 1, 1, 1), dtype)
-    library = mg.devices.gpu.library
+    library = find_backend("cuda").library
     found = ours(library.broadcast_to(there(g), q.shape), [True] * 4)
     pairs = zip(found[:3], gradient(np.ones(q.shape, np.float32), [True] * 4)[:3], strict=True)
     for a, b in ((value, expected), *pairs):
@@ -167,7 +168,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_cudnn_does_not_take_goes_to_our_kernel(name, device):
-    if not emulator.compiler() and mg.devices.gpu.library.__version__.endswith("(a stand-in)"):
+    if not emulator.compiler() and find_backend("cuda").library.__version__.endswith("(a stand-in)"):
         pytest.skip("there is neither a GPU nor a C++ compiler (g++, clang++) on this machine")
     arrays, mask, how = OTHERS[name]
     dtype = arrays[0].dtype

@@ -20,7 +20,7 @@ from minigrad.core.devices import array_module, check_device, on_cpu
 from minigrad.core.op import Op, registry
 from minigrad.core.random import Key, keep_mask
 from minigrad.gradcheck.every_op import as_function, floating, forms, samples_of
-from minigrad.kernels.cuda import draws
+from minigrad.kernels.cuda import backend, draws
 from minigrad.ops.samplers import Sample
 from minitransformer import (
     GPT,
@@ -309,8 +309,8 @@ def test_what_is_not_there_is_named(gpu):
 
 
 def test_a_missing_cupy_is_named(monkeypatch):
-    monkeypatch.setattr(devices.gpu, "library", None)
-    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    monkeypatch.setitem(devices.backends, "cuda", backend.CuPyBackend())
+    monkeypatch.setattr(backend, "find_spec", lambda name: None)
     with pytest.raises(mg.DependencyError, match=r"pip install -e '.\[cuda\]'"):
         mg.ones(2, device="cuda")
     assert mg.ones(2, device="auto").device == "cpu"

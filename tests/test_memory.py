@@ -10,8 +10,9 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core import devices, memory
+from minigrad.core import devices
 from minigrad.nn.shapes import parameter_shapes
+from minigrad.ops import memory
 from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.models.t5 import T5, T5Config
@@ -98,7 +99,7 @@ def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
     def fail(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr(devices.load_cupy(), "ones", fail)
+    monkeypatch.setattr(devices.find_backend("cuda").load(), "ones", fail)
     with pytest.raises(mg.OutOfMemoryError, match="needs 24 B on cuda:0"):
         mg.ones(2, 3, device="cuda")
 

@@ -9,6 +9,7 @@ from .. import nn, ops
 from ..ops.methods import bind, bind_functions
 from . import (
     activations,
+    array_functions,
     calculus,
     contractions,
     counting,

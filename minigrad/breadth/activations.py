@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.costs import per_element
-from ..core.devices import is_floating
+from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from ..core.costs import Flops
-from ..core.devices import int64
+from ..core.dtypes import int64
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.devices import HALF, array_module, as_array, result_type, through_cpu, uint8
+from ..core.devices import array_module, as_array, through_cpu
+from ..core.dtypes import HALF, result_type, uint8
 from ..core.errors import ArgumentError, DtypeError, OptionError, RangeError, ShapeError
 from ..core.explain import describe
 from ..core.op import derived

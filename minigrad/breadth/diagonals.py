@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.costs import zero_flops
-from ..core.devices import int64
+from ..core.dtypes import int64
 from ..core.errors import DtypeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

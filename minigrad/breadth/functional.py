@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core import random
 from ..core.arguments import round_once
-from ..core.devices import HALF, float32
+from ..core.dtypes import HALF, float32
 from ..core.errors import OptionError, ShapeError
 from ..core.tensor import Tensor
 from ..nn import functional

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.costs import Flops
-from ..core.devices import finfo, through_cpu, to_device_of
+from ..core.devices import through_cpu, to_device_of
+from ..core.dtypes import finfo
 from ..core.errors import MinigradError, OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.devices import result_type
+from ..core.dtypes import result_type
 from ..core.errors import ShapeError
 from ..core.op import derived
 from ..core.tensor import as_tensor, constant

@@ -9,7 +9,7 @@ import math
 from functools import partial
 
 from ..core.arguments import round_once
-from ..core.devices import HALF
+from ..core.dtypes import HALF
 from ..core.errors import OptionError, ShapeError
 from ..core.modes import no_grad
 from ..core.op import derived

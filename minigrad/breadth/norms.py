@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.costs import per_input
-from ..core.devices import as_dtype, is_floating
+from ..core.dtypes import as_dtype, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable

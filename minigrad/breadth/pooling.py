@@ -9,7 +9,6 @@ import numpy as np
 
 from ..core.costs import Flops
 from ..core.errors import OptionError, ShapeError
-from ..core.memory import check_allocation
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor, constant
 from ..kernels import kernels
@@ -17,6 +16,7 @@ from ..ops.axes import as_floating
 from ..ops.creation import zeros
 from ..ops.indexing import index
 from ..ops.linalg import linear
+from ..ops.memory import check_allocation
 from ..ops.samplers import distinct, each, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
 

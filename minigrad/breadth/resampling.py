@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..core.devices import float32, uint8
+from ..core.dtypes import float32, uint8
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
 from ..core.tensor import as_tensor

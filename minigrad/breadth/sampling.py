@@ -6,7 +6,8 @@ import numpy as np
 
 from ..core import random
 from ..core.checks import check_all
-from ..core.devices import float64, int64, is_floating, on_cpu
+from ..core.devices import on_cpu
+from ..core.dtypes import float64, int64, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.tensor import Tensor, constant
 from ..ops.creation import rand

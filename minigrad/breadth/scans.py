@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ..core.costs import per_element
-from ..core.devices import is_floating, through_cpu
+from ..core.devices import through_cpu
+from ..core.dtypes import is_floating
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.sums import in_wide_floats

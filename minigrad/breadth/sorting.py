@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.devices import array_module, is_floating, on_cpu, to_device_of
+from ..core.devices import array_module, on_cpu, to_device_of
+from ..core.dtypes import is_floating
 from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

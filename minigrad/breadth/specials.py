@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.costs import per_element
-from ..core.devices import finfo
+from ..core.dtypes import finfo
 from ..core.errors import OptionError, RangeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

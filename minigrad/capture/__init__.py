@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import random
-from ..core.devices import check_device, gpu, is_array, library_of
+from ..core.devices import CPU, check_device, device_of, is_array, library_of
 from ..core.errors import ArgumentError, CaptureError
 from ..core.modes import Switch, modes
 from ..core.observers import observe
@@ -210,7 +210,7 @@ class CapturedStep:
         for buffer, x in zip(leaves(self.arguments), leaves(arguments), strict=True):
             if not isinstance(x, Tensor):
                 continue
-            if isinstance(x.array, gpu.arrays):
+            if x.device != CPU:
                 buffer.array[...] = x.array
             else:
                 buffer.array.set(np.ascontiguousarray(x.array).reshape(x.shape), stream)

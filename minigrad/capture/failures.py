@@ -10,9 +10,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NoReturn
 
-import numpy as np
-
-from ..core.devices import gpu
+from ..core.devices import backends
 from ..core.errors import CaptureError
 from ..core.versions import is_library, where
 
@@ -82,7 +80,7 @@ def _users_line(error: BaseException, recorder: CodeType) -> str:
 
 @cache
 def _is_a_librarys(file: str) -> bool:
-    libraries = (np,) if gpu.library is None else (np, gpu.library)
+    libraries = [backend.library for backend in backends.values() if backend.library is not None]
     folders = {Path(str(library.__file__)).parent for library in libraries}
     standard = file.startswith(STANDARD) and "site-packages" not in file  # copy.deepcopy
     is_known = is_library[file] or standard or file.endswith((".pyx", ".pxi"))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core import random
-from ..core.devices import array_module, gpu
+from ..core.devices import CPU, array_module, device_of
 from ..core.errors import MinigradError
 from ..core.modes import Switch
 from ..core.observers import observe
@@ -153,10 +153,10 @@ class RecordedGraph(LeafObserver):
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         """Keep what an op reads and no op of this step made."""
         for x in arrays:
-            if isinstance(x, gpu.arrays) and id(root(x)) not in self.made:
+            if device_of(x) != CPU and id(root(x)) not in self.made:
                 self.kept[id(root(x))] = root(x)
         for x in value if type(value) is tuple else (value,):
-            if isinstance(x, gpu.arrays) and id(root(x)) not in self.kept:
+            if device_of(x) != CPU and id(root(x)) not in self.kept:
                 self.made.add(id(root(x)))
 
     # ------------------------------------------------------------ replaying

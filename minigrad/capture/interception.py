@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import Gpu
 from ..core.tensor import Tensor
+from ..kernels.cuda.backend import CuPyBackend
 from ..kernels.cuda.fused import cudnn
 from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -44,7 +44,7 @@ class Instead:
     def aside(self, original: Callable, *args: Any) -> Any:
         return self.graph.aside(lambda: original(*args))
 
-    def download(self, original: Callable, device: Gpu, array: Any, operation: str) -> Any:
+    def download(self, original: Callable, backend: CuPyBackend, array: Any, operation: str) -> Any:
         raise_uncapturable(operation)
 
     def plateau_step(self, original: Callable, scheduler: Any, metrics: Any) -> None:
@@ -52,7 +52,7 @@ class Instead:
 
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = _parameters(optimizer)
-        if any(p.grad is not None and type(p.array) is np.ndarray for p in parameters):
+        if any(p.grad is not None and p.device == "cpu" for p in parameters):
             name = type(optimizer).__name__
             raise_uncapturable(f"{name}.step of parameters on the CPU", "Move the model to the GPU.")
         self.updates += 1
@@ -91,8 +91,8 @@ REPLACED: tuple[tuple[Any, Callable, Callable], ...] = (
     (Optimizer, Optimizer.count, Instead.on_replay),
     (LRScheduler, LRScheduler.step, Instead.on_replay),
     (ReduceLROnPlateau, ReduceLROnPlateau.step, Instead.plateau_step),
-    (Gpu, Gpu.upload, Instead.aside),
-    (Gpu, Gpu.download, Instead.download),
+    (CuPyBackend, CuPyBackend.upload, Instead.aside),
+    (CuPyBackend, CuPyBackend.download, Instead.download),
     (cudnn, cudnn._plan, Instead.aside),
     (Optimizer, Optimizer.step, Instead.optimizer_step),
     (Optimizer, Optimizer.hyperparameters_for, Instead.hyperparameters_for),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.devices import device_of, gpu
+from ..core.devices import CPU, device_of
 from ..core.tensor import Tensor
 
 
@@ -17,7 +17,7 @@ class LeafObserver:
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
         for x in arrays:
-            if isinstance(x, gpu.arrays):
+            if device_of(x) != CPU:
                 self.device = device_of(x)
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .checks import Checks
-from .devices import (
+from .devices import loaded, on_device
+from .dtypes import (
     HALF,
     as_dtype,
     bfloat16,
@@ -22,9 +23,7 @@ from .devices import (
     float16,
     float32,
     float64,
-    gpu,
     is_floating,
-    on_device,
     result_type,
 )
 from .errors import (
@@ -254,7 +253,7 @@ def operands(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any], l
     And of each its array, the edge by which a node refers to it, and whether a gradient flows there.
     """
     arrays, edges, needs = [], [], []
-    dtype, uniform = None, not gpu.arrays
+    dtype, uniform = None, not loaded
     for i, x in enumerate(inputs):
         if isinstance(x, Tensor):
             array = x.array
@@ -284,7 +283,7 @@ def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
             refuse_extra(op.name, op.source, 0)
         raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
     changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
-    if gpu.arrays:
+    if loaded:
         _move_converted(inputs, changed)
     if not any(isinstance(x, Tensor) for x in changed):
         changed[0] = as_tensor(changed[0])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .arguments import accept_aliases, autocast, bind, operands, ops, prepare
 from .checks import Checks
-from .devices import as_array, is_floating
+from .devices import as_array
+from .dtypes import is_floating
 from .errors import MinigradError, OptionError, counted
 from .explain import FOREIGN, explain, place
 from .modes import modes, named_scope

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from .devices import DTYPES
+from .dtypes import DTYPES
 from .errors import ArgumentError, MinigradError, SizesError
 from .explain import FOREIGN, bare, describe, explain, place, raised_by_library
 from .tensor import Tensor

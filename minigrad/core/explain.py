@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .devices import device_of, gpu
+from .devices import device_of
 from .errors import (
     DeviceError,
     DtypeError,
@@ -98,7 +98,7 @@ def explain(
         raise SignatureError(f"{name}() {said}.\n{takes}") from None
     if other := re.match("'(list|tuple|dict|set|str|int|float|bool)' object has no attribute", said):
         said = f"expected a tensor, got {'an' if other[1] == 'int' else 'a'} {other[1]}"
-    arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())]) if gpu.arrays else ()
+    arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())])
     places = list(dict.fromkeys(map(device_of, arrays)))
     if len(places) > 1:
         raise place(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .devices import HALF, bfloat16, float16, is_array, is_floating
+from .devices import is_array
+from .dtypes import HALF, bfloat16, float16, is_floating
 from .sums import unbroadcast
 
 

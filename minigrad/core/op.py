@@ -35,7 +35,8 @@ from ..ops.samplers import Sampler
 from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
-from .devices import HALF, float32, gpu, is_array, is_floating
+from .devices import CPU, device_of, is_array
+from .dtypes import HALF, float32, is_floating
 from .errors import OptionError
 from .grad import grad, propagate_to
 from .half import compute_in_float32, half_of
@@ -163,7 +164,7 @@ class Op(OpInfo):
     ) -> Sequence[Any]:
         """The inputs' gradients as Tensors that can be differentiated again."""
         rounds = self.definition is not None or not (
-            self.exact_in_half or (self.exact_on_gpu and isinstance(inputs[0].array, gpu.arrays))
+            self.exact_in_half or (self.exact_on_gpu and inputs[0].device != CPU)
         )
         if rounds and half_of(inputs) is not None:
             return self.pull_wide_tensors(inputs, settings, needs, g)
@@ -205,7 +206,7 @@ class Op(OpInfo):
 
     def run_in_float32(self, half: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """`run` of 16-bit arrays: the rule in float32, its results rounded once."""
-        if self.exact_on_gpu and isinstance(arrays[0], gpu.arrays):
+        if self.exact_on_gpu and device_of(arrays[0]) != CPU:
             return self.rule(*arrays, **settings)
         if self.compares:
             with np.errstate(over="ignore"):

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .devices import HALF, array_module, as_dtype, bfloat16, float16, float32, on_cpu
+from .devices import array_module, on_cpu
+from .dtypes import HALF, as_dtype, bfloat16, float16, float32
 from .errors import DtypeError, NonFiniteError, OptionError, StateError
 from .modes import Switch, modes
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .devices import is_floating
+from .dtypes import is_floating
 from .errors import OptionError
 
 PREFIX = "tensor("

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .checks import checked
-from .devices import finfo, is_floating, plain_number
+from .dtypes import finfo, is_floating, plain_number
 from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor

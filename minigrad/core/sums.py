@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .devices import HALF, float32, float64, is_array, is_floating
+from .devices import is_array
+from .dtypes import HALF, float32, float64, is_floating
 from .errors import GradientShapeError
 
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks

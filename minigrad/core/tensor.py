@@ -15,21 +15,18 @@ import numpy as np
 
 from . import devices, printing
 from .devices import (
-    DTYPES,
-    as_dtype,
+    CPU,
+    array_module,
     check_device,
-    default_float,
     device_of,
-    gpu,
     is_array,
-    is_dtype,
-    is_floating,
-    load_cupy,
+    is_device_name,
+    load_library_of,
     on_cpu,
     on_device,
-    refuse_unconvertible,
     to_device_of,
 )
+from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
 from .node import RETAINS_GRAD, Output, producer
@@ -78,7 +75,7 @@ class Tensor:
     @property
     def device(self) -> devices.Device:
         """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
-        return devices.CPU if type(self.array) is np.ndarray else device_of(self.array)
+        return device_of(self.array)
 
     @property
     def is_leaf(self) -> bool:
@@ -289,11 +286,7 @@ def _array(value: Any) -> Any:
 def on_device_of(value: Any, array: Any) -> Any:
     """`value` on the device of `array`; numbers as they are."""
     value = _array(value)
-    if (type(array) is np.ndarray and type(value) is np.ndarray) or isinstance(
-        value, int | float | np.generic
-    ):
-        return value
-    if type(array) is np.ndarray and not is_array(value):
+    if isinstance(value, int | float | np.generic) or (device_of(array) == CPU and not is_array(value)):
         return value
     return to_device_of(value if is_array(value) else np.asarray(value), array)
 
@@ -379,7 +372,7 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
     for target in targets:
         if isinstance(target, Tensor):
             dtype, device = target.dtype, target.device
-        elif isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "auto"):
+        elif isinstance(target, str) and is_device_name(target):
             device = target
         elif isinstance(target, str) and not is_dtype(target):
             raise DtypeError(
@@ -395,8 +388,6 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     if isinstance(data, Tensor):
         return data
-    if type(data) is type(x.array) is np.ndarray:
-        return Tensor(data)
     return as_tensor(data, device=x.device)
 
 
@@ -421,8 +412,7 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
     if isinstance(data, Tensor):
         data = data.array
-    if type(data).__module__.partition(".")[0] == "cupy":
-        load_cupy()
+    load_library_of(data)
     known = is_array(data) or isinstance(data, np.generic)
     if isinstance(data, list | tuple):
         found = list[Tensor]() if tracked is None else tracked
@@ -430,10 +420,8 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         if found and tracked is None:
             refuse_lost_gradient("a list")
     try:
-        if isinstance(data, gpu.arrays):
-            array = data.copy() if copy else data
-        else:
-            array = np.array(data) if copy else np.asarray(data)
+        library = array_module(data)
+        array = library.array(data) if copy else library.asarray(data)
     except MinigradError:  # an element that requires a gradient
         raise
     except ValueError as error:

@@ -169,8 +169,6 @@ def _parts(name: str, result: Any) -> tuple[Any, Any]:
 
 
 def _check_value(name: str, value: Any) -> None:
-    if type(value) is np.ndarray:
-        return
     for part in value if type(value) is tuple else (value,):
         if isinstance(part, Tensor):
             raise OptionError(
@@ -260,8 +258,6 @@ def _distinct(found: Sequence[Any]) -> list[Any]:
 
 
 def _check_gradient(name: str, found: Any, g: Any) -> None:
-    if type(found) is np.ndarray:
-        return
     of_tensors = isinstance(next(x for x in g if x is not None) if type(g) is list else g, Tensor)
     if isinstance(found, Tensor) and not of_tensors:
         raise OptionError(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .devices import address_of
 from .errors import GraphError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def first_address(tensors: Iterable[Tensor]) -> int:
     for tensor in tensors:
         array = tensor.array
         backward = sum(min(0, (n - 1) * step) for n, step in zip(array.shape, array.strides, strict=True))
-        addresses.append(_address(array) + backward)
+        addresses.append(address_of(array) + backward)
     return min(addresses)
 
 
@@ -163,12 +164,8 @@ def place_in_memory(tensor: Tensor, first: int, order: tuple[int, ...]) -> dict[
     array, item = tensor.array, tensor.array.itemsize
     stride = tuple(step // item for step in array.strides)
     return {
-        "size": array.shape, "stride": stride, "offset": (_address(array) - first) // item, "order": order
+        "size": array.shape, "stride": stride, "offset": (address_of(array) - first) // item, "order": order
     }  # fmt: skip
-
-
-def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0] if hasattr(array, "__array_interface__") else array.data.ptr
 
 
 def version_of(tensor: Tensor) -> VersionCounter:

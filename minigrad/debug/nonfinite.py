@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_floating, on_cpu
+from ..core.devices import on_cpu
+from ..core.dtypes import is_floating
 from ..graph.tape import operand_names
 from ..nn.finite import Index, array_of, first_index, nonfinite
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import check_device, device_of, is_array, is_floating, on_cpu, on_device
+from ..core.devices import check_device, device_of, is_array, on_cpu, on_device
+from ..core.dtypes import is_floating
 from ..core.errors import OptionError
 from ..core.node import Node
 from ..core.observers import Observer, observe, unobserved

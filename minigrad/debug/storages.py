@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, is_array, is_floating
+from ..core.devices import array_module, is_array
+from ..core.dtypes import is_floating
 from ..core.node import Node, Output, producer
 from ..core.versions import arrays_in, root
 from ..graph.tape import Tape

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import finfo, on_cpu
+from ..core.devices import on_cpu
+from ..core.dtypes import finfo
 from ..core.errors import OptionError
 from ..core.node import Node
 from ..core.tensor import Tensor

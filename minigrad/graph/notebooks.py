@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core import printing
-from ..core.devices import is_floating, on_cpu
+from ..core.devices import on_cpu
+from ..core.dtypes import is_floating
 from ..core.tensor import Tensor
 from ..nn import Module
 

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..core.devices import is_floating
+from ..core.dtypes import is_floating
 from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Edge, Group, Snapshot, Vertex

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..core.devices import is_floating, on_cpu
+from ..core.devices import on_cpu
+from ..core.dtypes import is_floating
 from .data import Snapshot, Statistics
 
 WHOLE = 256  # an array of at most this many elements is kept whole

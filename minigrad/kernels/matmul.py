@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import HALF, gpu
+from ..core.devices import is_array
+from ..core.dtypes import HALF
 from ..core.errors import DtypeError
 from .selection import kernels
 
@@ -18,4 +19,4 @@ def matmul(a: Any, b: Any) -> Any:
     is_on_cpu = isinstance(a, np.ndarray)
     if is_on_cpu and a.dtype in HALF:
         return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
-    return kernels(a).matmul(a, b) if is_on_cpu or isinstance(a, gpu.arrays) else a @ b
+    return kernels(a).matmul(a, b) if is_array(a) else a @ b

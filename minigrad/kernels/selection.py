@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from ..core.devices import gpu
+from ..core.devices import CPU, device_of
 from ..core.errors import DependencyError, MinigradError, OptionError
 from ..core.modes import Switch
 
@@ -29,7 +29,7 @@ active = _Active()
 
 def kernels(array: Any) -> ModuleType:
     """The kernels for arrays such as this one."""
-    if isinstance(array, gpu.arrays):
+    if device_of(array) != CPU:
         if active.gpu is None:
             active.gpu = _load("cuda")
         return active.gpu

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, as_array, is_array, is_floating, on_cpu
+from ..core.devices import array_module, as_array, is_array, on_cpu
+from ..core.dtypes import is_floating
 from ..core.errors import NonFiniteError
 from ..core.modes import modes, no_grad
 from ..core.observers import Observer, observe

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.checks import check_constructor, check_methods
-from ..core.devices import as_array, default_float, is_floating, on_cpu, on_device
+from ..core.devices import as_array, on_cpu, on_device
+from ..core.dtypes import default_float, is_floating
 from ..core.errors import (
     ArgumentError,
     DtypeError,

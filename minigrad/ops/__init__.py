@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.modes import fused
 from ..core.op import About, Op, OpInfo, composite, derived, differentiable, registry
-from . import attention, losses, normalization, recurrent
+from . import array_functions, attention, losses, normalization, recurrent
 from .arithmetic import alias, astype, to_device
 from .methods import FUNCTIONS, METHODS, PROPERTIES, PUBLIC
 

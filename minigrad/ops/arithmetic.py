@@ -7,7 +7,8 @@ The rest of arithmetic is in `extra/more_arithmetic.py`; every family here has s
 from __future__ import annotations
 
 from ..core.costs import zero_flops
-from ..core.devices import as_dtype, device_of, is_floating, on_device, refuse_unconvertible
+from ..core.devices import device_of, on_device
+from ..core.dtypes import as_dtype, is_floating, refuse_unconvertible
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import differentiable
 from ..core.tensor import Tensor

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..core.devices import as_dtype, default_float, is_floating, result_type
+from ..core.dtypes import as_dtype, default_float, is_floating, result_type
 from ..core.errors import DtypeError, RangeError, ShapeError, counted
 from ..core.namespace import namespace
 from ..core.tensor import as_tensor

@@ -17,23 +17,12 @@ import numpy as np
 
 from ..core import random
 from ..core.checks import check_all, checked, is_integer
-from ..core.devices import (
-    as_dtype,
-    check_device,
-    default_float,
-    finfo,
-    float64,
-    int64,
-    is_floating,
-    library_of,
-    load_cupy,
-    on_device,
-    plain_number,
-)
+from ..core.devices import check_device, find_backend, library_of, on_device
+from ..core.dtypes import as_dtype, default_float, finfo, float64, int64, is_floating, plain_number
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
 from ..core.explain import describe
-from ..core.memory import check_allocation, out_of_memory
 from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
+from .memory import check_allocation, out_of_memory
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
@@ -483,9 +472,9 @@ def from_dlpack(source: Any) -> Tensor:
 
 
 def _library_of_dlpack(source: Any) -> Any:
-    """CuPy for memory on a CUDA device, else NumPy."""
+    """The library of arrays on a CUDA device for memory there, else NumPy."""
     kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
-    return load_cupy() if kind == 2 else np
+    return find_backend("cuda" if kind == 2 else "cpu").load()
 
 
 # ---------------------------------------------------------------- settings that mean nothing here

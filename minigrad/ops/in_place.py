@@ -19,7 +19,8 @@ import numpy as np
 
 from ..core.arguments import ops
 from ..core.backward import nodes_behind
-from ..core.devices import array_module, is_floating, is_writeable
+from ..core.devices import array_module, is_writeable
+from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ..core.modes import modes, set_grad_enabled
 from ..core.node import RETAINS_GRAD, set_output

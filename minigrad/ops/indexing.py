@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.costs import zero_flops
-from ..core.devices import array_module, gpu, is_array, plain_number
+from ..core.devices import CPU, array_module, is_array
+from ..core.dtypes import plain_number
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ..core.namespace import namespace
 from ..core.op import composite, derived, differentiable
@@ -52,7 +53,7 @@ def index(x, index):
 
 def checked_index(index, x):
     """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
-    if isinstance(x.array, gpu.arrays):
+    if x.device != CPU:
         _refuse_outside(index if type(index) is tuple else (index,), x.shape)
     return index
 

@@ -12,13 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, is_array
+from ..core.devices import CPU, array_module, device_of, is_array
 from ..core.errors import DtypeError, OptionError, RangeError
 from ..core.versions import warn
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}
 _BOUND = {int, type(None)}
+
+
+def is_basic(index: Any) -> bool:
+    """Whether an index names each element at most once (no index arrays)."""
+    items = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(i, int | np.integer | slice | type(None) | type(Ellipsis)) for i in items)
 
 
 def array_index(index: Any, shape: tuple[int, ...]) -> Any:
@@ -85,7 +91,7 @@ def _item(i: Any) -> Any:
     if array.dtype == np.uint8 and not isinstance(i, np.integer):
         warn("an index of uint8 is a mask, as in PyTorch: write x[i != 0], or x[i.long()]")
         array = array != 0
-    if not array.ndim and (array.dtype == bool or type(array) is np.ndarray):
+    if not array.ndim and (array.dtype == bool or device_of(array) == CPU):
         return array.item()  # an integer on a GPU stays there
     return array.copy()
 

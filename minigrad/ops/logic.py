@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core.devices import finfo, is_floating
+from ..core.dtypes import finfo, is_floating
 from ..core.errors import OptionError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arguments import accept_aliases
-from ..core.devices import HALF, array_module, finfo, float32, float64, is_floating
+from ..core.devices import array_module
+from ..core.dtypes import HALF, finfo, float32, float64, is_floating
 from ..core.errors import DtypeError, GraphError, OptionError, ShapeError
 from ..core.explain import describe
 from ..core.random import Generator, bounds, refuse_beyond

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.costs import per_input
-from ..core.devices import HALF, float32, is_floating
+from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
 from ..core.op import composite, derived, differentiable

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core.costs import per_element
-from ..core.devices import float64, is_floating
+from ..core.dtypes import float64, is_floating
 from ..core.errors import DivisionError, OptionError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -11,15 +11,16 @@ import numpy as np
 
 from ..core.arguments import round_once
 from ..core.costs import zero_flops
-from ..core.devices import array_module, is_array, is_floating, on_cpu, through_cpu, to_device_of, uint8
+from ..core.devices import array_module, is_array, on_cpu, through_cpu, to_device_of
+from ..core.dtypes import is_floating, uint8
 from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
-from ..core.namespace import is_basic, namespace
+from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .creation import full, ones
 from .indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
-from .indices import array_index
+from .indices import array_index, is_basic
 from .samplers import each, integers, mask, real
 from .shaping import broadcast_to, view_as_shape
 from .statistics import prod

@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from ..core.costs import zero_flops
-from ..core.devices import result_type, to_device_of
+from ..core.devices import to_device_of
+from ..core.dtypes import result_type
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.costs import per_input
-from ..core.devices import HALF, float32, is_floating
+from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable

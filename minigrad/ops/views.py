@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.costs import zero_flops
-from ..core.devices import array_module, as_dtype
+from ..core.devices import array_module
+from ..core.dtypes import as_dtype
 from ..core.errors import ShapeError, SignatureError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import float32, is_array, to_device_of
+from ..core.devices import is_array, to_device_of
+from ..core.dtypes import float32
 from ..core.errors import ArgumentError, NonFiniteError, OptionError
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions, caller

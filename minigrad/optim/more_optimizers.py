@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import array_module, float32, float64, to_device_of
+from ..core.devices import array_module, to_device_of
+from ..core.dtypes import float32, float64
 from ..core.errors import OptionError
 from .optimizer import Optimizer, check_implementation
 

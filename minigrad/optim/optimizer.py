@@ -17,7 +17,8 @@ import numpy as np
 
 from .. import allocator
 from ..core.checks import FLAG, SETTING, Checks, check_constructor, check_methods, refuse
-from ..core.devices import array_module, device_of, is_array, is_floating, is_writeable, on_device
+from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
+from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.explain import describe
 from ..core.modes import enable_grad, no_grad
@@ -216,7 +217,7 @@ class Optimizer:
         """The hyperparameters where the kernels of `p` read them: on a GPU an array there, uploaded once a
         step for all parameters that share it."""
         values = self.hyperparameters(state, group)
-        if type(p) is np.ndarray:
+        if device_of(p) == CPU:
             return values
         key = p.dtype, values
         if key not in self.uploaded:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import devices
+from ..core import devices, dtypes
 from ..core.checks import check_all
-from ..core.devices import as_dtype, check_device, default_float, gpu, is_floating
+from ..core.devices import address_of, check_device
+from ..core.dtypes import as_dtype, default_float, is_floating
 from ..core.errors import DtypeError, OptionError
 from ..core.modes import is_grad_enabled, no_grad, set_grad_enabled
 from ..core.tensor import Tensor, tensor
@@ -56,7 +57,7 @@ def finfo(dtype: Any = default_float) -> Any:
     """The limits of a floating dtype: eps, max, min, tiny, ..."""
     if not is_floating(as_dtype(dtype)):
         raise DtypeError(f"finfo takes a floating dtype, got {as_dtype(dtype)}.\nUse mg.iinfo.")
-    return devices.finfo(as_dtype(dtype))
+    return dtypes.finfo(as_dtype(dtype))
 
 
 def iinfo(dtype: Any) -> Any:
@@ -87,13 +88,13 @@ def _maker(name: str, dtype: np.dtype) -> Callable[..., Tensor]:
     return make
 
 
-FloatTensor = _maker("FloatTensor", devices.float32)
-DoubleTensor = _maker("DoubleTensor", devices.float64)
-HalfTensor = _maker("HalfTensor", devices.float16)
-ByteTensor = _maker("ByteTensor", devices.uint8)
-IntTensor = _maker("IntTensor", devices.int32)
-LongTensor = _maker("LongTensor", devices.int64)
-BoolTensor = _maker("BoolTensor", devices.bool_)
+FloatTensor = _maker("FloatTensor", dtypes.float32)
+DoubleTensor = _maker("DoubleTensor", dtypes.float64)
+HalfTensor = _maker("HalfTensor", dtypes.float16)
+ByteTensor = _maker("ByteTensor", dtypes.uint8)
+IntTensor = _maker("IntTensor", dtypes.int32)
+LongTensor = _maker("LongTensor", dtypes.int64)
+BoolTensor = _maker("BoolTensor", dtypes.bool_)
 
 
 # ---------------------------------------------------------------- defaults, which stay what they are
@@ -146,12 +147,13 @@ def in_type(x: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor:
 
 def data_ptr(x: Tensor) -> int:
     """The address of the first element."""
-    return x.array.data.ptr if isinstance(x.array, gpu.arrays) else x.array.ctypes.data
+    return address_of(x.array)
 
 
 def get_device(x: Tensor) -> int:
     """The number of the GPU that x is on, -1 on the CPU."""
-    return x.array.device.id if isinstance(x.array, gpu.arrays) else -1
+    number = x.device.index
+    return -1 if number is None else number
 
 
 def cpu(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import float64
+from ..core.dtypes import float64
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.random import Generator
 from ..core.tensor import Tensor, as_tensor, tensor

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from minigrad import __version__, zeros
-from minigrad.core.devices import load_cupy
+from minigrad.core.devices import library_of
 from minigrad.kernels import GPU_NAMES, NAMES, kernels
 from minigrad.kernels.blas import blas_libraries, blas_threads
 
@@ -22,7 +22,7 @@ ROUNDING = (
 def describe_versions(device: str = "cpu") -> dict[str, str]:
     """The versions of Python and of the packages that compute."""
     packages = ["numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
-    gpu = {} if device == "cpu" else {"cupy": str(load_cupy().__version__)}
+    gpu = {} if device == "cpu" else {"cupy": str(library_of(device).__version__)}
     ours = {"python": platform.python_version(), "minitransformer": __version__}
     return {**ours, **{name: installed(name) for name in packages}, **gpu}
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from minigrad.core.memory import available_memory, format_bytes
 from minigrad.nn.shapes import parameter_shapes
+from minigrad.ops.memory import available_memory, format_bytes
 
 from ..config import TrainConfig
 from ..errors import UserError

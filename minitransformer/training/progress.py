@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from minigrad.core.devices import load_cupy
-from minigrad.core.memory import format_bytes
+from minigrad.core.devices import library_of
 from minigrad.kernels.blas import blas_threads
+from minigrad.ops.memory import format_bytes
 
 from .notebook import NotebookLine
 
@@ -64,7 +64,7 @@ def memory_in_use(device: str = "cpu") -> int:
     import psutil
 
     if device != "cpu":
-        return int(load_cupy().get_default_memory_pool().total_bytes())
+        return int(library_of(device).get_default_memory_pool().total_bytes())
     return int(psutil.Process().memory_info().rss)
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minigrad import Tensor, nn
-from minigrad.core.devices import gpu_count, load_cupy
+from minigrad.core.devices import find_backend
 
 from ..errors import UserError, counted
 from ..files import printable
@@ -188,7 +188,8 @@ class NCCLRanks(MPIRanks):
     """Ranks with one GPU each, numbered on each machine; NCCL sums gradients, MPI does the rest."""
 
     def __init__(self, comm: Any) -> None:
-        self.xp, gpus = load_cupy(), gpu_count()
+        backend = find_backend("cuda")
+        self.xp, gpus = backend.load(), backend.device_count()
         from cupy.cuda import nccl
 
         super().__init__(comm)

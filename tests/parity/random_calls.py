@@ -35,7 +35,7 @@ import numpy as np
 import torch
 
 import minigrad as mg
-from minigrad.core.devices import is_floating
+from minigrad.core.dtypes import is_floating
 from minigrad.core.errors import MinigradError
 
 from .comparing import OF_TORCH_ALONE, flat

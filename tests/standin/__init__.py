@@ -12,7 +12,6 @@ of several values for one place any may stay (here the first, where NumPy keeps 
 
 import contextlib
 import functools
-import importlib
 import importlib.machinery
 import json
 import sys
@@ -465,9 +464,11 @@ class Device:
 
 def _special(name):
     """Computed by the kernels for the CPU, which CuPy has functions of its own for."""
-    from minigrad.core import special_functions as special
+    from minigrad.breadth import error_functions
+    from minigrad.ops import special_functions
 
-    plain = getattr(special, "sigmoid" if name == "expit" else name)
+    functions = vars(error_functions) | vars(special_functions) | {"expit": special_functions.sigmoid}
+    plain = functions[name]
     return primitive(lambda x: clad(plain(bare(x))))
 
 
@@ -514,7 +515,9 @@ def cupyx_module():
 @contextlib.contextmanager
 def installed():
     """Within it `import cupy` gives the stand-in, and devices know it."""
-    devices = importlib.import_module("minigrad.devices")
+    from minigrad.core import devices
+    from minigrad.kernels.cuda.backend import CuPyBackend
+
     cupy, cupyx = cupy_module(), cupyx_module()
 
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
@@ -522,13 +525,13 @@ def installed():
     modules = {"cupy": cupy, "cupyx": cupyx, "cupyx.scipy": cupyx.scipy,
                "cupyx.scipy.special": cupyx.scipy.special}  # fmt: skip
     before = {name: sys.modules.get(name) for name in modules}
-    gpu = devices.gpu.library, devices.gpu.arrays
+    backend = devices.find_backend("cuda")
     sys.modules.update(modules)
-    devices.gpu.library, devices.gpu.arrays = None, ()
+    devices.register(CuPyBackend())  # which imports the stand-in
     try:
         yield cupy
     finally:
-        devices.gpu.library, devices.gpu.arrays = gpu
+        devices.register(backend)
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.devices import HALF, array_module, bfloat16, float16, float32, float64
+from ...core.devices import array_module
+from ...core.dtypes import HALF, bfloat16, float16, float32, float64
 from ...core.precision import float32_matmul
 from .cublaslt import Sizes, library, product_with_bias
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import HALF, array_module, float32
+from ...core.devices import array_module
+from ...core.dtypes import HALF, float32
 from ...core.random import Key, drop_threshold, keep_probability
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ...core import random
-from ...core.special_functions import BLOCK, erfc, sigmoid
 from ...core.sums import sum_along
+from ...ops.special_functions import BLOCK, erfc, sigmoid
 
 
 def softmax(x, dim):

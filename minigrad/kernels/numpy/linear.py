@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...core.devices import HALF, float32
+from ...core.dtypes import HALF, float32
 from ...core.errors import ShapeError
 from ...core.sums import column_sums
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.errors import ShapeError
-from ...core.special_functions import sigmoid
 from ...core.sums import column_sums
+from ...ops.special_functions import sigmoid
 
 # of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
 ROWS = 256

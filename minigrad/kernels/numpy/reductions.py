@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ...core.devices import float64
+from ...core.dtypes import float64
 from ...core.sums import total
 
 

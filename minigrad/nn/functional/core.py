@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core import random
-from ...core.devices import HALF, default_float, finfo, float32
+from ...core.dtypes import HALF, default_float, finfo, float32
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ...core.explain import describe
 from ...core.modes import no_grad

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.devices import HALF, array_module, bfloat16
+from ....core.devices import array_module
+from ....core.dtypes import HALF, bfloat16
 from ....core.modes import Switch
 
 WIDEST, WIDTHS, LENGTHS, BYTES = 128, 8, 128, 16  # the widest head; what widths, lengths, addresses divide by

@@ -13,8 +13,9 @@ from typing import Any
 
 from numpy import ndindex
 
+from ..core.devices import array_module
+from ..core.dtypes import HALF, float32
 from ..kernels.matmul import matmul
-from .devices import HALF, array_module, float32
 
 
 def _last(slices: Iterable[Any]) -> Any:

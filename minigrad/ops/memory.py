@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import OutOfMemoryError
+from ..core.errors import OutOfMemoryError
 
 SMALL = 1 << 28  # bytes: a smaller array is allocated without a check
 

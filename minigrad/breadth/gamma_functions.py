@@ -11,8 +11,8 @@ from functools import reduce
 
 import numpy as np
 
-from .devices import array_module
-from .special_functions import in_double
+from ..core.devices import array_module
+from ..ops.special_functions import in_double
 
 # B_2, B_4, ..., B_20
 _BERNOULLI = (

@@ -1,0 +1,114 @@
+"""CuPy as an array backend: arrays on GPUs, "cuda:0" and so on. CuPy is imported when a GPU is first used."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import ArrayBackend, Device, array_module, register
+from ...core.dtypes import is_floating
+from ...core.errors import DependencyError, DeviceError
+from ...ops import array_functions
+from ...ops.indices import is_basic
+from . import special
+
+
+class CuPyBackend(ArrayBackend):
+    kind, package = "cuda", "cupy"
+
+    def import_library(self) -> Any:
+        if not find_spec("cupy"):
+            raise DependencyError(
+                "computing on a GPU needs CuPy, which is not installed.\n"
+                "In the repository, pip install -e '.[cuda]' (for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
+            )
+        try:
+            return importlib.import_module("cupy")
+        except ImportError as error:
+            raise DependencyError(
+                f"CuPy is installed but cannot be imported: {' '.join(str(error).split())}.\n"
+                f"Install the package that fits your CUDA: pip install cupy-cuda13x, or cupy-cuda12x."
+            ) from error
+
+    def own_functions(self) -> dict[str, Any]:
+        """CuPy's own functions run on the GPU; its scatters are `scatter_add` and `replaced` below."""
+        xp = self.library
+        return {
+            "where": xp.where, "logaddexp": xp.logaddexp, "power": xp.power, "diagonal": xp.diagonal,
+            "erf": special.erf, "erfc": special.erfc, "erfcx": special.erfcx, "erfinv": special.erfinv,
+            "ndtri": special.ndtri, "scatter_add": scatter_add, "replaced": replaced,
+        }  # fmt: skip
+
+    def device_count(self) -> int:
+        library = self.load()
+        try:
+            return library.cuda.runtime.getDeviceCount()
+        except RuntimeError as error:
+            raise DeviceError(
+                f"CuPy finds no GPU that it can use: {error}.\n"
+                f"Install or update NVIDIA's driver (`nvidia-smi` shows what it sees), or compute on the "
+                f"CPU: device='cpu', or 'auto' for a GPU only where there is one."
+            ) from None
+
+    def device_in_use(self) -> int:
+        return self.load().cuda.runtime.getDevice()
+
+    def use(self, device: str) -> None:
+        self.load().cuda.Device(int(device.partition(":")[2])).use()
+
+    def synchronize(self) -> None:
+        self.library.cuda.runtime.deviceSynchronize()
+
+    def device_of(self, array: Any) -> Device:
+        return Device(f"cuda:{array.device.id}")
+
+    def upload(self, array: Any, device: str) -> Any:
+        self.use(device)
+        return self.library.array(array)
+
+    def download(self, array: Any, operation: str) -> np.ndarray:
+        """It waits for the GPU."""
+        return array.get()
+
+    def is_writeable(self, array: Any) -> bool:
+        """CuPy does not mark its views by `broadcast_to`."""
+        return not any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+
+    def address_of(self, array: Any) -> int:
+        return array.data.ptr
+
+
+_ATOMIC = {np.dtype(t) for t in ("int32", "uint32", "uint64", "float32", "float64")}
+
+
+def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
+    """zeros(shape) with `values` added at `index`; atomics know fewer dtypes than we."""
+    if is_basic(index) or values.dtype in _ATOMIC:
+        return array_functions.scatter_add(shape, index, values)
+    wide = np.float32 if is_floating(values.dtype) else np.uint64  # which wraps around as integers do
+    return array_functions.scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
+
+
+def replaced(x: Any, values: Any, index: Any) -> Any:
+    """A copy of x with `values` at `index`. On a GPU the order of writes is undefined: the last value for a
+    place is found first."""
+    xp = array_module(x)
+    out = xp.array(x, order="C")
+    if is_basic(index):
+        out[index] = values
+        return out
+    places = xp.arange(out.size).reshape(out.shape)[index].reshape(-1)
+    values = xp.broadcast_to(values, out[index].shape).reshape(-1)
+    order = xp.argsort(places, kind="stable")
+    ranked = places[order]
+    last = xp.concatenate([ranked[1:] != ranked[:-1], xp.ones(1, bool)])[: ranked.size]
+    chosen = order[last]
+    flat = out.reshape(-1)
+    flat[places[chosen]] = values[chosen]
+    return out
+
+
+register(CuPyBackend())

@@ -1,0 +1,73 @@
+"""What rules find in `namespace(x)` beside the functions of an array library: what NumPy lacks or does
+otherwise than PyTorch, and the ops that have another name than the library's function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.devices import array_module
+from ..core.dtypes import HALF, float32
+from ..core.namespace import provide_for_arrays, provide_for_tensors
+from .activations import logistic
+from .arithmetic import clone
+from .comparisons import where as where_op
+from .indexing import getitem
+from .indices import is_basic
+from .masks import gate, where
+from .repetition import reversed_along
+from .scattering import scattered
+from .shaping import joined, permute_axes, transpose
+from .special_functions import erf, erfc, logaddexp, power, sigmoid
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; of NaN 0, as PyTorch's (NumPy's is NaN)."""
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+def take(x: Any, index: Any) -> Any:
+    """x[index], an array also where it is one number."""
+    value = x[index]
+    if isinstance(value, np.generic):  # a copy; with `...` it is a view without axes
+        return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    return value
+
+
+def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
+    """zeros(shape) with `values` added at `index`; repeated indices add up."""
+    xp = array_module(values)
+    if is_basic(index):
+        out = xp.zeros(shape, values.dtype)
+        out[index] = values
+        return out
+    wide = float32 if values.dtype in HALF else values.dtype
+    out = xp.zeros(shape, wide)
+    xp.add.at(out, index, values.astype(wide, copy=False))
+    return out.astype(values.dtype, copy=False)
+
+
+def replaced(x: Any, values: Any, index: Any) -> Any:
+    """A copy of x with `values` at `index`; where indices repeat, the last wins."""
+    out = array_module(x).array(x)
+    out[index] = values
+    return out
+
+
+provide_for_arrays(
+    erf=erf, erfc=erfc, gate=gate, logaddexp=logaddexp, power=power, replaced=replaced,
+    scatter_add=scatter_add, sigmoid=sigmoid, sign=sign, take=take, where=where,
+)  # fmt: skip
+
+provide_for_tensors(
+    concat=lambda xs, axis=0: joined(*xs, dim=axis),
+    copy=lambda x, order="K": clone(x),
+    flip=reversed_along,
+    gate=lambda mask, g: where_op(mask, g, 0.0),
+    permute_dims=permute_axes,
+    scatter_add=lambda shape, index, values: scattered(values, shape, index),
+    sigmoid=logistic,  # whose own derivative keeps its digits
+    swapaxes=transpose,
+    take=getitem,
+)
