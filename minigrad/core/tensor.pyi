@@ -12,7 +12,7 @@ from . import devices, printing
 from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
-from .nodes import RETAINS_GRAD, Output, producer
+from .node import RETAINS_GRAD, Output, producer
 from .versions import VersionCounter, share_version, version_of, warn
 
 class Tensor:
@@ -458,96 +458,6 @@ class Tensor:
     def trunc(self) -> Tensor:
         """The next integer towards 0; its derivative is 0."""
 
-    def acos(self) -> Tensor:
-        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
-
-    def acosh(self) -> Tensor:
-        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
-
-    def arccos(self) -> Tensor:
-        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
-
-    def arccosh(self) -> Tensor:
-        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
-
-    def arcsin(self) -> Tensor:
-        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
-
-    def arcsinh(self) -> Tensor:
-        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
-
-    def arctan(self) -> Tensor:
-        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
-
-    def arctan2(self, y: Any) -> Tensor:
-        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
-
-    def arctanh(self) -> Tensor:
-        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
-
-    def asin(self) -> Tensor:
-        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
-
-    def asinh(self) -> Tensor:
-        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
-
-    def atan(self) -> Tensor:
-        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
-
-    def atan2(self, y: Any) -> Tensor:
-        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
-
-    def atanh(self) -> Tensor:
-        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
-
-    def cosh(self) -> Tensor:
-        """cosh(x) = (e**x + e**-x) / 2; d/dx = sinh(x)."""
-
-    def exp2(self) -> Tensor:
-        """2 ** x; d/dx = 2**x log(2)."""
-
-    def expm1(self) -> Tensor:
-        """e ** x - 1, exact for small x; d/dx = e ** x."""
-
-    def log1p(self) -> Tensor:
-        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
-
-    def log2(self) -> Tensor:
-        """The logarithm to base 2; d/dx = 1 / (x log(2))."""
-
-    def log10(self) -> Tensor:
-        """The logarithm to base 10; d/dx = 1 / (x log(10))."""
-
-    def logaddexp2(self, y: Any) -> Tensor:
-        """log2(2**x + 2**y), without overflow; d/dx = 1 / (1 + 2**(y - x)), d/dy = 1 / (1 + 2**(x - y))."""
-
-    def sinc(self) -> Tensor:
-        """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
-
-    def sinh(self) -> Tensor:
-        """sinh(x) = (e**x - e**-x) / 2; d/dx = cosh(x)."""
-
-    def tan(self) -> Tensor:
-        """tan(x); d/dx = 1 + tan(x)**2."""
-
-    def digamma(self) -> Tensor:
-        """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
-
-    def erfinv(self) -> Tensor:
-        """The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2)."""
-
-    def lgamma(self) -> Tensor:
-        """log|gamma(x)|, infinite at 0, -1, -2, ...; d/dx = digamma(x)."""
-
-    def logit(self, eps: Any=None) -> Tensor:
-        """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x))."""
-
-    def mvlgamma(self, p: Any) -> Tensor:
-        """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
-
-    def xlogy(self, y: Any) -> Tensor:
-        """x log(y), 0 where x = 0 (NaN if y is); d/dx = log(y), 0 where x = 0 and y <= 0; d/dy = x / y."""
-
     def allclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
         """Whether every element of x `isclose` to that of y: a Python bool."""
 
@@ -629,12 +539,6 @@ class Tensor:
     def signbit(self) -> Tensor:
         """Whether x is negative, -0.0 included."""
 
-    def hardshrink(self, lambd: Any=0.5) -> Tensor:
-        """x where |x| > lambd, 0 elsewhere."""
-
-    def prelu(self, weight: Any) -> Tensor:
-        """x where it is positive, weight * x elsewhere (He et al. 2015)."""
-
     def aminmax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """(the smallest, the largest); elements that tie share the gradient evenly."""
 
@@ -670,75 +574,6 @@ class Tensor:
 
     def var_mean(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """(variance, mean)."""
-
-    def cummax(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
-
-    def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
-
-    def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The product of all elements up to each (int64 of integers)."""
-
-    def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum of all elements up to each; the gradient is the sum of all from each on."""
-
-    def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
-        """y = log(cumsum(exp(x))), without overflow."""
-
-    def diff(self, n: Any=1, dim: Any=-1, prepend: Any=None, append: Any=None, **axis: Any) -> Tensor:
-        """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
-
-    def argsort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
-        """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
-
-    def kthvalue(self, k: Any, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
-
-    def median(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
-
-    def mode(self, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) of the most frequent element along an axis: the smallest of several."""
-
-    def msort(self) -> Tensor:
-        """x in increasing order along its first axis."""
-
-    def nanmedian(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
-
-    def nanquantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
-        """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
-
-    def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
-        """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
-
-    def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
-
-    def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
-        """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
-
-    def bincount(self, weights: Any=None, minlength: Any=0) -> Tensor:
-        """How often each integer from 0 on occurs, or the sum of its weights."""
-
-    def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
-        """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
-
-    def histogram(self, bins: Any, *, range: Any=None, weight: Any=None, density: builtins.bool=False) -> Tensor:
-        """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges."""
-
-    def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
-        """The distinct values (or slices along `dim`) in increasing order."""
-
-    def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
-        """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
-
-    def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
-        """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""
-
-    def renorm(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
-        """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
 
     def contiguous(self, memory_format: Any=None) -> Tensor:
         """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
@@ -815,30 +650,6 @@ class Tensor:
     def tile(self, *dims: Any) -> Tensor:
         """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
 
-    def diag(self, diagonal: Any=0) -> Tensor:
-        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
-
-    def diag_embed(self, offset: Any=0, dim1: Any=-2, dim2: Any=-1) -> Tensor:
-        """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
-
-    def diagflat(self, offset: Any=0) -> Tensor:
-        """The matrix with all elements of x on its diagonal."""
-
-    def diagonal(self, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
-        """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
-
-    def diagonal_scatter(self, src: Any, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
-        """x with `src` as its diagonal."""
-
-    def trace(self) -> Tensor:
-        """The sum of the diagonal of a matrix."""
-
-    def tril(self, diagonal: Any=0) -> Tensor:
-        """The lower triangle of each matrix, zero above the diagonal."""
-
-    def triu(self, diagonal: Any=0) -> Tensor:
-        """The upper triangle of each matrix, zero below the diagonal."""
-
     def argwhere(self) -> Tensor:
         """The indices of the elements that are not 0: int64 (count, axes)."""
 
@@ -899,161 +710,17 @@ class Tensor:
     def slice_scatter(self, src: Any, dim: Any=0, start: Any=None, end: Any=None, step: Any=1, **axis: Any) -> Tensor:
         """x with x[start:end:step] = src along an axis."""
 
-    def addbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * the sum over the batch of x @ y."""
-
-    def addmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of matrices x and y."""
-
-    def addmv(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of a matrix x and a vector y."""
-
-    def addr(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * outer(x, y)."""
-
-    def baddbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of batches of matrices x and y."""
-
-    def bmm(self, y: Any) -> Tensor:
-        """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
-
-    def cross(self, y: Any, dim: Any=None, **axis: Any) -> Tensor:
-        """The cross product along an axis of 3 elements, by default the first such axis."""
-
-    def dot(self, y: Any) -> Tensor:
-        """The sum of x * y, of two vectors."""
-
-    def ger(self, y: Any) -> Tensor:
-        """Every product x[i] * y[j] of two vectors."""
-
-    def mm(self, y: Any) -> Tensor:
-        """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
-
-    def mv(self, y: Any) -> Tensor:
-        """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
-
-    def outer(self, y: Any) -> Tensor:
-        """Every product x[i] * y[j] of two vectors."""
-
-    def vdot(self, y: Any) -> Tensor:
-        """The sum of x * y, of two vectors."""
-
-    def inner(self, y: Any) -> Tensor:
-        """The sums of x * y over the last axis of each, for every pair of their other axes."""
-
-    def kron(self, y: Any) -> Tensor:
-        """The Kronecker product: y in place of each element of x, times that element."""
-
-    def det(self) -> Tensor:
-        """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹."""
-
-    def inverse(self) -> Tensor:
-        """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
-
-    def logdet(self) -> Tensor:
-        """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
-
-    def matrix_exp(self) -> Tensor:
-        """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
-
-    def matrix_power(self, n: Any) -> Tensor:
-        """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
-
-    def pinverse(self, rcond: Any=1e-15) -> Tensor:
-        """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
-
-    def slogdet(self) -> Tensor:
-        """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
-
-    def cholesky(self, upper: builtins.bool=False) -> Tensor:
-        """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X."""
-
-    def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
-        """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
-
-    def cholesky_solve(self, factor: Any, upper: builtins.bool=False) -> Tensor:
-        """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
-
-    def dist(self, y: Any, p: Any=2) -> Tensor:
-        """The norm of order p of x - y, of all elements."""
-
-    def bernoulli(self, p: Any=None, *, generator: Any=None) -> Tensor:
-        """1 with the probability that each element says (or with probability p, the same for all), else 0."""
-
-    def multinomial(self, num_samples: Any, replacement: builtins.bool=False, *, generator: Any=None) -> Tensor:
-        """`num_samples` classes for each row of weights, which need not sum to 1."""
-
-    def poisson(self, generator: Any=None) -> Tensor:
-        """Poisson numbers with the rate that each element says."""
-
     def abs_(self) -> Tensor:
         """abs, in place."""
 
     def absolute_(self) -> Tensor:
         """absolute, in place."""
 
-    def acos_(self) -> Tensor:
-        """acos, in place."""
-
-    def acosh_(self) -> Tensor:
-        """acosh, in place."""
-
-    def addbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """addbmm, in place."""
-
     def addcdiv_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
         """addcdiv, in place."""
 
     def addcmul_(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
         """addcmul, in place."""
-
-    def addmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """addmm, in place."""
-
-    def addmv_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """addmv, in place."""
-
-    def addr_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """addr, in place."""
-
-    def arccos_(self) -> Tensor:
-        """arccos, in place."""
-
-    def arccosh_(self) -> Tensor:
-        """arccosh, in place."""
-
-    def arcsin_(self) -> Tensor:
-        """arcsin, in place."""
-
-    def arcsinh_(self) -> Tensor:
-        """arcsinh, in place."""
-
-    def arctan_(self) -> Tensor:
-        """arctan, in place."""
-
-    def arctan2_(self, y: Any) -> Tensor:
-        """arctan2, in place."""
-
-    def arctanh_(self) -> Tensor:
-        """arctanh, in place."""
-
-    def asin_(self) -> Tensor:
-        """asin, in place."""
-
-    def asinh_(self) -> Tensor:
-        """asinh, in place."""
-
-    def atan_(self) -> Tensor:
-        """atan, in place."""
-
-    def atan2_(self, y: Any) -> Tensor:
-        """atan2, in place."""
-
-    def atanh_(self) -> Tensor:
-        """atanh, in place."""
-
-    def baddbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """baddbmm, in place."""
 
     def bitwise_and_(self, y: Any) -> Tensor:
         """bitwise_and, in place."""
@@ -1097,20 +764,8 @@ class Tensor:
     def cos_(self) -> Tensor:
         """cos, in place."""
 
-    def cosh_(self) -> Tensor:
-        """cosh, in place."""
-
-    def cumprod_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """cumprod, in place."""
-
-    def cumsum_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """cumsum, in place."""
-
     def deg2rad_(self) -> Tensor:
         """deg2rad, in place."""
-
-    def digamma_(self) -> Tensor:
-        """digamma, in place."""
 
     def divide_(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
         """divide, in place."""
@@ -1124,17 +779,8 @@ class Tensor:
     def erfc_(self) -> Tensor:
         """erfc, in place."""
 
-    def erfinv_(self) -> Tensor:
-        """erfinv, in place."""
-
     def exp_(self) -> Tensor:
         """exp, in place."""
-
-    def exp2_(self) -> Tensor:
-        """exp2, in place."""
-
-    def expm1_(self) -> Tensor:
-        """expm1, in place."""
 
     def fix_(self) -> Tensor:
         """fix, in place."""
@@ -1208,20 +854,8 @@ class Tensor:
     def less_equal_(self, y: Any) -> Tensor:
         """less_equal, in place."""
 
-    def lgamma_(self) -> Tensor:
-        """lgamma, in place."""
-
     def log_(self) -> Tensor:
         """log, in place."""
-
-    def log10_(self) -> Tensor:
-        """log10, in place."""
-
-    def log1p_(self) -> Tensor:
-        """log1p, in place."""
-
-    def log2_(self) -> Tensor:
-        """log2, in place."""
 
     def logical_and_(self, y: Any) -> Tensor:
         """logical_and, in place."""
@@ -1235,9 +869,6 @@ class Tensor:
     def logical_xor_(self, y: Any) -> Tensor:
         """logical_xor, in place."""
 
-    def logit_(self, eps: Any=None) -> Tensor:
-        """logit, in place."""
-
     def lt_(self, y: Any) -> Tensor:
         """lt, in place."""
 
@@ -1249,9 +880,6 @@ class Tensor:
 
     def multiply_(self, y: Any) -> Tensor:
         """multiply, in place."""
-
-    def mvlgamma_(self, p: Any) -> Tensor:
-        """mvlgamma, in place."""
 
     def nan_to_num_(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
         """nan_to_num, in place."""
@@ -1286,9 +914,6 @@ class Tensor:
     def remainder_(self, y: Any) -> Tensor:
         """remainder, in place."""
 
-    def renorm_(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
-        """renorm, in place."""
-
     def round_(self, decimals: Any=0) -> Tensor:
         """round, in place."""
 
@@ -1316,12 +941,6 @@ class Tensor:
     def sin_(self) -> Tensor:
         """sin, in place."""
 
-    def sinc_(self) -> Tensor:
-        """sinc, in place."""
-
-    def sinh_(self) -> Tensor:
-        """sinh, in place."""
-
     def sqrt_(self) -> Tensor:
         """sqrt, in place."""
 
@@ -1331,26 +950,14 @@ class Tensor:
     def subtract_(self, y: Any, *, alpha: Any=1) -> Tensor:
         """subtract, in place."""
 
-    def tan_(self) -> Tensor:
-        """tan, in place."""
-
     def tanh_(self) -> Tensor:
         """tanh, in place."""
-
-    def tril_(self, diagonal: Any=0) -> Tensor:
-        """tril, in place."""
-
-    def triu_(self, diagonal: Any=0) -> Tensor:
-        """triu, in place."""
 
     def true_divide_(self, y: Any) -> Tensor:
         """true_divide, in place."""
 
     def trunc_(self) -> Tensor:
         """trunc, in place."""
-
-    def xlogy_(self, y: Any) -> Tensor:
-        """xlogy, in place."""
 
     def squeeze_(self, dim: Any=None, **axis: Any) -> Tensor:
         """squeeze, in place: the tensor itself has another shape, and the same memory."""
@@ -1380,6 +987,42 @@ class Tensor:
         """mul, in place."""
 
     def div_(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
+        """div, in place."""
+
+    def __ipow__(self, y: Any) -> Tensor:
+        """pow, in place."""
+
+    def __ifloordiv__(self, y: Any) -> Tensor:
+        """floor_divide, in place."""
+
+    def __imod__(self, y: Any) -> Tensor:
+        """remainder, in place."""
+
+    def __iand__(self, y: Any) -> Tensor:
+        """bitwise_and, in place."""
+
+    def __ior__(self, y: Any) -> Tensor:
+        """bitwise_or, in place."""
+
+    def __ixor__(self, y: Any) -> Tensor:
+        """bitwise_xor, in place."""
+
+    def __ilshift__(self, y: Any) -> Tensor:
+        """bitwise_left_shift, in place."""
+
+    def __irshift__(self, y: Any) -> Tensor:
+        """bitwise_right_shift, in place."""
+
+    def __iadd__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
+        """add, in place."""
+
+    def __isub__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
+        """sub, in place."""
+
+    def __imul__(self, y: Any) -> Tensor:
+        """mul, in place."""
+
+    def __itruediv__(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
         """div, in place."""
 
     def bernoulli_(self, p: Any=0.5, *, generator: Any=None) -> Tensor:
@@ -1420,45 +1063,6 @@ class Tensor:
 
     def zero_(self) -> Tensor:
         """0 in every place."""
-
-    def __ipow__(self, y: Any) -> Tensor:
-        """pow, in place."""
-
-    def __ifloordiv__(self, y: Any) -> Tensor:
-        """floor_divide, in place."""
-
-    def __imod__(self, y: Any) -> Tensor:
-        """remainder, in place."""
-
-    def __iand__(self, y: Any) -> Tensor:
-        """bitwise_and, in place."""
-
-    def __ior__(self, y: Any) -> Tensor:
-        """bitwise_or, in place."""
-
-    def __ixor__(self, y: Any) -> Tensor:
-        """bitwise_xor, in place."""
-
-    def __ilshift__(self, y: Any) -> Tensor:
-        """bitwise_left_shift, in place."""
-
-    def __irshift__(self, y: Any) -> Tensor:
-        """bitwise_right_shift, in place."""
-
-    def __iadd__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
-        """add, in place."""
-
-    def __isub__(self, y: Any, *, alpha: Any=1) -> Tensor:  # type: ignore[misc]
-        """sub, in place."""
-
-    def __imul__(self, y: Any) -> Tensor:
-        """mul, in place."""
-
-    def __itruediv__(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
-        """div, in place."""
-
-    def __setitem__(self, index: Any, value: Any) -> Tensor:
-        """x[index] = value."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
@@ -1595,14 +1199,14 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
 
+    def __setitem__(self, index: Any, value: Any) -> Tensor:
+        """x[index] = value."""
+
     def __contains__(self, element: Any) -> builtins.bool:
         """Whether some element of x is equal to `element`, a number or a tensor."""
 
     def astype(self, dtype: Any) -> Tensor:
         """x in another dtype; the gradient comes back in the first, and there is none from integers."""
-
-    def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
-        """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
 
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""
@@ -1639,6 +1243,402 @@ class Tensor:
 
     def bool(self) -> Tensor:
         """x as bool."""
+
+    def acos(self) -> Tensor:
+        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
+
+    def acosh(self) -> Tensor:
+        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
+
+    def arccos(self) -> Tensor:
+        """The angle in [0, pi] with cosine x; d/dx = -1 / sqrt(1 - x**2)."""
+
+    def arccosh(self) -> Tensor:
+        """The positive number whose cosh is x; d/dx = 1 / sqrt(x**2 - 1)."""
+
+    def arcsin(self) -> Tensor:
+        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
+
+    def arcsinh(self) -> Tensor:
+        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
+
+    def arctan(self) -> Tensor:
+        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
+
+    def arctan2(self, y: Any) -> Tensor:
+        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+
+    def arctanh(self) -> Tensor:
+        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
+
+    def asin(self) -> Tensor:
+        """The angle in [-pi/2, pi/2] with sine x; d/dx = 1 / sqrt(1 - x**2)."""
+
+    def asinh(self) -> Tensor:
+        """The number whose sinh is x; d/dx = 1 / sqrt(x**2 + 1)."""
+
+    def atan(self) -> Tensor:
+        """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
+
+    def atan2(self, y: Any) -> Tensor:
+        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+
+    def atanh(self) -> Tensor:
+        """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
+
+    def cosh(self) -> Tensor:
+        """cosh(x) = (e**x + e**-x) / 2; d/dx = sinh(x)."""
+
+    def exp2(self) -> Tensor:
+        """2 ** x; d/dx = 2**x log(2)."""
+
+    def expm1(self) -> Tensor:
+        """e ** x - 1, exact for small x; d/dx = e ** x."""
+
+    def log1p(self) -> Tensor:
+        """log(1 + x), exact for small x; d/dx = 1 / (1 + x)."""
+
+    def log2(self) -> Tensor:
+        """The logarithm to base 2; d/dx = 1 / (x log(2))."""
+
+    def log10(self) -> Tensor:
+        """The logarithm to base 10; d/dx = 1 / (x log(10))."""
+
+    def logaddexp2(self, y: Any) -> Tensor:
+        """log2(2**x + 2**y), without overflow; d/dx = 1 / (1 + 2**(y - x)), d/dy = 1 / (1 + 2**(x - y))."""
+
+    def sinc(self) -> Tensor:
+        """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
+
+    def sinh(self) -> Tensor:
+        """sinh(x) = (e**x - e**-x) / 2; d/dx = cosh(x)."""
+
+    def tan(self) -> Tensor:
+        """tan(x); d/dx = 1 + tan(x)**2."""
+
+    def digamma(self) -> Tensor:
+        """The derivative of lgamma, -infinity at 0 and NaN at -1, -2, ..."""
+
+    def erfinv(self) -> Tensor:
+        """The y with erf(y) = x, NaN where |x| > 1; d/dx = sqrt(pi)/2 e**(y**2)."""
+
+    def lgamma(self) -> Tensor:
+        """log|gamma(x)|, infinite at 0, -1, -2, ...; d/dx = digamma(x)."""
+
+    def logit(self, eps: Any=None) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x))."""
+
+    def mvlgamma(self, p: Any) -> Tensor:
+        """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
+
+    def xlogy(self, y: Any) -> Tensor:
+        """x log(y), 0 where x = 0 (NaN if y is); d/dx = log(y), 0 where x = 0 and y <= 0; d/dy = x / y."""
+
+    def hardshrink(self, lambd: Any=0.5) -> Tensor:
+        """x where |x| > lambd, 0 elsewhere."""
+
+    def prelu(self, weight: Any) -> Tensor:
+        """x where it is positive, weight * x elsewhere (He et al. 2015)."""
+
+    def cummax(self, dim: Any=..., **axis: Any) -> Tensor:
+        """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
+
+    def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
+        """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
+
+    def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """The product of all elements up to each (int64 of integers)."""
+
+    def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """The sum of all elements up to each; the gradient is the sum of all from each on."""
+
+    def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
+        """y = log(cumsum(exp(x))), without overflow."""
+
+    def diff(self, n: Any=1, dim: Any=-1, prepend: Any=None, append: Any=None, **axis: Any) -> Tensor:
+        """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
+
+    def argsort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
+        """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
+
+    def kthvalue(self, k: Any, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
+
+    def median(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
+
+    def mode(self, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) of the most frequent element along an axis: the smallest of several."""
+
+    def msort(self) -> Tensor:
+        """x in increasing order along its first axis."""
+
+    def nanmedian(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
+        """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
+
+    def nanquantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
+        """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
+
+    def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
+        """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
+
+    def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
+        """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
+
+    def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
+        """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
+
+    def bincount(self, weights: Any=None, minlength: Any=0) -> Tensor:
+        """How often each integer from 0 on occurs, or the sum of its weights."""
+
+    def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
+        """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
+
+    def histogram(self, bins: Any, *, range: Any=None, weight: Any=None, density: builtins.bool=False) -> Tensor:
+        """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges."""
+
+    def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
+        """The distinct values (or slices along `dim`) in increasing order."""
+
+    def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
+        """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
+
+    def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
+        """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""
+
+    def renorm(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
+        """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+
+    def diag(self, diagonal: Any=0) -> Tensor:
+        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+
+    def diag_embed(self, offset: Any=0, dim1: Any=-2, dim2: Any=-1) -> Tensor:
+        """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
+
+    def diagflat(self, offset: Any=0) -> Tensor:
+        """The matrix with all elements of x on its diagonal."""
+
+    def diagonal(self, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
+        """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
+
+    def diagonal_scatter(self, src: Any, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
+        """x with `src` as its diagonal."""
+
+    def trace(self) -> Tensor:
+        """The sum of the diagonal of a matrix."""
+
+    def tril(self, diagonal: Any=0) -> Tensor:
+        """The lower triangle of each matrix, zero above the diagonal."""
+
+    def triu(self, diagonal: Any=0) -> Tensor:
+        """The upper triangle of each matrix, zero below the diagonal."""
+
+    def addbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * the sum over the batch of x @ y."""
+
+    def addmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of matrices x and y."""
+
+    def addmv(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of a matrix x and a vector y."""
+
+    def addr(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * outer(x, y)."""
+
+    def baddbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """beta * input + alpha * x @ y, of batches of matrices x and y."""
+
+    def bmm(self, y: Any) -> Tensor:
+        """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
+
+    def cross(self, y: Any, dim: Any=None, **axis: Any) -> Tensor:
+        """The cross product along an axis of 3 elements, by default the first such axis."""
+
+    def dot(self, y: Any) -> Tensor:
+        """The sum of x * y, of two vectors."""
+
+    def ger(self, y: Any) -> Tensor:
+        """Every product x[i] * y[j] of two vectors."""
+
+    def mm(self, y: Any) -> Tensor:
+        """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
+
+    def mv(self, y: Any) -> Tensor:
+        """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
+
+    def outer(self, y: Any) -> Tensor:
+        """Every product x[i] * y[j] of two vectors."""
+
+    def vdot(self, y: Any) -> Tensor:
+        """The sum of x * y, of two vectors."""
+
+    def inner(self, y: Any) -> Tensor:
+        """The sums of x * y over the last axis of each, for every pair of their other axes."""
+
+    def kron(self, y: Any) -> Tensor:
+        """The Kronecker product: y in place of each element of x, times that element."""
+
+    def det(self) -> Tensor:
+        """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹."""
+
+    def inverse(self) -> Tensor:
+        """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
+
+    def logdet(self) -> Tensor:
+        """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
+
+    def matrix_exp(self) -> Tensor:
+        """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
+
+    def matrix_power(self, n: Any) -> Tensor:
+        """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
+
+    def pinverse(self, rcond: Any=1e-15) -> Tensor:
+        """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
+
+    def slogdet(self) -> Tensor:
+        """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
+
+    def cholesky(self, upper: builtins.bool=False) -> Tensor:
+        """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X."""
+
+    def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
+        """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+
+    def cholesky_solve(self, factor: Any, upper: builtins.bool=False) -> Tensor:
+        """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+
+    def dist(self, y: Any, p: Any=2) -> Tensor:
+        """The norm of order p of x - y, of all elements."""
+
+    def bernoulli(self, p: Any=None, *, generator: Any=None) -> Tensor:
+        """1 with the probability that each element says (or with probability p, the same for all), else 0."""
+
+    def multinomial(self, num_samples: Any, replacement: builtins.bool=False, *, generator: Any=None) -> Tensor:
+        """`num_samples` classes for each row of weights, which need not sum to 1."""
+
+    def poisson(self, generator: Any=None) -> Tensor:
+        """Poisson numbers with the rate that each element says."""
+
+    def acos_(self) -> Tensor:
+        """acos, in place."""
+
+    def acosh_(self) -> Tensor:
+        """acosh, in place."""
+
+    def addbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addbmm, in place."""
+
+    def addmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addmm, in place."""
+
+    def addmv_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addmv, in place."""
+
+    def addr_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """addr, in place."""
+
+    def arccos_(self) -> Tensor:
+        """arccos, in place."""
+
+    def arccosh_(self) -> Tensor:
+        """arccosh, in place."""
+
+    def arcsin_(self) -> Tensor:
+        """arcsin, in place."""
+
+    def arcsinh_(self) -> Tensor:
+        """arcsinh, in place."""
+
+    def arctan_(self) -> Tensor:
+        """arctan, in place."""
+
+    def arctan2_(self, y: Any) -> Tensor:
+        """arctan2, in place."""
+
+    def arctanh_(self) -> Tensor:
+        """arctanh, in place."""
+
+    def asin_(self) -> Tensor:
+        """asin, in place."""
+
+    def asinh_(self) -> Tensor:
+        """asinh, in place."""
+
+    def atan_(self) -> Tensor:
+        """atan, in place."""
+
+    def atan2_(self, y: Any) -> Tensor:
+        """atan2, in place."""
+
+    def atanh_(self) -> Tensor:
+        """atanh, in place."""
+
+    def baddbmm_(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
+        """baddbmm, in place."""
+
+    def cosh_(self) -> Tensor:
+        """cosh, in place."""
+
+    def cumprod_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """cumprod, in place."""
+
+    def cumsum_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """cumsum, in place."""
+
+    def digamma_(self) -> Tensor:
+        """digamma, in place."""
+
+    def erfinv_(self) -> Tensor:
+        """erfinv, in place."""
+
+    def exp2_(self) -> Tensor:
+        """exp2, in place."""
+
+    def expm1_(self) -> Tensor:
+        """expm1, in place."""
+
+    def lgamma_(self) -> Tensor:
+        """lgamma, in place."""
+
+    def log10_(self) -> Tensor:
+        """log10, in place."""
+
+    def log1p_(self) -> Tensor:
+        """log1p, in place."""
+
+    def log2_(self) -> Tensor:
+        """log2, in place."""
+
+    def logit_(self, eps: Any=None) -> Tensor:
+        """logit, in place."""
+
+    def mvlgamma_(self, p: Any) -> Tensor:
+        """mvlgamma, in place."""
+
+    def renorm_(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
+        """renorm, in place."""
+
+    def sinc_(self) -> Tensor:
+        """sinc, in place."""
+
+    def sinh_(self) -> Tensor:
+        """sinh, in place."""
+
+    def tan_(self) -> Tensor:
+        """tan, in place."""
+
+    def tril_(self, diagonal: Any=0) -> Tensor:
+        """tril, in place."""
+
+    def triu_(self, diagonal: Any=0) -> Tensor:
+        """triu, in place."""
+
+    def xlogy_(self, y: Any) -> Tensor:
+        """xlogy, in place."""
+
+    def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
+        """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
 
     def type(self, dtype: Any, non_blocking: builtins.bool=False) -> Tensor:
         """x in another dtype, which may be named `mg.LongTensor`; `non_blocking` is ignored."""
