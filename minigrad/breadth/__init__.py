@@ -31,6 +31,22 @@ from . import (
     specials,
     windows,
 )
+from .activations import *
+from .calculus import *
+from .contractions import *
+from .counting import *
+from .decompositions import *
+from .diagonals import *
+from .distances import *
+from .elementary import *
+from .grids import *
+from .inverses import *
+from .matrix_products import *
+from .norms import *
+from .sampling import *
+from .scans import *
+from .sorting import *
+from .specials import *
 
 FAMILIES = (
     elementary, specials, activations, scans, calculus, sorting, counting, norms, grids, diagonals,
@@ -40,7 +56,7 @@ FAMILIES = (
 # functions that take no tensor first, or several
 NOT_METHODS = {
     "block_diag", "bucketize", "cartesian_prod", "cdist", "celu", "chain_matmul", "combinations",
-"cosine_similarity", "cumulative_trapezoid", "einsum", "gradient", "isin", "meshgrid",
+    "cosine_similarity", "cumulative_trapezoid", "einsum", "gradient", "isin", "meshgrid",
     "pairwise_distance", "pdist", "polygamma", "searchsorted", "selu", "tensordot", "threshold", "trapezoid",
     "trapz", "tril_indices", "triu_indices",
 }  # fmt: skip
@@ -49,7 +65,7 @@ PUBLIC = bind_functions(FAMILIES, NOT_METHODS)
 bind({"unfold": windows.windows_along})
 for package, names in ((ops, PUBLIC), (nn, {name: getattr(modules, name) for name in modules.__all__})):
     vars(package).update(names)
-    package.__all__ += names
+    package.__all__ += names  # type: ignore[attr-defined]
 
 globals().update(PUBLIC)
 

@@ -247,7 +247,7 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
-def operands(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any], list[Any], list[bool]]:
+def operands(op: Op, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[bool]]:
     """The inputs as tensors of one dtype and on one device, and numbers; most are that already.
 
     And of each its array, the edge by which a node refers to it, and whether a gradient flows there.

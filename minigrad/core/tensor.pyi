@@ -9,7 +9,8 @@ from operator import attrgetter
 from typing import Any, NoReturn
 import numpy as np
 from . import devices, printing
-from .devices import DTYPES, as_dtype, check_device, default_float, device_of, gpu, is_array, is_dtype, is_floating, load_cupy, on_cpu, on_device, refuse_unconvertible, to_device_of
+from .devices import CPU, array_module, check_device, device_of, is_array, is_device_name, load_library_of, on_cpu, on_device, to_device_of
+from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
 from .node import RETAINS_GRAD, Output, producer

@@ -8,8 +8,25 @@ from __future__ import annotations
 from ..core.modes import fused
 from ..core.op import About, Op, OpInfo, composite, derived, differentiable, registry
 from . import array_functions, attention, losses, normalization, recurrent
+from .activations import *
+from .arithmetic import *
 from .arithmetic import alias, astype, to_device
+from .comparisons import *
+from .elementary import *
+from .indexing import *
+from .linalg import *
+from .logic import *
 from .methods import FUNCTIONS, METHODS, PROPERTIES, PUBLIC
+from .padding import *
+from .reductions import *
+from .repetition import *
+from .rounding import *
+from .scattering import *
+from .selection import *
+from .shaping import *
+from .stacking import *
+from .statistics import *
+from .views import *
 
 globals().update(PUBLIC)
 

@@ -181,7 +181,7 @@ def is_contiguous(x: Tensor) -> bool:
     return x.array.flags.c_contiguous
 
 
-METHODS = {
+METHODS: dict[str, Callable[..., Any]] = {
     "type": in_type, "type_as": type_as, "cpu": cpu, "cuda": cuda, "get_device": get_device,
     "data_ptr": data_ptr, "element_size": element_size, "stride": stride, "is_contiguous": is_contiguous,
     "is_complex": is_complex, "nelement": numel,
@@ -193,6 +193,6 @@ def is_cuda(x: Tensor) -> bool:
     return x.device != devices.CPU
 
 
-PROPERTIES = {"is_cuda": is_cuda}
+PROPERTIES: dict[str, Callable[..., Any]] = {"is_cuda": is_cuda}
 
 check_all(globals(), __all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.arguments import accept_aliases
 from ...core.checks import check_all
@@ -24,6 +24,9 @@ from .core import (
     scaled_dot_product_attention,
     softmax,
 )
+
+if TYPE_CHECKING:  # what the breadth adds, for editors
+    from ...breadth.functional import *
 
 __all__ = ["embedding", "linear"]
 
