@@ -61,7 +61,10 @@ from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
 from .io import load_file, save_file
 
-# kernels.cuda: arrays on GPUs, which are CuPy's
+# kernels/numba: ops on the CPU by loops that numba compiles
+from .kernels import numba as _numba
+
+# kernels/cuda: arrays on GPUs, which are CuPy's, and ops on them
 from .kernels.cuda import backend as _cupy
 
 # the paths that programs import from since before files moved

@@ -25,7 +25,6 @@ from minigrad.core.dtypes import HALF
 from minigrad.core.modes import BACKWARD, modes
 from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant
-from minigrad.kernels.selection import kernels
 
 from .attention import MultiHeadAttention, split_heads
 from .errors import UserError, check_integer, counted, counted_units, nearest, short
@@ -164,9 +163,6 @@ def attention_weights(
         bias = xp.where(mask, 0, -xp.inf) if mask.dtype == bool else mask
         scores = scores + bias.astype(scores.dtype)
     if not scores.size:
-        return scores
-    if xp is np:
-        kernels(scores).attention_softmax(scores, 0 if is_causal else None)
         return scores
     if is_causal:
         scores += xp.where(xp.tri(*scores.shape[-2:], dtype=bool), 0, -xp.inf).astype(scores.dtype)

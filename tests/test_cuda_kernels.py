@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import test_devices
 import test_magnitudes
+from kernel_sets import Kernels, registered
 from standin import emulator
 from test_devices import OURS, assert_close, moved, results
 from test_kernels import CASES as ALL_CASES
-from test_kernels import draw, kernel_of, run
+from test_kernels import draw, run
 
 import minigrad as mg
 from minigrad import kernels
@@ -26,10 +27,7 @@ from minigrad.core.devices import find_backend, is_array
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key, keep_mask
 from minigrad.gradcheck.every_op import forms, samples_of
-from minigrad.kernels import cuda
-from minigrad.kernels import numpy as cpu
-from minigrad.kernels.cuda import fused
-from minigrad.kernels.cuda.fused import launching
+from minigrad.kernels.cuda.fused import activations, launching
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +39,9 @@ VARIANTS = [
     for numbers in ([{"WIDTH": w} for w in (32, 64, 128)] if source == "attention" else [{}])
 ]
 CASES = {
-    n: c for n, c in ALL_CASES.items() if n not in ("rnn", "lstm", "gru")
+    n: c for n, c in ALL_CASES.items() if n not in ("rnn", "lstm", "gru", "relu")
 }  # their definitions run on GPUs
+cpu, fused, cuda = Kernels("numpy"), Kernels("cuda"), Kernels("cupy")
 KEY = Key(seed=2**63 + 5, stream=2, step=3, call=4, row=0)
 
 
@@ -133,7 +132,7 @@ def run_fused(name, arrays, settings):
     """`test_kernels.run` on the GPU."""
 
     def kernel(*arrays, **settings):
-        value, gradient = OURS[name].rule(*map(there, arrays), **settings)
+        value, gradient = OURS[name].run([*map(there, arrays)], settings)
         return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
 
     return run(types.SimpleNamespace(**{name: kernel}), name, arrays, settings)
@@ -221,7 +220,7 @@ def test_kernels_agree_with_numpys(name, device):
 @pytest.mark.parametrize("name", ["log_softmax", "cross_entropy", "gelu", "layer_norm", "rms_norm"])
 def test_kernels_are_their_definitions_at_all_magnitudes(name, device):
     def rule(*arrays, **settings):
-        value, gradient = OURS[name].rule(*map(there, arrays), **settings)
+        value, gradient = OURS[name].run([*map(there, arrays)], settings)
         return here(value), lambda g, needs: [here(d) for d in gradient(there(np.asarray(g)), needs)]
 
     names = {
@@ -286,9 +285,8 @@ TAKEN = {*OWN, *CASES}
 
 
 def test_every_kernel_is_compared_with_numpys():
-    there = [getattr(fused, n) for n in cpu.__all__ if hasattr(fused, n)]
-    own = {kernel.__name__ for kernel in there if kernel.__module__.startswith(fused.__name__)}
-    assert own == TAKEN - {"multi_head_attention"}  # which calls the other attention's
+    kernels.sets["cuda"].loaded()
+    assert registered("cuda") == TAKEN - {"multi_head_attention"}  # which calls the other attention's
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"embedding"}))
@@ -303,8 +301,8 @@ def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, devi
             continue  # a mask of numbers is CuPy's
         narrow = [a.astype(dtype) if is_float else a for a, is_float in zip(arrays, floats, strict=True)]
         same = [a.astype(wide) if is_float else a for a, is_float in zip(narrow, floats, strict=True)]
-        expected, gradient = kernel_of(cpu, name)(*same, **settings)
-        value, ours = OURS[name].rule(*map(there, narrow), **settings)
+        expected, gradient = getattr(cpu, name)(*same, **settings)
+        value, ours = OURS[name].run([*map(there, narrow)], settings)
         assert value.dtype == dtype
         g = np.asarray(draw(*np.shape(expected), seed=9)).astype(dtype)
         pairs = [(here(value), expected)]
@@ -364,7 +362,7 @@ def test_masked_softmax(shape, device):
     mask.reshape(-1, shape[-1])[1] = False
     e = np.where(mask, np.exp(x), 0)
     y = e / np.maximum(e.sum(-1, keepdims=True), 1e-30)
-    value, gradient = fused.masked_softmax(there(x), there(mask))
+    value, gradient = activations.masked_softmax(there(x), there(mask))
     np.testing.assert_allclose(here(value), y, rtol=2e-6, atol=1e-7)
     assert not here(value)[~np.broadcast_to(mask, shape).any(-1)].any()
     (ours,) = gradient(there(g), [True])
@@ -374,7 +372,7 @@ def test_masked_softmax(shape, device):
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_with_bias(approximate, device):
     x, bias, g = draw(301, 40), draw(40, seed=1), draw(301, 40, seed=2)
-    value, gradient = fused.gelu_with_bias(there(x), there(bias), approximate)
+    value, gradient = activations.gelu_with_bias(there(x), there(bias), approximate)
     expected, theirs = cpu.gelu(x + bias, approximate)
     np.testing.assert_allclose(here(value), expected, rtol=1e-5, atol=2e-6)
     (d,) = theirs(g, [True])

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_sets import Kernels
 from standin import cublas, emulator
 from standin import cudnn as standin_cudnn
 from test_cuda_kernels import here, there
-from test_kernels import draw, kernel_of
+from test_kernels import draw
 
 import minigrad as mg
 from minigrad import kernels
 from minigrad.core.devices import find_backend
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
-from minigrad.kernels import numpy as cpu
-from minigrad.kernels.cuda import fused
 from minigrad.kernels.cuda.fused import cudnn
 from minitransformer.attention import multi_head_attention
 
+cpu, fused = Kernels("numpy"), Kernels("cuda")
 KEY = Key(seed=5, stream=2, step=3, call=4, row=0)
 ERRORS = {"float16": 2**-11, "bfloat16": 2**-8}
 
@@ -58,8 +58,8 @@ def compared(name, arrays, settings, dtype, g=None):
     """Hold value and gradients in 16 bits against the CPU's in 32, of the same numbers."""
     narrow = [x if x is None or x.dtype == bool else x.astype(dtype) for x in arrays]
     wide = [x if x is None or x.dtype == bool else x.astype(np.float32) for x in narrow]
-    expected, gradient = kernel_of(cpu, name)(*wide, **settings)
-    value, ours = kernel_of(fused, name)(*map(there, narrow), **settings)
+    expected, gradient = getattr(cpu, name)(*wide, **settings)
+    value, ours = getattr(fused, name)(*map(there, narrow), **settings)
     g = draw(*expected.shape, seed=9).astype(dtype) if g is None else g
     needs = [x is not None and x.dtype != bool for x in arrays]
     theirs = gradient(np.array(here(g), np.float32), needs)
@@ -229,7 +229,7 @@ def test_a_plan_is_made_once_for_a_case(frontend):
     attend([q, k.swapaxes(-1, -2).copy().swapaxes(-1, -2), v])  # copied: it lies as before
     assert len(frontend.plans) == 10
     projections = there(draw(1, 128, 24).astype(q.dtype))
-    kernel_of(fused, "multi_head_attention")(projections, None, None, num_heads=1)
+    fused.multi_head_attention(projections, None, None, num_heads=1)
     assert len(frontend.plans) == 11  # which lies otherwise
 
 

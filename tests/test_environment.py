@@ -13,7 +13,6 @@ import pytest
 from tiny import TINY
 
 import minigrad as mg
-from minigrad.kernels import selection
 from minitransformer import environment
 from minitransformer.data import datasets
 from minitransformer.errors import UserError
@@ -127,10 +126,10 @@ def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
 
 
 def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
-    def fail(name):
+    def fail():
         raise ValueError("Number of threads specified must be > 0.")
 
-    monkeypatch.setattr(selection, "import_module", fail)
+    monkeypatch.setattr(mg.kernels.numba, "register", fail)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
     with pytest.raises(mg.DependencyError, match=r"must be > 0.\nCorrect or unset .*NUMBA_NUM_THREADS"):
         mg.kernels.use("jit")

@@ -1,28 +1,25 @@
 """The kernels in NumPy and as compiled loops: the same values, and no memory that they need not."""
 
-import inspect
 import itertools
 import threading
 import tracemalloc
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from kernel_sets import Kernels, registered
 
 import minigrad as mg
 from minigrad import kernels
 from minigrad.core import masks
+from minigrad.core.kernels import defaults, sets
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops
-from minigrad.kernels import numpy as cpu
 from minigrad.nn import functional as F
 from minitransformer.attention import multi_head_attention
 
-try:
-    from minigrad.kernels import numba as jit
-except ImportError:
-    jit = None
-
-needs_numba = pytest.mark.skipif(jit is None, reason="numba is not installed (extra `fast`)")
+cpu, jit = Kernels("numpy"), Kernels("jit")
+needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)")
 BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
 
 
@@ -34,7 +31,6 @@ IDS = np.array([[1, 4, 1], [0, 1, 4]])
 TARGET = np.array([3, 0, -100, 4, 1])
 MASK = np.random.default_rng(3).random((2, 1, 5, 7)) > 0.3
 SEEN = np.random.default_rng(4).random((2, 1, 1, 7)) > 0.3
-NAMES = {f"minigrad.kernels.{path}": name for name, path in (kernels.NAMES | kernels.GPU_NAMES).items()}
 SHORT = np.array([4, 1, 5])
 
 
@@ -51,6 +47,7 @@ PLAIN = {"is_causal": False, "dropout_p": 0.0, "key": None}
 CASES = {  # kernel -> (arrays, settings)
     "softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(2, 3, 4),), {"dim": 1})],
     "log_softmax": [((draw(4, 9, scale=5),), {"dim": -1}), ((draw(3, 1),), {"dim": 1})],
+    "relu": [((draw(1000, scale=4),), {}), ((draw(3, 4).T,), {}), ((np.array(draw()),), {})],
     "gelu": [((draw(1000, scale=4),), {"approximate": how}) for how in ("none", "tanh")],
     "layer_norm": [
         ((draw(6, 33), draw(33, seed=1), draw(33, seed=2)), {"normalized_shape": (33,), "eps": 1e-5}),
@@ -97,26 +94,16 @@ CASES = {  # kernel -> (arrays, settings)
 }
 
 
-def kernel_of(module, name):
-    """An op's kernel in a module of kernels; or the op's own kernel, while that module is in use."""
-    if hasattr(module, name):
-        return getattr(module, name)
-
-    def run(*arrays, **settings):
-        with kernels.use(NAMES[module.__name__]):
-            return ops[name].rule(*arrays, **settings)
-
-    return run
-
-
-def run(module, name, arrays, settings):
+def run(which, name, arrays, settings):
     """A kernel's value, and its gradients for a random g."""
-    value, gradient = kernel_of(module, name)(*arrays, **settings)
+    value, gradient = getattr(which, name)(*arrays, **settings)
     if isinstance(value, tuple):
         value, g = np.concatenate(value, axis=None), [draw(*part.shape, seed=9) for part in value]
     else:
         g = draw(*np.shape(value), seed=9) if np.ndim(value) else np.float32(0.7) * np.ones((), np.float32)
     needs = [a is not None and a.dtype == np.float32 for a in arrays]
+    if isinstance(gradient, tuple):
+        return value, [f(g) for f in gradient]
     return value, [r for r, needed in zip(gradient(g, needs), needs, strict=True) if needed]
 
 
@@ -135,9 +122,8 @@ def test_loops_agree_with_numpys_kernels(name):
 
 @needs_numba
 def test_every_loop_is_compared_with_numpys():
-    own = {n for n in cpu.__all__ if inspect.getmodule(getattr(jit, n)).__name__.startswith(jit.__name__)}
-    below = {"adam", "attention_softmax", "linear", "matmul"}
-    assert own - below == set(CASES) - {"multi_head_attention"}
+    kernels.kernels(draw())  # loads them
+    assert registered("numba") - {"adam"} == set(CASES) - {"multi_head_attention"}
 
 
 @needs_numba
@@ -165,11 +151,14 @@ def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weights_of_scores_are_written_in_place_and_as_numpy_has_them(is_causal, dtype):
+    from minigrad.kernels.numba import attention as numba_attention
+    from minigrad.kernels.numpy import attention as numpy_attention
+
     scores = np.random.default_rng(0).normal(0, 3, (2, 3, 5, 7)).astype(dtype)
     scores[0, 1, 2] = scores[1, 0, 4, :3] = -np.inf  # a query that attends to nothing, and masked keys
     ours, theirs = scores.copy(), scores.copy()
-    jit.attention_softmax(ours, 0 if is_causal else None)
-    cpu.attention_softmax(theirs, 0 if is_causal else None)
+    numba_attention.attention_softmax(ours, 0 if is_causal else None)
+    numpy_attention.attention_softmax(theirs, 0 if is_causal else None)
     np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
     sums = np.ones(scores.shape[:-1])
     sums[0, 1, 2] = 0
@@ -183,7 +172,7 @@ def test_loops_leave_other_dtypes_to_numpy():
     for name, cases in CASES.items():
         arrays, settings = cases[0]
         doubles = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in arrays]
-        ours, theirs = (kernel_of(m, name)(*doubles, **settings)[0] for m in (jit, cpu))
+        ours, theirs = (getattr(m, name)(*doubles, **settings)[0] for m in (jit, cpu))
         for own, other in zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]:
             assert own.dtype == np.float64
             np.testing.assert_array_equal(own, other)
@@ -283,7 +272,7 @@ def test_the_largest_of_a_row():
 def test_ids_that_no_row_has_are_refused(which, wrong):
     weight, ids = draw(5, 3), np.array([[0, wrong], [4, 1]])
     with kernels.use(which), pytest.raises(IndexError, match=f"id {wrong} in a table of 5 rows"):
-        kernels.kernels(weight).embedding(weight, ids)
+        Kernels(which).embedding(weight, ids)
 
 
 @needs_numba
@@ -523,54 +512,58 @@ def test_a_single_query_reads_heads_that_lie_apart():
 @pytest.mark.parametrize("which", BOTH)
 def test_a_row_alone_is_a_row_among_others(which):
     x, weight, bias, g = draw(3, 17), draw(17, seed=1), draw(17, seed=2), draw(3, 17, seed=3)
-    with kernels.use(which):
-        kernel = kernels.kernels(x)
-        for of_rows in (
-            lambda x: kernel.layer_norm(x, weight, bias, (17,), 1e-5),
-            lambda x: kernel.linear(x, g, None),
-            lambda x: kernel.linear(x, g, bias[:3]),
-        ):
-            value, gradient = of_rows(x)
-            alone, gradient_alone = of_rows(x[1:2])
-            np.testing.assert_allclose(alone, value[1:2], rtol=1e-5, atol=1e-6)
-            upstream = g[:, : value.shape[1]]
-            d, d_alone = gradient(upstream, [True] * 3)[0], gradient_alone(upstream[1:2], [True] * 3)[0]
-            np.testing.assert_allclose(d_alone, d[1:2], rtol=1e-5, atol=1e-6)
+    kernel = Kernels(which)
+    for of_rows in (
+        lambda x: kernel.layer_norm(x, weight, bias, (17,), 1e-5),
+        lambda x: kernel.linear(x, g, None),
+        lambda x: kernel.linear(x, g, bias[:3]),
+    ):
+        value, gradient = of_rows(x)
+        alone, gradient_alone = of_rows(x[1:2])
+        np.testing.assert_allclose(alone, value[1:2], rtol=1e-5, atol=1e-6)
+        upstream = g[:, : value.shape[1]]
+        d, d_alone = gradient(upstream, [True] * 3)[0], gradient_alone(upstream[1:2], [True] * 3)[0]
+        np.testing.assert_allclose(d_alone, d[1:2], rtol=1e-5, atol=1e-6)
+
+
+NUMBERS = draw(2)
 
 
 def test_use_says_which_kernels_and_for_how_long():
-    before = kernels.kernels(None)
+    before = kernels.kernels(NUMBERS)
     with kernels.use("numpy"):
-        assert kernels.kernels(None) is cpu
-    assert kernels.kernels(None) is before
+        assert kernels.kernels(NUMBERS) is sets["numpy"]
+    assert kernels.kernels(NUMBERS) is before
     with pytest.raises(
         mg.OptionError, match="kernels must be one of 'numpy', 'jit', 'cupy', 'cuda', got 'fortran'"
     ):
         kernels.use("fortran")
     seen = []
     with kernels.use("numpy"):
-        thread = threading.Thread(target=lambda: seen.append(kernels.kernels(None)))
+        thread = threading.Thread(target=lambda: seen.append(kernels.kernels(NUMBERS)))
         thread.start()
         thread.join()
-    assert seen == [before if jit is None else jit]  # another thread's choice is its own
+    assert seen == [defaults["cpu"]]  # another thread's choice is its own
 
 
 def test_a_choice_of_kernels_can_be_entered_again():
-    before = kernels.kernels(None)
+    before = kernels.kernels(NUMBERS)
     choice = kernels.use("numpy")
     with choice:
         pass
-    assert kernels.kernels(None) is before
+    assert kernels.kernels(NUMBERS) is before
     for _ in range(2):
         with choice, kernels.use("numpy"), choice:
-            assert kernels.kernels(None) is cpu
-        assert kernels.kernels(None) is before
+            assert kernels.kernels(NUMBERS) is sets["numpy"]
+        assert kernels.kernels(NUMBERS) is before
 
 
 def test_without_numba_numpys_kernels_serve(monkeypatch):
-    monkeypatch.setattr(kernels.selection, "find_spec", lambda name: None)
+    """As at the start of a program, in which the set for numba is not the default where there is no numba."""
+    monkeypatch.setattr(kernels.numba, "find_spec", lambda name: None)
+    monkeypatch.setitem(defaults, "cpu", sets["numpy"])
     monkeypatch.setattr(kernels.active, "cpu", None)
-    assert kernels.kernels(None) is cpu
+    assert kernels.kernels(NUMBERS) is sets["numpy"]
     with pytest.raises(mg.errors.DependencyError, match=r"need numba[\s\S]*pip install"):
         kernels.use("jit")
 

@@ -13,7 +13,6 @@ from minigrad.core.errors import DtypeError, OptionError
 from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
 from minigrad.core.observers import observe, unobserved
 from minigrad.debug.anomaly import detect_anomaly, set_detect_anomaly
-from minigrad.kernels import numpy as cpu
 from minigrad.kernels.cuda.fused import cudnn
 
 
@@ -35,7 +34,7 @@ SWITCHES = {
     "autocast off": (partial(mg.autocast, enabled=False), lambda: modes.autocast_dtype, None),
     "detect_anomaly": (detect_anomaly, observers, ["NonFiniteFinder"]),
     "set_detect_anomaly": (partial(set_detect_anomaly, True), observers, ["NonFiniteFinder"]),
-    "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, cpu),
+    "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, kernels.sets["numpy"]),
     "cudnn.use": (partial(cudnn.use, False), lambda: cudnn._modes.enabled, False),
     "named_scope": (partial(named_scope, "part"), scope, "part"),
     "backward_scope": (backward_scope, scope, BACKWARD),

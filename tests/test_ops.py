@@ -280,7 +280,7 @@ def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
     if call is None:
         pytest.skip("records nothing")
     arrays, settings, needs = call
-    value, gradients = record.rule(*arrays, **settings)
+    value, gradients = record.run(arrays, settings)
     several = isinstance(value, tuple)
     gs = [np.random.default_rng(2).normal(size=np.shape(v)) for v in (value if several else [value])]
     kept = [

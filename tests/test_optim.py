@@ -84,7 +84,7 @@ def test_how_a_parameter_lies_in_memory_changes_nothing(make):
 
 
 def test_a_parameter_longer_than_a_block_is_updated_to_its_end():
-    n = mg.kernels.cpu.optimizers.BLOCK + 3
+    n = mg.kernels.numpy.optimizers.BLOCK + 3
     p = nn.Parameter(np.zeros(n))
     p.grad = mg.ones(n, dtype="float64")
     optim.Adam([p], lr=0.5).step()

@@ -1,6 +1,8 @@
 """A user's own op has every right of a built-in one: what it says of itself holds everywhere."""
 
 import contextlib
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,11 +11,15 @@ from standin import cublas, emulator
 
 import minigrad as mg
 from minigrad import kernels
+from minigrad.core import kernels as core_kernels
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops, registry
 from minigrad.gradcheck import every_op
+from minigrad.nn import functional as F
 from minigrad.ops import composite, derived, differentiable
+from minigrad.ops.attention import scaled_dot_product_attention
 from minigrad.ops.samplers import real, unary
+from minitransformer.attention import multi_head_attention
 
 
 @pytest.fixture(autouse=True)
@@ -221,14 +227,133 @@ def test_a_composite_takes_its_own_kernel_and_its_definition_the_higher_derivati
     assert called == [2, 2]
 
 
-def test_a_composite_without_a_kernel_is_refused():
-    with pytest.raises(
-        mg.OptionError, match=r"the composite op softmax has no kernel.\nGive composite\(kernel=...\)"
-    ):
+def test_a_composite_without_a_kernel_runs_its_definition():
+    @composite
+    def swell(x, /):
+        return x * x.exp()
 
-        @composite
-        def softmax(x, /):
-            return x
+    x = mg.tensor([0.5, -1.0], requires_grad=True)
+    y = swell(x)
+    assert y.node.op is swell.op  # one node, as with a kernel
+    np.testing.assert_allclose(y.numpy(), [0.5 * np.exp(0.5), -np.exp(-1.0)], rtol=1e-6)
+    (g,) = mg.autograd.grad(y.sum(), [x], create_graph=True)
+    np.testing.assert_allclose(g.numpy(), [1.5 * np.exp(0.5), 0], rtol=1e-6)
+    assert swell(x.to("bfloat16")).dtype == mg.bfloat16
+
+
+@pytest.fixture
+def own_kernels():
+    """Kernels that a test registers leave with it."""
+    records = [mg.softmax.op, mg.relu.op, multi_head_attention.op, scaled_dot_product_attention.op]
+    before = [{name: list(functions) for name, functions in record.kernels.items()} for record in records]
+    yield
+    for record, kernels_before in zip(records, before, strict=True):
+        record.kernels.clear()
+        record.kernels.update(kernels_before)
+
+
+@pytest.mark.parametrize("which", ["numpy", "numba"])
+def test_a_users_kernel_is_run_for_the_librarys_op(which, own_kernels):
+    if which == "numba":
+        pytest.importorskip("numba")
+    called = []
+
+    @kernels.kernel(mg.softmax, which)
+    def softmax(x, dim, dtype=None):
+        called.append(x.shape)
+        return (np.full_like(x, 0.25), (lambda g: 3 * g,)) if x.shape[-1] == 4 else None
+
+    x = mg.ones(2, 4, requires_grad=True)
+    with kernels.use({"numpy": "numpy", "numba": "jit"}[which]):
+        y = F.softmax(x, -1)
+        assert y.tolist() == [[0.25] * 4] * 2
+        assert mg.autograd.grad(y.sum(), [x])[0].tolist() == [[3.0] * 4] * 2
+        assert F.softmax(mg.zeros(2), -1).tolist() == [0.5, 0.5]  # what it does not take is the library's
+        with mg.fused(False):
+            assert F.softmax(x, -1).tolist() == [[0.25] * 4] * 2
+    assert called == [(2, 4), (2,)]
+    if which == "numba":
+        with kernels.use("numpy"):
+            F.softmax(x, -1)
+        assert called == [(2, 4), (2,)]  # which does not fall back to it
+
+
+def test_a_kernel_is_registered_on_a_rule_and_on_an_op_of_ones_own(own_kernels):
+    @differentiable
+    def double(x, /):
+        return x + x, (lambda g: g + g,)
+
+    for op in (double, mg.relu):
+
+        @kernels.kernel(op, "numpy")
+        def kernel(x):
+            return x * 7, (lambda g: g * 7,)
+
+    for op in (double, mg.relu):
+        x = mg.tensor([-1.0, 2.0], requires_grad=True)
+        with kernels.use("numpy"):
+            y = op(x)
+            assert y.tolist() == [-7.0, 14.0]
+            assert mg.autograd.grad(y.sum(), [x])[0].tolist() == [7.0, 7.0]
+            with mg.fused(False):
+                assert op(x).tolist() == ([-2.0, 4.0] if op is double else [0.0, 2.0])
+
+
+def test_a_users_kernel_is_checked_as_a_rule_is(own_kernels):
+    kernels.kernel(mg.softmax, "numpy")(lambda x, dim, dtype=None: x)
+    with kernels.use("numpy"), pytest.raises(mg.OptionError, match="must return a value and its gradients"):
+        mg.softmax(mg.ones(2), -1)
+
+
+def test_heads_attend_by_a_users_kernel(own_kernels):
+    called = []
+
+    @kernels.kernel(scaled_dot_product_attention, "numpy")
+    def attention(q, k, v, mask, is_causal, scale, dropout_p, key):
+        called.append(q.shape)
+        return v * 1, lambda g, needs: (None, None, g * 1, None)
+
+    x = mg.randn(1, 3, 12, requires_grad=True)
+    with kernels.use("numpy"):
+        y = multi_head_attention(x, None, None, 2)
+        np.testing.assert_array_equal(y.numpy(), x.numpy()[..., 8:])
+        y.sum().backward()
+    assert called == [(1, 2, 3, 2)]
+    np.testing.assert_array_equal(x.grad.numpy(), np.repeat([[[0.0, 0.0, 1.0]]], 4, -1).repeat(3, 1))
+
+
+def test_what_takes_no_kernels_is_refused():
+    with pytest.raises(mg.OptionError, match=r"silu is no op, so it takes no kernels.\nPass an op"):
+        kernels.kernel(mg.silu, "numpy")
+    with pytest.raises(mg.OptionError, match=r"no set of kernels 'fortran'.\nPass one of 'numpy', 'numba'"):
+        kernels.kernel(mg.softmax, "fortran")
+
+
+def test_without_any_set_of_kernels_ops_run_their_definitions(monkeypatch):
+    monkeypatch.setattr(core_kernels, "defaults", {})
+    monkeypatch.setattr(kernels.active, "cpu", None)
+    x = mg.randn(2, 5, requires_grad=True)
+    y = F.layer_norm(F.gelu(F.linear(x, mg.ones(3, 5))).relu(), (3,)).softmax(-1)
+    y[0, 0].backward()
+    assert kernels.kernels(x.array) is None
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_numba_is_imported_by_the_first_call_that_needs_it():
+    pytest.importorskip("numba")
+    program = """
+import sys
+import minigrad as mg
+from minigrad.kernels import kernel
+x = mg.ones(2)
+kernel(mg.softmax, "numba")(lambda x, dim, dtype=None: None)
+assert "numba" not in sys.modules
+(x + x).sum()
+assert "numba" not in sys.modules
+x.softmax(-1)
+assert "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 # ---------------------------------------------------------------- capture

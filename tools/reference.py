@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import minigrad
-from minigrad import kernels
 from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
 from minigrad.graph.latex import bar, upright
 from minigrad.ops import METHODS
@@ -185,10 +184,11 @@ def _kind(info: OpInfo) -> str:
     if isinstance(info, Derived):
         whole = _one_line(info.source)
         return f"{f'`{whole}`: made' if whole else 'Made'} of {_parts(info.source)} in {source}."
+    fused = info.kernels.get("numpy", ()) if isinstance(info, Op) else ()
+    kernel = f", with a fused kernel in {_link(fused[0].__module__)}" if fused else ""
     if isinstance(info, Op) and info.definition is not None:
-        kernel = _link(getattr(kernels.cpu, info.name).__module__)
-        return f"Composite: made of {_parts(info.definition)} in {source}, with a fused kernel in {kernel}."
-    return f"A rule in {source}."
+        return f"Composite: made of {_parts(info.definition)} in {source}{kernel}."
+    return f"A rule in {source}{kernel}."
 
 
 def _cost(info: OpInfo) -> str:

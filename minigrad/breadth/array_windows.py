@@ -15,7 +15,7 @@ from numpy import ndindex
 
 from ..core.devices import array_module
 from ..core.dtypes import HALF, float32
-from ..kernels.matmul import matmul
+from ..ops.linalg import product
 
 
 def _last(slices: Iterable[Any]) -> Any:
@@ -69,7 +69,7 @@ def convolution(x, w, stride, padding, dilation, groups):
     positions = columns.shape[-(w.ndim - 2) :]
     rows = math.prod(w.shape[1:])
     matrix = w.reshape(1, groups, len(w) // groups, rows)
-    y = matmul(matrix, columns.reshape(len(x), groups, rows, math.prod(positions)))
+    y = product(matrix, columns.reshape(len(x), groups, rows, math.prod(positions)))
     return y.reshape(len(x), len(w), *positions)
 
 
@@ -78,7 +78,7 @@ def convolution_input(g, w, size, stride, padding, dilation, groups):
     n, positions, kernel = len(size), g.shape[2:], w.shape[2:]
     rows = math.prod(w.shape[1:])
     matrix = w.reshape(1, groups, len(w) // groups, rows).swapaxes(-1, -2)
-    columns = matmul(matrix, g.reshape(len(g), groups, len(w) // groups, math.prod(positions)))
+    columns = product(matrix, g.reshape(len(g), groups, len(w) // groups, math.prod(positions)))
     columns = columns.reshape(len(g), groups * w.shape[1], *kernel, *positions)
     windows = array_module(g).moveaxis(columns, tuple(range(2, 2 + n)), tuple(range(-n, 0)))
     return overlap_add(windows, size, stride, padding, dilation)
@@ -91,4 +91,4 @@ def convolution_weight(x, g, kernel, stride, padding, dilation, groups):
     columns = moveaxis(_columns(x, kernel, stride, padding, dilation, groups), 0, 2 + len(kernel))
     columns = columns.reshape(groups, channels * math.prod(kernel), places)
     matrix = moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, places)
-    return matmul(matrix, columns.swapaxes(-1, -2)).reshape(g.shape[1], channels, *kernel)
+    return product(matrix, columns.swapaxes(-1, -2)).reshape(g.shape[1], channels, *kernel)

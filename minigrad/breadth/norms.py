@@ -11,9 +11,9 @@ from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.sums import total
 from ..core.tensor import as_tensor
-from ..kernels.numpy import reductions
 from ..ops.axes import as_floating, axes_of, axis_of, count, expand_reduced
 from ..ops.comparisons import where
+from ..ops.lengths import length
 from ..ops.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv
@@ -62,7 +62,7 @@ def _length(x, p, axes, keepdim):
         return total(size, axes, keepdim)
     if math.isinf(p):
         return size.max(**options) if p > 0 else size.min(**options)
-    return reductions.length(x, p, axes)
+    return length(x, p, axes)
 
 
 def _slope(x, n, p, axes):

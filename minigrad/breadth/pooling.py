@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from ..core.costs import Flops
+from ..core.devices import array_module
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor, constant
-from ..kernels import kernels
 from ..ops.axes import as_floating
 from ..ops.creation import zeros
 from ..ops.indexing import index
@@ -223,8 +223,22 @@ def _largest_of(x, windows, return_indices):
     ),
 )
 def largest_place(x, /, places):
-    """The place of each window's largest element, of ties the first: x (rows, size), places (k, windows)."""
-    return kernels(x).largest_place(x, places), None
+    """The place of each window's largest element: x (rows, size), places (k, windows) -> (rows, windows).
+
+    Of equal elements it is the first. NaN is larger than any number; of several NaN it is the last.
+    """
+    xp = array_module(x)
+    places = xp.asarray(places)
+    best = xp.take(x, places[0], axis=1)
+    where = xp.broadcast_to(places[0], best.shape).copy()
+    for place in places[1:]:
+        candidate = xp.take(x, place, axis=1)
+        better = candidate > best
+        if x.dtype.kind == "f":
+            better |= xp.isnan(candidate)
+        xp.copyto(best, candidate, where=better)
+        xp.copyto(where, place, where=better)
+    return where, None
 
 
 @derived(exact_in_half=True, samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))

@@ -33,12 +33,12 @@ import numpy as np
 from ..core import random
 from ..core.devices import CPU, check_device, device_of, is_array, library_of
 from ..core.errors import ArgumentError, CaptureError
+from ..core.kernels import kernels_in_use
 from ..core.modes import Switch, modes
 from ..core.observers import observe
 from ..core.precision import float32_matmul
 from ..core.tensor import Tensor, as_tensor
 from ..core.trees import flatten, leaves, map_leaves, structure
-from ..kernels import kernels
 from .observers import LeafObserver
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class capture:
         """The step for arguments of this signature; the least recently used signature is forgotten."""
         assert self.device is not None
         xp = library_of(self.device)
-        key = _signature(arguments, kernels(xp.empty(0)))
+        key = _signature(arguments, kernels_in_use(xp.empty(0)))
         if self.pool is None:
             self.pool = xp.cuda.MemoryPool()
         step = self.steps.pop(key, None) or CapturedStep(self.step_fn, arguments, xp, self.pool)
@@ -140,7 +140,7 @@ def _refuse_gradients(inputs: list[tuple[str, Any]]) -> None:
             )
 
 
-def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable:
+def _signature(arguments: tuple[Any, ...], kernels: Hashable) -> Hashable:
     """What a graph is recorded for: kinds of arrays, values of other arguments, the library's modes, and its
     kernels."""
     kinds: list[Hashable] = []
@@ -155,7 +155,7 @@ def _signature(arguments: tuple[Any, ...], kernels_in_use: Hashable) -> Hashable
         modes.fused,
         str(modes.autocast_dtype),
         float32_matmul.precision,
-        kernels_in_use,
+        kernels,
     )
     return structure(arguments), tuple(kinds), draws.seed, draws.row, settings
 

@@ -10,9 +10,10 @@ or, where gradients share work, one function `(g, needs) -> tuple`. A gradient f
 or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
 gradients over broadcast axes after it.
 
-A *composite* op is defined twice. Its readable definition, out of other ops, says what it is; a fused kernel
-of the same name (`minigrad.kernels`) computes it quickly. `fused(False)` runs the definitions. A *derived*
-function calls ops and has no rule: its derivative is that of its parts.
+A *composite* op is written with other ops: that readable definition says what it is. A *derived* function
+calls ops and has no rule either, but is no op: its derivative is that of its parts.
+
+Kernels compute an op quickly, where some are registered on it (see `kernels`); `fused(False)` does without.
 
 All else that is known of an op is said where it is defined, by users of their own ops too (see `About`): how
 it is tried (`samples`) and taught (`latex`, the gradient of each array in terms of the upstream gradient g),
@@ -29,8 +30,6 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from ..kernels import kernels
-from ..kernels import numpy as cpu
 from ..ops.samplers import Sampler
 from .arguments import accept_aliases, ops
 from .call import make_callable
@@ -40,6 +39,8 @@ from .dtypes import HALF, float32, is_floating
 from .errors import OptionError
 from .grad import grad, propagate_to
 from .half import compute_in_float32, half_of
+from .kernels import TakesKernels, kernels_for
+from .kernels import kernel as register_kernel
 from .modes import Switch, modes
 from .node import Output, set_output
 from .observers import unobserved
@@ -126,7 +127,7 @@ class Derived(OpInfo):
     """A function made of ops, which has no rule of its own."""
 
 
-class Op(OpInfo):
+class Op(OpInfo, TakesKernels):
     """An operation with a rule of its own: what a node of the graph refers to."""
 
     def __init__(
@@ -144,13 +145,13 @@ class Op(OpInfo):
         **about: Unpack[About],
     ) -> None:
         source: Any = definition or rule
-        self.rule, self.kernel = checked_rule(rule, source) or self.run_kernel, checked_rule(kernel, source)
+        self.rule, self.kernels = checked_rule(rule, source) or self.run_definition, {}
         super().__init__(name, source, **about)
         self.definition, self.flops = definition, flops
         self.view, self.floating, self.casts = view, floating, casts
         self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
-        self.exact_in_half |= view or definition is not None  # `run_kernel` handles it
+        self.exact_in_half |= view or definition is not None  # `run_definition` handles it
         kinds = inspect.signature(source).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -158,6 +159,12 @@ class Op(OpInfo):
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
+        if kernel is not None:
+            register_kernel(self)(kernel)
+
+    def checked(self, kernel: Callable) -> Callable:
+        """A kernel with checks around it, if it is a user's."""
+        return checked_rule(kernel, self.source)
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
@@ -198,11 +205,31 @@ class Op(OpInfo):
         return narrowed
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients as a call computes them: 16 bits in float32, then rounded."""
+        """Value and gradients as a call computes them: by a kernel that takes the arrays, or by the rule."""
+        if self.kernels and modes.fused:
+            found = self.run_kernel(arrays, settings)
+            if found is not None:
+                return found
         half = None if self.exact_in_half else half_of(arrays)
         if half is not None:
             return self.run_in_float32(half, arrays, settings)
         return self.rule(*arrays, **settings)
+
+    def run_kernel(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Value and gradients by the first kernel that takes these arrays; None if none does.
+
+        On a CPU 16 bits are computed in float32, as a rule's are; a GPU's kernels take them.
+        """
+        array = next(x for x in arrays if is_array(x))
+        widens = isinstance(array, np.ndarray) and array.dtype in HALF and not self.kernel_takes_half
+        for function in kernels_for(self, array):
+            if widens:
+                found = compute_in_float32(function, array.dtype, arrays, settings)
+            else:
+                found = function(*arrays, **settings)
+            if found is not None:
+                return found
+        return None
 
     def run_in_float32(self, half: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """`run` of 16-bit arrays: the rule in float32, its results rounded once."""
@@ -213,21 +240,12 @@ class Op(OpInfo):
                 arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
         return compute_in_float32(self.rule, half, arrays, settings)
 
-    def run_kernel(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
-        """The rule of a composite op: its own kernel or one of the library's, or else the definition."""
-        kernel = self.kernel or getattr(kernels(arrays[0]), self.name, None)
-        if kernel is None:
-            return self.run_definition(*arrays, **settings)
-        if isinstance(arrays[0], np.ndarray) and arrays[0].dtype in HALF and not self.kernel_takes_half:
-            return compute_in_float32(kernel, arrays[0].dtype, arrays, settings)
-        found = kernel(*arrays, **settings)
-        return self.run_definition(*arrays, **settings) if found is None else found
-
     def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
         """Value and gradients of a composite op by its readable definition, from a graph of its own."""
         assert self.definition is not None
-        if arrays[0].dtype in HALF:
-            return compute_in_float32(self.run_definition, arrays[0].dtype, arrays, settings)
+        half = half_of(arrays)
+        if half is not None:
+            return compute_in_float32(self.run_definition, half, arrays, settings)
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
@@ -297,22 +315,17 @@ def composite(
     flops: Flops = one_each,
     **about: Unpack[About],
 ) -> Any:
-    """Turn a readable definition, written with other ops, into an op that a fused kernel computes.
+    """Turn a readable definition, written with other ops, into an op that a fused kernel may compute.
 
-    `kernel` takes the same arrays and settings and returns what a rule returns. The library's own are found
-    by name, a version for each device (`minigrad.kernels`). A kernel may return None for arrays that it does
-    not take: then, and where a device has none, the definition is run.
+    `kernel` takes the same arrays and settings and returns what a rule returns, or None for arrays that it
+    does not take: then the definition is run, as it is where there is no kernel. Those for one kind of
+    arrays are registered by `@kernel` (see `kernels`) and are tried before it.
     """
 
     def make(definition: Callable) -> Callable:
-        name = definition.__name__
-        if kernel is None and not (definition.__module__.startswith("minigrad.") and hasattr(cpu, name)):
-            raise OptionError(
-                f"the composite op {name} has no kernel.\n"
-                f"Give composite(kernel=...), a rule that computes it, or make it derived."
-            )
         op = Op(
-            name, None, definition, kernel=kernel, promotes=promotes, floating=True, flops=flops, **about
+            definition.__name__, None, definition,
+            kernel=kernel, promotes=promotes, floating=True, flops=flops, **about,
         )  # fmt: skip
         return make_callable(op, definition)
 

@@ -5,12 +5,9 @@ At a kink the derivative is PyTorch's: that of the flat side, unless a rule says
 
 from __future__ import annotations
 
-import inspect
 import math
-from functools import update_wrapper
 
 from ..core import random
-from ..core.arguments import accept_aliases
 from ..core.costs import per_element
 from ..core.namespace import namespace
 from ..core.op import composite, derived, differentiable
@@ -26,9 +23,8 @@ __all__ = ["log_softmax", "relu", "sigmoid", "silu", "softmax"]
 @differentiable(samples=unary(distinct), latex=r"g\,[x > 0]")
 def relu(x, /):
     """max(x, 0); the derivative at 0 is 0."""
-    xp = namespace(x)
-    y = xp.maximum(x, 0)
-    return y, (lambda g: xp.gate(y != 0, g),)
+    y = namespace(x).maximum(x, 0)
+    return y, (lambda g: g * (y != 0),)
 
 
 @differentiable(
@@ -83,18 +79,6 @@ def gelu(x, /, approximate="none"):
 # ---------------------------------------------------------------- along an axis
 
 
-def _cast_first(op):
-    """`op` with PyTorch's `dtype`: what x is cast to first, so that nothing overflows on the way."""
-
-    def function(x, dim, dtype=None):
-        return op(x if dtype is None else astype(x, dtype), dim)
-
-    signature = inspect.signature(function)
-    update_wrapper(function, op)  # so that inspect.getsource finds the definition
-    function.__signature__ = signature  # type: ignore[attr-defined]
-    return accept_aliases(function)
-
-
 MASKED = (
     "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such rows out, "
     "mask with a large negative number, or use scaled_dot_product_attention(mask=...)."
@@ -113,11 +97,13 @@ def _largest(x, dim):
     latex=r"y \odot \Big(g - \sum_j g_j\,y_j\Big)",
     flops=per_element(5),
 )
-def softmax(x, /, dim):
+def softmax(x, /, dim, dtype=None):
     """exp(x - m) / sum(exp(x - m)) along `dim`; m, the largest, changes nothing but prevents overflow.
 
-    With y the result, dy_i/dx_j = y_i ((i = j) - y_j): a gradient g of y gives y (g - sum(g y)) for x.
+    With y the result, dy_i/dx_j = y_i ((i = j) - y_j): a gradient g of y gives y (g - sum(g y)) for x. x is
+    cast to `dtype` first, if one is given.
     """
+    x = x if dtype is None else astype(x, dtype)
     e = (x - _largest(x, dim)).exp()
     return e / e.sum(dim, keepdim=True)
 
@@ -129,16 +115,14 @@ def softmax(x, /, dim):
     latex=r"g - \operatorname{softmax}(x) \sum_j g_j",
     flops=per_element(5),
 )
-def log_softmax(x, /, dim):
-    """log(softmax(x)), computed as x - m - log(sum(exp(x - m))).
+def log_softmax(x, /, dim, dtype=None):
+    """log(softmax(x)), computed as x - m - log(sum(exp(x - m))); x is cast to `dtype` first, if one is given.
 
     A gradient g of the result gives g - softmax(x) sum(g) for x.
     """
+    x = x if dtype is None else astype(x, dtype)
     z = x - _largest(x, dim)
     return z - z.exp().sum(dim, keepdim=True).log()
-
-
-softmax, log_softmax = _cast_first(softmax), _cast_first(log_softmax)
 
 
 # ---------------------------------------------------------------- at random

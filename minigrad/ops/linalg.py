@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from ..core.costs import Flops
-from ..core.errors import ShapeError, counted
+from ..core.errors import DtypeError, ShapeError, counted
 from ..core.op import composite, differentiable
-from ..kernels import matmul as matmul_kernel
 from .arithmetic import TOO_LARGE
 from .samplers import each, real
 
@@ -18,9 +17,6 @@ matmul_flops = Flops(
     "2 × elements of the result × length of a row",
     lambda inputs, result, settings: 2 * math.prod(result) * inputs[0][-1],
 )
-
-
-# ---------------------------------------------------------------- the two that have kernels
 
 
 @differentiable(
@@ -43,11 +39,13 @@ def matmul(x, y, /):
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
+    if x.dtype == bool or y.dtype == bool:  # NumPy's is their logical or
+        raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
     row, column = x.ndim == 1, y.ndim == 1
     a = x[None, :] if row else x
     b = y[:, None] if column else y
     try:
-        value = matmul_kernel(a, b)
+        value = a @ b
     except ValueError:
         raise _misfit(x.shape, y.shape) from None
     if row:
@@ -60,19 +58,24 @@ def matmul(x, y, /):
         return g[..., None, :] if row else g
 
     def left(g):
-        r = matmul_kernel(as_matrix(g), b.swapaxes(-1, -2))
+        r = as_matrix(g) @ b.swapaxes(-1, -2)
         return r[..., 0, :] if row else r
 
     def right(g):
         g = as_matrix(g)
         if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
             rows = math.prod(a.shape[:-1])
-            r = matmul_kernel(a.reshape(rows, a.shape[-1]).swapaxes(0, 1), g.reshape(rows, g.shape[-1]))
+            r = a.reshape(rows, a.shape[-1]).swapaxes(0, 1) @ g.reshape(rows, g.shape[-1])
         else:
-            r = matmul_kernel(a.swapaxes(-1, -2), g)
+            r = a.swapaxes(-1, -2) @ g
         return r[..., 0] if column else r
 
     return value, (left, right)
+
+
+def product(a, b):
+    """a @ b of arrays, as the op computes it: by a kernel where one takes them, 16 bits rounded once."""
+    return matmul.op.run((a, b), {})[0]
 
 
 def _misfit(x, y):

@@ -14,7 +14,7 @@ from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
-from ..kernels.numpy import reductions
+from . import lengths
 from .axes import as_floating, axes_of, cast, count, expand_reduced
 from .reductions import _total, amax, amin, mean, sum
 from .samplers import distinct, each, mask, positive, real, reducing
@@ -118,7 +118,7 @@ def variance(x, /, dims, correction, keepdim):
     if math.isnan(freedom):
         raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
     if freedom > 0 and n:
-        value, scale = reductions.mean_square(centred, freedom, axes, keepdim), 2 / freedom
+        value, scale = lengths.mean_square(centred, freedom, axes, keepdim), 2 / freedom
     else:
         total = _total(centred * centred, axes, keepdim)
         value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
@@ -151,7 +151,7 @@ def deviation(x, /, dims, correction, keepdim):
     shape, axes = x.shape, axes_of(dims, x.ndim)
     xp, n = namespace(x), count(shape, axes)
     centred, freedom = _centred(x, axes, n), math.sqrt(n - correction)
-    compute = lambda x, p, axes, keepdim: reductions.length(x, p, axes)
+    compute = lambda x, p, axes, keepdim: lengths.length(x, p, axes)
     length = value_in_rule("p_norm", compute, centred, 2, axes, True)
 
     def gradient(g):

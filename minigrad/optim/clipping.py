@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from ..core.devices import is_array, to_device_of
+from ..core.devices import array_module, is_array, to_device_of
 from ..core.dtypes import float32
 from ..core.errors import ArgumentError, NonFiniteError, OptionError
+from ..core.kernels import Routine
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions, caller
-from ..kernels import kernels
 
 
 def clip_grad_norm_(
@@ -47,20 +49,45 @@ def clip_grad_norm_(
         total = get_total_norm(gradients, norm_type, error_if_nonfinite)
         clip_grads_with_norm_(tensors, max_norm, total)
         return total
-    norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
+    norm = norm_of_all(arrays, norm_type == math.inf)
     if error_if_nonfinite and not math.isfinite(norm):
         raise NonFiniteError(
             f"the gradients' norm is {norm}.\n"
             f"Look for the first module with a NaN, or lower the learning rate."
         )
-    if type(norm) is not float:  # it is on the GPU, which decides whether to scale
+    if is_array(norm):  # it is on the GPU, which decides whether to scale
         bump_versions(gradients, "clip_grad_norm_", caller())
-        kernels(arrays[0]).scale(arrays, norm, max_norm)
+        scale_down(arrays, norm, max_norm)
         return Tensor(norm.astype(arrays[0].dtype))
     if not max_norm / (norm + 1e-6) >= 1:  # also where it is NaN
         bump_versions(gradients, "clip_grad_norm_", caller())
-        kernels(arrays[0]).scale(arrays, norm, max_norm)
+        scale_down(arrays, norm, max_norm)
     return Tensor(np.array(norm, arrays[0].dtype))
+
+
+@Routine
+def norm_of_all(arrays: list[Any], infinite: bool) -> Any:
+    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|; a NaN if there is one.
+
+    On a GPU it is an array there, for which nothing waits.
+    """
+    xp = array_module(arrays[0])
+    if infinite:
+        largest = [abs(a).max().astype(np.float64) for a in arrays if a.size]
+        return reduce(xp.maximum, largest, np.float64(0))
+    return xp.sqrt(reduce(add, [xp.square(a.astype(np.float64)).sum() for a in arrays]))
+
+
+@Routine
+def scale_down(arrays: list[Any], norm: Any, max_norm: float) -> Any:
+    """Multiply all arrays, in place, by max_norm / (norm + 1e-6) where that is below 1, or NaN."""
+    xp = array_module(arrays[0])
+    factor = xp.minimum(max_norm / (norm + 1e-6), 1.0)
+    with np.errstate(invalid="ignore"):  # inf * 0
+        for a in arrays:  # in float32 where a is half, in which a small factor has few digits
+            wide = factor.astype(np.result_type(a.dtype, np.float32))
+            xp.multiply(a, wide, out=a, casting="same_kind")
+    return arrays
 
 
 def _checked_max_norm(max_norm: Any) -> float:
@@ -90,7 +117,7 @@ def get_total_norm(
         return Tensor(np.zeros((), float32))
     arrays = [x.array for x in tensors]
     if norm_type in (2, math.inf):
-        norm = kernels(arrays[0]).total_norm(arrays, norm_type == math.inf)
+        norm = norm_of_all(arrays, norm_type == math.inf)
     else:
         norm = sum((abs(a) ** norm_type).sum() for a in arrays) ** (1 / norm_type)
     if error_if_nonfinite and not math.isfinite(norm):
@@ -113,7 +140,7 @@ def clip_grads_with_norm_(
     bump_versions(gradients, "clip_grads_with_norm_", caller())
     if gradients:
         arrays = [g.array for g in gradients]
-        kernels(arrays[0]).scale(arrays, to_device_of(np.array(norm), arrays[0]), max_norm)
+        scale_down(arrays, to_device_of(np.array(norm), arrays[0]), max_norm)
 
 
 def clip_grad_value_(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.devices import array_module
 from ..core.errors import OptionError
-from ..kernels import matmul
+from ..ops.linalg import product
 from .optimizer import Optimizer
 
 ADJUST = ("original", "match_rms_adamw")
@@ -112,6 +112,6 @@ def orthogonalize(
     xp = array_module(x)
     x = x / xp.maximum(xp.sqrt((x * x).sum()), eps)
     for _ in range(steps):
-        gram = matmul(x, x.T)
-        x = a * x + matmul(b * gram + c * matmul(gram, gram), x)
+        gram = product(x, x.T)
+        x = a * x + product(b * gram + c * product(gram, gram), x)
     return x.T if tall else x

@@ -21,10 +21,10 @@ from ..core.devices import CPU, array_module, device_of, is_array, is_writeable,
 from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.explain import describe
+from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions, caller, root
-from ..kernels import kernels
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same
@@ -654,7 +654,7 @@ class Adam(Optimizer):
             self.init_state(p, state, "exp_avg", "exp_avg_sq")
         self.count(state)
         flat, m, v = p.reshape(-1), state["exp_avg"].reshape(-1), state["exp_avg_sq"].reshape(-1)
-        kernels(p).adam(flat, g.reshape(-1), m, v, self.hyperparameters_for(p, state, group))
+        adam_update(flat, g.reshape(-1), m, v, self.hyperparameters_for(p, state, group))
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat.reshape(p.shape)
 
@@ -682,6 +682,29 @@ class Adam(Optimizer):
         lr, (b1, b2), decay = group["lr"], group["betas"], group["weight_decay"]
         shrink, decay = (1 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
         return lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / (1 - b2**t) ** 0.5, group["eps"], shrink, decay
+
+
+@Routine
+def adam_update(p: Any, g: Any, m: Any, v: Any, hyperparameters: Any) -> Any:
+    """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
+
+    d = g + decay p; all are flat, and p, m and v are changed in place. The hyperparameters are those of
+    `Adam.hyperparameters`: rate, 1 - b1, b2, 1 - b2, root, eps, shrink, decay.
+    """
+    rate, c1, b2, c2, root, eps, shrink, decay = hyperparameters
+    p *= shrink
+    d = g + decay * p
+    m += c1 * (d - m)
+    v *= b2
+    v += c2 * d * d  # d * d alone may be infinite
+    p -= rate * m / (root * array_module(p).sqrt(v) + eps)
+    return p
+
+
+@Routine
+def flatten(arrays: list[Any], out: Any) -> Any:
+    """Copy the elements of all arrays to the flat array `out`, one array after another."""
+    return array_module(out).concatenate(arrays, axis=None, out=out)
 
 
 class FlatParameters:
@@ -723,8 +746,8 @@ class FlatParameters:
     def gather(self) -> dict[str, np.ndarray]:
         """Copy in the parameters and their gradients; gives the state of all."""
         gradients = list(map(attrgetter("grad.array"), self.params))
-        kernels(self.p).flatten(self.arrays, self.p)
-        kernels(self.g).flatten(gradients, self.g)
+        flatten(self.arrays, self.p)
+        flatten(gradients, self.g)
         return {"exp_avg": self.m, "exp_avg_sq": self.v, "step": self.steps}
 
     def scatter(self) -> None:

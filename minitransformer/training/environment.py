@@ -10,8 +10,8 @@ from typing import Any
 
 from minigrad import __version__, zeros
 from minigrad.core.devices import library_of
-from minigrad.kernels import GPU_NAMES, NAMES, kernels
-from minigrad.kernels.blas import blas_libraries, blas_threads
+from minigrad.kernels import kernels
+from minigrad.kernels.numpy.blas import blas_libraries, blas_threads
 
 # of versions and machine, what rounds otherwise if it is another
 ROUNDING = (
@@ -52,9 +52,8 @@ def describe_machine(device: str = "cpu", ranks: int = 1) -> dict[str, Any]:
 
 
 def kernels_of(device: str) -> str:
-    """The kernels that composite ops run on: "numpy", "jit", "cupy" or "cuda"."""
-    package = kernels(zeros(1, device=device).array).__name__.removeprefix("minigrad.kernels.")
-    return next(name for name, known in (NAMES | GPU_NAMES).items() if known == package)
+    """The kernels that ops run on: "numpy", "jit", "cupy" or "cuda"."""
+    return kernels(zeros(1, device=device).array).public_name
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:

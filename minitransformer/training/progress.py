@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from minigrad.core.devices import library_of
-from minigrad.kernels.blas import blas_threads
+from minigrad.kernels.numpy.blas import blas_threads
 from minigrad.ops.memory import format_bytes
 
 from .notebook import NotebookLine

@@ -1,12 +1,21 @@
-"""Kernels for CuPy arrays: what has no readable definition, and what is one call of a library.
+"""Kernels for CuPy arrays, in two sets: cupy is one call of a library each, cuda our own CUDA C (`fused`).
 
-All other composite ops run their readable definitions, each step of which is one of CuPy's operations. CuPy
-is not imported here: the arrays that come in bring it with them.
+Composite ops that neither has run their readable definitions, each step of which is one of CuPy's operations.
+CuPy is not imported here: the arrays that come in bring it with them.
 """
 
-from ..numpy.pooling import largest_place
-from .cublas import linear, matmul
-from .draws import dropout
-from .optimizers import adam, flatten, scale, total_norm
+# ruff: noqa: E402
+from ...core.kernels import KernelSet
 
-__all__ = ["adam", "dropout", "flatten", "largest_place", "linear", "matmul", "scale", "total_norm"]
+
+def load() -> None:
+    """Register what runs CUDA C."""
+    from . import fused
+
+    fused.register()
+
+
+KernelSet("cupy", "cuda")
+KernelSet("cuda", "cuda", load, falls_back_to="cupy", is_default=True)
+
+from . import cublas, draws, optimizers

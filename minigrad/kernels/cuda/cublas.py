@@ -21,7 +21,9 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import HALF, bfloat16, float16, float32, float64
+from ...core.kernels import kernel
 from ...core.precision import float32_matmul
+from ...ops import linalg as ops
 from .cublaslt import Sizes, library, product_with_bias
 
 NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
@@ -31,7 +33,35 @@ DEFAULT = -1  # cublasGemmAlgo_t
 WORKSPACE = 32 << 20  # bytes, so that cuBLAS allocates none in a capture
 
 
-def matmul(a: Any, b: Any) -> Any:
+@kernel(ops.matmul, "cupy")
+def matmul(x, y):
+    """The matrix product; with C = A B: dA = G Bᵀ, dB = Aᵀ G. A vector is a matrix of one row or column."""
+    if bool in (x.dtype, y.dtype) or not (x.ndim and y.ndim):
+        return None  # the rule says what is wrong
+    xp = array_module(x)
+    a, b = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+    left_out = tuple(axis for axis, operand in ((-2, x), (-1, y)) if operand.ndim == 1)
+    try:
+        value = product(a, b)
+    except ValueError:
+        return None  # so does it of shapes that do not fit
+
+    def left(g):
+        r = product(xp.expand_dims(g, left_out), b.swapaxes(-1, -2))
+        return r[..., 0, :] if x.ndim == 1 else r
+
+    def right(g):
+        g = xp.expand_dims(g, left_out)
+        if a.ndim > 2 and b.ndim == 2:  # all rows of the batch at once, rather than a sum over the batch
+            r = product(a.reshape(-1, a.shape[-1]).swapaxes(0, 1), g.reshape(-1, g.shape[-1]))
+        else:
+            r = product(a.swapaxes(-1, -2), g)
+        return r[..., 0] if y.ndim == 1 else r
+
+    return xp.squeeze(value, left_out), (left, right)
+
+
+def product(a: Any, b: Any) -> Any:
     """a @ b of two matrices, or of batches; 16-bit ones are added up in float32."""
     if a.dtype == b.dtype and _takes(a, b):
         return _product(a, b)
@@ -51,6 +81,7 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
     return y.astype(x.dtype, copy=False)
 
 
+@kernel(ops.linear, "cupy")
 def linear(x, weight, bias):
     """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows."""
     rows = x.reshape(-1, x.shape[-1])
@@ -60,8 +91,8 @@ def linear(x, weight, bias):
         flat = g.reshape(-1, g.shape[-1])
         wide = float32 if flat.dtype in HALF else flat.dtype
         return (
-            matmul(flat, weight).reshape(x.shape) if needs[0] else None,
-            matmul(flat.T, rows) if needs[1] else None,
+            product(flat, weight).reshape(x.shape) if needs[0] else None,
+            product(flat.T, rows) if needs[1] else None,
             flat.sum(axis=0, dtype=wide).astype(flat.dtype, copy=False) if needs[2] else None,
         )
 

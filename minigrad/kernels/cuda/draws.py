@@ -13,9 +13,12 @@ import numpy as np
 
 from ...core.devices import array_module
 from ...core.dtypes import HALF, float32
+from ...core.kernels import kernel
 from ...core.random import Key, drop_threshold, keep_probability
+from ...ops import activations as ops
 
 
+@kernel(ops.dropout, "cupy")
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
     kept, wide = keep_probability(p), float32 if x.dtype in HALF else x.dtype

@@ -1,14 +1,44 @@
 """Plain loops, compiled by numba where it is installed (the extra `fast`); what is not here is NumPy's.
 
-A loop reads as the formula does and passes over memory once. It computes in float32; other dtypes, and
-layouts that a loop does not take, go to the NumPy kernel of the same name.
+A loop reads as the formula does and passes over memory once. It computes in float32; for other dtypes, and
+layouts that a loop does not take, a kernel returns None.
 """
 
-from ..numpy import *
-from .activations import gelu, log_softmax, softmax
-from .attention import attention_softmax, scaled_dot_product_attention
-from .indexing import embedding
-from .losses import cross_entropy
-from .normalization import layer_norm, rms_norm
-from .optimizers import adam
-from .recurrent import gru, lstm, rnn
+import os
+from importlib.util import find_spec
+
+from ...core.errors import DependencyError, MinigradError
+from ...core.kernels import KernelSet
+
+
+def register() -> None:
+    """Import the kernels, and numba with them, which takes a second."""
+    from . import activations, attention, indexing, losses, normalization, optimizers, recurrent
+
+
+def load() -> None:
+    """Register the kernels, or say what keeps them from it."""
+    if not find_spec("numba"):
+        raise DependencyError(
+            "the kernels 'jit' need numba, which is not installed.\n"
+            "In the repository, pip install -e '.[fast]'."
+        )
+    try:
+        register()
+    except MinigradError:
+        raise
+    except Exception as error:  # what numba raises for its variables of the environment can be anything
+        reason = str(error).partition("\n")[0]
+        read = [name for name in sorted(os.environ) if name.startswith(("NUMBA_", "SOURCE_DATE_EPOCH"))]
+        known = ", ".join(f"{name} (now {os.environ[name][:40]!r})" for name in read)
+        fix = f"Correct or unset {known}" if known else "Install numba again: pip install -e '.[fast]'"
+        raise DependencyError(
+            f"the kernels 'jit' cannot be loaded: {reason.rstrip('.')}.\n"
+            f"{fix}; or choose NumPy's kernels: mg.kernels.use('numpy')."
+        ) from error
+
+
+KernelSet(
+    "numba", "cpu", load,
+    falls_back_to="numpy", is_default=find_spec("numba") is not None, public_name="jit",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm over the last axis, and GELU."""
+"""Softmax and its logarithm over the last axis, relu and GELU."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import math
 
 import numpy as np
 
-from .. import numpy as cpu
+from ...core.kernels import kernel
+from ...ops import activations as ops
 from .arrays import contiguous, is_float32, rows_of
 from .mathematics import F, accumulate, exp_below, inline, largest, logistic, loop, normal
 
 
-def softmax(x, dim):
-    return _by_rows(x, dim, cpu.softmax, _softmax, _softmax_backward)
+@kernel(ops.softmax, "numba")
+def softmax(x, dim, dtype=None):
+    return _by_rows(x, dim, dtype, _softmax, _softmax_backward)
 
 
-def log_softmax(x, dim):
-    return _by_rows(x, dim, cpu.log_softmax, _log_softmax, _log_softmax_backward)
+@kernel(ops.log_softmax, "numba")
+def log_softmax(x, dim, dtype=None):
+    return _by_rows(x, dim, dtype, _log_softmax, _log_softmax_backward)
 
 
-def _by_rows(x, dim, numpys, forward, backward):
-    """A function of each row by its loops, or by NumPy's kernel where a row is not the last axis."""
-    if not is_float32(x) or not x.ndim or dim not in (-1, x.ndim - 1):
-        return numpys(x, dim)
+def _by_rows(x, dim, dtype, forward, backward):
+    """A function of each row by its loops; None where a row is not the last axis."""
+    if dtype is not None or not is_float32(x) or not x.ndim or dim not in (-1, x.ndim - 1):
+        return None
     x = contiguous(x)
     y = np.empty_like(x)
     forward(rows_of(x), rows_of(y))
@@ -84,9 +87,39 @@ def _log_softmax_backward(y, g, r):
             r[i, j] = g[i, j] - exp_below(y[i, j]) * total
 
 
+@kernel(ops.relu, "numba")
+def relu(x):
+    if not is_float32(x):
+        return None
+    x = contiguous(x)
+    y = np.empty_like(x)
+    _relu(x.reshape(-1), y.reshape(-1))
+
+    def gradient(g):
+        r = np.empty_like(y)
+        _relu_backward(y.reshape(-1), contiguous(g).reshape(-1), r.reshape(-1))
+        return r
+
+    return y, (gradient,)
+
+
+@loop
+def _relu(x, y):
+    """max(x, 0), NaN where x is."""
+    for i in range(x.size):
+        y[i] = F(0) if x[i] <= F(0) else x[i]
+
+
+@loop
+def _relu_backward(y, g, r):
+    for i in range(y.size):
+        r[i] = g[i] if y[i] != F(0) else F(0)
+
+
+@kernel(ops.gelu, "numba")
 def gelu(x, approximate="none"):
     if not is_float32(x):
-        return cpu.gelu(x, approximate)
+        return None
     forward, backward = (_tanh, _tanh_backward) if approximate == "tanh" else (_exact, _exact_backward)
     x = contiguous(x)
     y = np.empty_like(x)

@@ -1,22 +1,24 @@
 """Attention: one loop for a single query, `heads` for several; for what these do not take, the tiles of
-`cpu.attention` with the work on rows as loops.
+`numpy.attention` with the work on rows as loops.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...core.kernels import kernel
 from ...core.random import keep_probability
-from .. import numpy as cpu
+from ...ops import attention as ops
 from ..numpy import attention as tiles
 from ..numpy.attention import EXACT, NUMPY, RowWork, attend, empty_heads
 from .arrays import is_float32, rows_of
 from .mathematics import F, accumulate, exp_below, inline, largest, loop
 
 
+@kernel(ops.scaled_dot_product_attention, "numba")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     if not is_float32(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
-        return cpu.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key)
+        return None
     if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
         return _attend_from_one(q, k, v, mask, scale)
     if _are_heads(q, k, v, mask):
@@ -63,7 +65,7 @@ def _are_heads(q, k, v, mask):
 
 
 def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """Block by block. Where the mask needs a gradient, the tiles of `cpu.attention` compute all anew."""
+    """Block by block. Where the mask needs a gradient, the tiles of `numpy.attention` compute all anew."""
     from . import heads  # compiles them, the first time
 
     scores = (*q.shape[:3], k.shape[2])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import numpy as cpu
+from ...core.kernels import kernel
+from ...ops import indexing
+from ..numpy import linear
 from .arrays import contiguous, is_float32
 from .mathematics import F, loop
 
 
+@kernel(indexing.embedding, "numba")
 def embedding(weight, ids):
     fits = is_float32(weight) and weight.ndim == 2 and weight.flags.c_contiguous
     if not fits or not ids.size or ids.dtype.kind not in "iu":
-        return cpu.embedding(weight, ids)
+        return None
     shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)
     wrong = np.empty(1, np.int64)
@@ -30,7 +33,7 @@ def embedding(weight, ids):
 def refuse_wrong_ids(wrong, weight, ids):
     """Raise an IndexError if `_rows` found an id that no row has."""
     if wrong[0]:
-        cpu.embedding(weight, ids)  # says what is wrong
+        linear.embedding(weight, ids)  # says what is wrong
 
 
 @loop

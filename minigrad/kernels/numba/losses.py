@@ -6,14 +6,16 @@ import math
 
 import numpy as np
 
-from .. import numpy as cpu
+from ...core.kernels import kernel
+from ...ops import losses as ops
 from .arrays import contiguous, is_float32
 from .mathematics import F, accumulate, exp_below, largest, loop
 
 
+@kernel(ops.cross_entropy, "numba")
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     if not is_float32(logits) or not logits.size:
-        return cpu.cross_entropy(logits, target, ignore_index, reduction, label_smoothing)
+        return None
     logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
     n, classes = logits.shape
     counts = np.empty(2, np.int64)

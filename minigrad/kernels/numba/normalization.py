@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .. import numpy as cpu
+from ...core.kernels import kernel
+from ...ops import normalization as ops
 from .arrays import contiguous, is_float32
 from .mathematics import F, accumulate, loop
 
@@ -16,10 +17,11 @@ ROWS = 64  # added up in float32, before that sum is added to one in float64
 LEAST, MOST = F(1e-26), F(1e36)
 
 
+@kernel(ops.layer_norm, "numba")
 def layer_norm(x, weight, bias, normalized_shape, eps):
     if not is_float32(x, weight, bias) or not x.size or math.prod(normalized_shape) == 1:
         # of rows of one number the gradient is exactly 0
-        return cpu.layer_norm(x, weight, bias, normalized_shape, eps)
+        return None
     shape, size = x.shape, math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
     scale = np.ones(size, F) if weight is None else contiguous(weight).reshape(size)
@@ -114,9 +116,10 @@ def _layer_norm_backward(x, scale, moments, g, dx, d_scale, d_shift):
             shifts[:] = F(0)
 
 
+@kernel(ops.rms_norm, "numba")
 def rms_norm(x, weight, normalized_shape, eps):
     if not is_float32(x, weight) or not x.size:
-        return cpu.rms_norm(x, weight, normalized_shape, eps)
+        return None
     shape, size = x.shape, math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
     scale = np.ones(size, F) if weight is None else contiguous(weight).reshape(size)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import numpy as cpu
+from ...core.kernels import kernel
+from ...optim.optimizer import adam_update
 from .arrays import is_float32
 from .mathematics import F, loop
 
 
+@kernel(adam_update, "numba")
 def adam(p, g, m, v, hyperparameters):
     if not is_float32(p, g, m, v):
-        return cpu.adam(p, g, m, v, hyperparameters)
-    return _adam(p, g, m, v, *map(F, hyperparameters))
+        return None
+    _adam(p, g, m, v, *map(F, hyperparameters))
+    return p
 
 
 @loop

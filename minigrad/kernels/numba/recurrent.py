@@ -1,4 +1,4 @@
-"""Recurrent layers: the loop over time of `cpu.recurrent`, with what is done with a step's gates as loops.
+"""Recurrent layers: the loop over time of `numpy.recurrent`, with what is done with a step's gates as loops.
 
 Each element is computed by itself, so that no addition may be reordered. Each loop reads and writes few
 arrays: of more, the compiler does not prove that none overlaps another.
@@ -6,27 +6,32 @@ arrays: of more, the compiler does not prove that none overlaps another.
 
 from __future__ import annotations
 
-from .. import numpy as cpu
-from ..numpy.recurrent import CELLS, Cell, scan
+from ...core.kernels import kernel
+from ...ops import recurrent as ops
+from ..numpy.recurrent import Cell, scan
 from .arrays import is_float32
 from .mathematics import F, logistic, loop, tanh
 
 
+@kernel(ops.rnn, "numba")
 def rnn(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, nonlinearity="tanh", reverse=False):
     if nonlinearity != "tanh" or not is_float32(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
-        settings = lengths, nonlinearity, reverse
-        return cpu.rnn(x, h, weight_ih, weight_hh, bias_ih, bias_hh, *settings)
+        return None
     return scan(RNN, x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
 
 
+@kernel(ops.lstm, "numba")
 def lstm(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
-    cell = LSTM if is_float32(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh) else CELLS["lstm"]
-    return scan(cell, x, [h, c], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
+    if not is_float32(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
+        return None
+    return scan(LSTM, x, [h, c], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
 
 
+@kernel(ops.gru, "numba")
 def gru(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
-    cell = GRU if is_float32(x, h, weight_ih, weight_hh, bias_ih, bias_hh) else CELLS["gru"]
-    return scan(cell, x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
+    if not is_float32(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
+        return None
+    return scan(GRU, x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
 
 
 @loop

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, GELU, dropout."""
+"""Softmax and its logarithm, relu, GELU, dropout."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import math
 import numpy as np
 
 from ...core import random
+from ...core.kernels import kernel
 from ...core.sums import sum_along
+from ...ops import activations as ops
 from ...ops.special_functions import BLOCK, erfc, sigmoid
 
 
-def softmax(x, dim):
+@kernel(ops.softmax, "numpy")
+def softmax(x, dim, dtype=None):
     """exp(x - m) / sum, with m the largest; dx = y (g - sum(g y))."""
+    if dtype is not None:
+        return None
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
     np.exp(y, out=y)
     y /= sum_along(y, dim)
@@ -25,8 +30,11 @@ def softmax(x, dim):
     return y, gradient
 
 
-def log_softmax(x, dim):
+@kernel(ops.log_softmax, "numpy")
+def log_softmax(x, dim, dtype=None):
     """x - m - log(sum(exp(x - m))); dx = g - softmax(x) sum(g)."""
+    if dtype is not None:
+        return None
     y = np.asarray(x - x.max(axis=dim, keepdims=True, initial=-np.inf))
     y -= np.log(sum_along(np.exp(y), dim))
 
@@ -39,6 +47,27 @@ def log_softmax(x, dim):
     return y, gradient
 
 
+@kernel(ops.relu, "numpy")
+def relu(x):
+    """max(x, 0). Backward needs the result alone, and chooses without branches.
+
+    Of a random mask a processor guesses half of the branches wrong. So the mask becomes words of ones and
+    zeros as wide as g's numbers, and the two are combined bit by bit.
+    """
+    if x.dtype.kind != "f":
+        return None
+    y = np.maximum(x, 0)
+
+    def gradient(g):
+        word = np.dtype(f"i{g.dtype.itemsize}")
+        bits = np.asarray((-(y != 0).view(np.int8)).astype(word))
+        bits &= g.view(word)
+        return bits.view(g.dtype)
+
+    return y, (gradient,)
+
+
+@kernel(ops.gelu, "numpy")
 def gelu(x, approximate="none"):
     """x Phi(x), or with approximate="tanh" x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x**3)."""
     tanh = approximate == "tanh"
@@ -105,6 +134,7 @@ def _gelu_backward(x, g, out):
     np.multiply(g, _phi(x) + x * density, out=out)
 
 
+@kernel(ops.dropout, "numpy")
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
     scaled = scaled_keep(key, x.shape, p, x.dtype)

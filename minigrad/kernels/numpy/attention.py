@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.kernels import kernel
 from ...core.random import keep_mask, keep_probability
+from ...ops import attention as ops
 
 TILE = 1 << 18  # scores
 MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow
@@ -82,6 +84,7 @@ def _mask_future(scores: np.ndarray, causal_offset: int) -> None:
 NUMPY = RowWork(attention_softmax, _recompute, _gradient)
 
 
+@kernel(ops.scaled_dot_product_attention, "numpy")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
     integers = mask is not None and mask.dtype.kind in "iu"  # the definition refuses them

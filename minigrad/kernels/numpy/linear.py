@@ -8,34 +8,32 @@ import numpy as np
 
 from ...core.dtypes import HALF, float32
 from ...core.errors import ShapeError
+from ...core.kernels import kernel
 from ...core.sums import column_sums
+from ...ops import indexing, linalg
 
 
-def matmul(a, b):
-    return a @ b
-
-
-def times(a, b):
-    """a @ b of two matrices; of a single row, in two thirds of the time."""
-    return a.dot(b)
-
-
+@kernel(linalg.linear, "numpy")
 def linear(x, weight, bias):
-    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block."""
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, block by block.
+
+    The products are by `dot`, which takes two thirds of the time of `@` for a single row.
+    """
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
-    y = times(rows, weight.T)
+    y = rows.dot(weight.T)
     if bias is not None:
         y += bias if len(y) != 1 else bias[None]  # of equal shapes, which NumPy adds faster
 
     def gradient(g, needs):
         flat = g.reshape(len(rows), g.shape[-1])
-        dw = times(flat.T, rows) if needs[1] else None  # first: then dx can lie where x was
+        dw = flat.T.dot(rows) if needs[1] else None  # first: then dx can lie where x was
         db = column_sums(flat) if needs[2] else None
-        return times(flat, weight).reshape(x.shape) if needs[0] else None, dw, db
+        return flat.dot(weight).reshape(x.shape) if needs[0] else None, dw, db
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient
 
 
+@kernel(indexing.embedding, "numpy")
 def embedding(weight, ids):
     """weight[ids]; a row's gradient is the sum over its uses, in the order of ids after a stable sort."""
     shape = weight.shape

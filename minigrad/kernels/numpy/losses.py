@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.kernels import kernel
 from ...core.sums import ones
+from ...ops import losses as ops
 
 
+@kernel(ops.cross_entropy, "numpy")
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits), q = (1 - e) onehot(target) + e / V; d logits = softmax - q, scaled."""
     n, classes = logits.shape

@@ -7,10 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...core.kernels import kernel
 from ...core.sums import BLOCK, column_sums, ones
-from .reductions import length
+from ...ops import normalization as ops
+from ...ops.lengths import length
 
 
+@kernel(ops.layer_norm, "numpy")
 def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
@@ -60,6 +63,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     return y.reshape(shape), gradient
 
 
+@kernel(ops.rms_norm, "numpy")
 def rms_norm(x, weight, normalized_shape, eps):
     """x / sqrt(mean(x**2) + eps) * weight over the last axes.
 

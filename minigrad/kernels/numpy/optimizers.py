@@ -1,4 +1,4 @@
-"""What an optimizer does with many arrays: Adam's step, the norm of all gradients, and one flat array."""
+"""Adam's step in blocks, which stay in the cache, and the norm of all gradients."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
+from ...core.kernels import kernel
+from ...optim.clipping import norm_of_all
+from ...optim.optimizer import adam_update
+
 BLOCK = 1 << 14  # elements
 SMALLEST_SQUARE = 1e-30  # a smaller sum of squares has lost digits in float32
 
 
+@kernel(adam_update, "numpy")
 def adam(p, g, m, v, hyperparameters):
-    """m += (1 - b1) (d - m), v = b2 v + (1 - b2) d**2, p = shrink p - rate m / (root sqrt(v) + eps).
-
-    d = g + decay p; all are flat, and changed in place. The hyperparameters are rate, 1 - b1, b2, 1 - b2,
-    root, eps, shrink, decay.
-    """
     rate, c1, b2, c2, root, eps, shrink, decay = hyperparameters
     scratch = np.empty(min(BLOCK, p.size), p.dtype)
     for start in range(0, p.size, BLOCK):
@@ -39,10 +39,12 @@ def adam(p, g, m, v, hyperparameters):
         np.divide(first, t, out=t)
         t *= rate
         x -= t
+    return p
 
 
+@kernel(norm_of_all, "numpy")
 def total_norm(arrays, infinite):
-    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|; a NaN if there is one."""
+    """By products of each array with itself, in its own dtype; again where these leave its range."""
     if infinite:
         return _largest(arrays)
     total = 0.0
@@ -62,19 +64,3 @@ def total_norm(arrays, infinite):
 def _largest(arrays):
     """The largest |x|, or NaN."""
     return float(np.max([float(abs(a).max()) for a in arrays if a.size], initial=0.0))
-
-
-def scale(arrays, norm, max_norm):
-    """Multiply all arrays by max_norm / (norm + 1e-6) where that is below 1, or NaN."""
-    factor = max_norm / (float(norm) + 1e-6)
-    if factor >= 1:
-        return
-    with np.errstate(invalid="ignore"):  # inf * 0
-        for a in arrays:  # in float32 where a is half, in which a small factor has few digits
-            wide = np.result_type(a.dtype, np.float32).type
-            np.multiply(a, wide(factor), out=a, casting="same_kind")
-
-
-def flatten(arrays, out):
-    """Copy the elements of all arrays to the flat array `out`, one array after another."""
-    np.concatenate(arrays, axis=None, out=out)

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.errors import ShapeError
+from ...core.kernels import kernel
 from ...core.sums import column_sums
+from ...ops import recurrent as ops
 from ...ops.special_functions import sigmoid
 
 # of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
@@ -300,13 +302,16 @@ CELLS = {
 }
 
 
+@kernel(ops.rnn, "numpy")
 def rnn(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, nonlinearity="tanh", reverse=False):
     return scan(CELLS[nonlinearity], x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
 
 
+@kernel(ops.lstm, "numpy")
 def lstm(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
     return scan(CELLS["lstm"], x, [h, c], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)
 
 
+@kernel(ops.gru, "numpy")
 def gru(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse=False):
     return scan(CELLS["gru"], x, [h], weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse)

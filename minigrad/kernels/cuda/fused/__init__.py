@@ -1,4 +1,4 @@
-"""CUDA kernels, compiled on first use; what is not here comes from `kernels.cuda`.
+"""CUDA kernels, compiled on first use; what is not here comes from the set cupy.
 
 The kernels are written in CUDA C (`kernels/cuda/sources`), each with its formula; this package launches
 them. They take float32, float64, float16 and bfloat16 (`ml_dtypes`), and compute in float32, float64 in
@@ -7,10 +7,7 @@ is why an id or a class out of range is not an error here but gives NaN. Sums ar
 that two runs agree to the last digit; only attention through cuDNN (`cudnn`) has no fixed order in backward.
 """
 
-from .. import *
-from .activations import dropout, gelu, gelu_with_bias, log_softmax, masked_softmax, softmax
-from .attention import scaled_dot_product_attention
-from .indexing import embedding
-from .losses import cross_entropy
-from .normalization import layer_norm, rms_norm
-from .optimizers import adam, scale, total_norm
+
+def register() -> None:
+    """Import the modules, whose kernels register themselves."""
+    from . import activations, attention, indexing, losses, normalization, optimizers

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ....core.devices import array_module
-from ... import cuda
+from ....core.kernels import kernel as register
+from ....ops import activations as ops
 from .launching import (
     accumulator,
     contiguous,
@@ -22,8 +23,9 @@ from .launching import (
 )
 
 
-def softmax(x, dim):
-    if not _last(x, dim):
+@register(ops.softmax, "cuda")
+def softmax(x, dim, dtype=None):
+    if dtype is not None or not _last(x, dim):
         return None
     return _softmax(contiguous(x), mask_argument(None), 1, 1)
 
@@ -45,8 +47,9 @@ def _softmax(x, mask, heads, queries):
     return y, _backward("softmax_backward", y)
 
 
-def log_softmax(x, dim):
-    if not _last(x, dim):
+@register(ops.log_softmax, "cuda")
+def log_softmax(x, dim, dtype=None):
+    if dtype is not None or not _last(x, dim):
         return None
     x = contiguous(x)
     y = array_module(x).empty_like(x)
@@ -71,6 +74,7 @@ def _backward(name, y):
     return gradient
 
 
+@register(ops.gelu, "cuda")
 def gelu(x, approximate="none"):
     if not supports(x):
         return None
@@ -105,9 +109,10 @@ def gelu_with_bias(x, bias, approximate="none"):
     return y, gradient
 
 
+@register(ops.dropout, "cuda")
 def dropout(x, p, key):
     if not supports(x):
-        return cuda.dropout(x, p, key)
+        return None
     drawn = draw(key, x.shape, p)
     return _dropped(x, drawn), (lambda g: _dropped(g, drawn),)
 

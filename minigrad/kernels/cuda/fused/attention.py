@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....core.devices import array_module
+from ....core.kernels import kernel as register
+from ....ops import attention as ops
 from ...numpy.attention import empty_heads
 from . import cudnn
 from .launching import NO_DRAW, accumulator, contiguous, draw, heads, kernel, mask_argument, struct, supports
@@ -16,6 +18,7 @@ WIDTHS = 32, 64, 128
 PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "is_causal")
 
 
+@register(ops.scaled_dot_product_attention, "cuda")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ) v over the keys that a boolean mask allows; no kernel takes a mask of numbers."""
     if not _takes(q, k, v, mask):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....core.devices import array_module
+from ....core.kernels import kernel as register
+from ....ops import indexing as ops
 from .launching import contiguous, kernel, over_elements, over_rows, supports
 
 
+@register(ops.embedding, "cuda")
 def embedding(weight, ids):
     """weight[ids]; an id out of range gives NaN."""
     if ids.dtype.kind not in "iu" or not ids.size or not supports(weight):

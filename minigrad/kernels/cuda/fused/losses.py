@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ....core.devices import array_module
+from ....core.kernels import kernel as register
+from ....ops import losses as ops
 from .launching import accumulator, contiguous, kernel, over_rows, supports
 
 
+@register(ops.cross_entropy, "cuda")
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """A class out of range gives NaN."""
     if not supports(logits):

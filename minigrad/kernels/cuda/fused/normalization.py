@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 
 from ....core.devices import array_module
+from ....core.kernels import kernel as register
+from ....ops import normalization as ops
 from .launching import accumulator, contiguous, kernel, over_columns, over_rows, sum_of_parts, supports
 
 
+@register(ops.layer_norm, "cuda")
 def layer_norm(x, weight, bias, normalized_shape, eps):
     if not supports(x, weight, bias):
         return None
@@ -30,6 +33,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     return y, gradient
 
 
+@register(ops.rms_norm, "cuda")
 def rms_norm(x, weight, normalized_shape, eps):
     if not supports(x, weight):
         return None

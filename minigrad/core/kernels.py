@@ -1,0 +1,144 @@
+"""Kernels: faster ways to compute an op, which register on its record from outside.
+
+    @kernel(softmax, "numba")
+    def softmax_by_rows(x, dim, dtype=None): ...
+
+A kernel is a rule (see `op`): it takes the arrays and settings of the op, and returns its value and its
+gradients, each an array of its own. It returns None for arrays that it does not take. A *set* of kernels is
+for the arrays on one kind of device. What none of a set computes goes to the set that it falls back to, and
+in the end to the op's own definition or rule. Nothing else in core or in the ops knows of a kernel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import cached_property, update_wrapper
+from typing import Any
+
+import numpy as np
+
+from .devices import device_of
+from .errors import OptionError
+from .user_rules import is_users
+
+sets: dict[str, KernelSet] = {}  # by name
+defaults: dict[str, KernelSet] = {}  # by kind of device: what serves its arrays where nothing else is chosen
+
+
+class KernelSet:
+    """Kernels for arrays on a kind of device, "cpu" or "cuda".
+
+    Where importing them is slow, `load` does it when such an array first meets an op that takes kernels: one
+    on which some are registered, those of the set that this one falls back to, for example. `public_name` is
+    what `minigrad.kernels.use` calls the set.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        device: str,
+        load: Callable[[], None] = lambda: None,
+        falls_back_to: str | None = None,
+        is_default: bool = False,
+        public_name: str | None = None,
+    ) -> None:
+        self.name, self.device, self.load, self.public_name = name, device, load, public_name or name
+        self.falls_back_to = falls_back_to
+        sets[name] = self
+        if is_default or device not in defaults:
+            defaults[device] = self
+
+    @cached_property
+    def chain(self) -> tuple[KernelSet, ...]:
+        """The set, and those that serve what it does not."""
+        return (self,) if self.falls_back_to is None else (self, *sets[self.falls_back_to].chain)
+
+    def loaded(self) -> KernelSet:
+        """The set, all of whose kernels are registered."""
+        for each in self.chain:
+            each.load()
+        return self
+
+    def __repr__(self) -> str:
+        return f"<kernels {self.public_name!r}>"
+
+
+class _Active(threading.local):
+    """Each thread's set for each kind of device, as `active.cpu`; None until it is chosen or first needed."""
+
+    def __getattr__(self, device: str) -> None:
+        return None
+
+
+active = _Active()
+
+
+def kernels_in_use(array: Any) -> KernelSet | None:
+    """The set that serves arrays such as this one."""
+    device = "cpu" if isinstance(array, np.ndarray) else device_of(array).type
+    found = getattr(active, device)
+    if found is None and device in defaults:
+        found = defaults[device].loaded()
+        setattr(active, device, found)
+    return found
+
+
+class TakesKernels:
+    """A record that kernels register on: an op's, or a routine's."""
+
+    kernels: dict[str | None, list[Callable]]  # by the set's name; None: for all arrays
+
+    def checked(self, kernel: Callable) -> Callable:
+        """What to call in place of a kernel, to see that it does what it must."""
+        return kernel
+
+
+def kernels_for(record: TakesKernels, array: Any) -> Iterator[Callable]:
+    """The kernels of a record for arrays such as this one, in the order in which they are tried."""
+    in_use = kernels_in_use(array)
+    for each in in_use.chain if in_use is not None else ():
+        yield from record.kernels.get(each.name, ())
+    yield from record.kernels.get(None, ())
+
+
+def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]:
+    """Decorates a kernel of `target`, an op (the function that users call) or a routine, for a set.
+
+    Without a set it is for all arrays, and tried after those of the sets. A user's kernel is tried before the
+    library's, whichever registers first.
+    """
+    record = getattr(target, "op", target)
+    if not isinstance(record, TakesKernels):
+        name = getattr(target, "__name__", repr(target))
+        raise OptionError(f"{name} is no op, so it takes no kernels.\nPass an op, such as mg.softmax.")
+    if of is not None and of not in sets:
+        known = ", ".join(map(repr, sets))
+        raise OptionError(f"there is no set of kernels {of!r}.\nPass one of {known}.")
+
+    def register(function: Callable) -> Callable:
+        own = record.kernels.setdefault(of, [])
+        own.insert(0 if is_users(function) else len(own), record.checked(function))
+        return function
+
+    return register
+
+
+class Routine(TakesKernels):
+    """A function of arrays that has no gradient and may have kernels, such as an optimizer's step.
+
+    Decorates its definition. Its kernels take the same arguments, the first of which is an array or a list of
+    them; they return something other than None when they are done, also where they change arrays in place.
+    """
+
+    def __init__(self, definition: Callable) -> None:
+        self.definition, self.kernels = definition, {}
+        update_wrapper(self, definition)
+
+    def __call__(self, *arguments: Any) -> Any:
+        first = arguments[0]
+        for function in kernels_for(self, first[0] if type(first) is list else first):
+            found = function(*arguments)
+            if found is not None:
+                return found
+        return self.definition(*arguments)
