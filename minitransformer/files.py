@@ -77,9 +77,17 @@ def _shell_word(word: object) -> str:
         return shlex.quote(text)
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}"
-        for byte in os.fsencode(text)
+        for byte in _path_bytes(text)
     )
     return f"$'{escaped}'"
+
+
+def _path_bytes(text: str) -> bytes:
+    """The bytes of a path; of half a surrogate pair, which no path here has, those of UTF-8."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:

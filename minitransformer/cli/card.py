@@ -12,7 +12,7 @@ from minigrad.ops.memory import format_bytes
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import counted
-from ..files import printable, to_json
+from ..files import one_line, to_json
 from ..inspection.card import Card, make_card
 from ..recipes import Recipe
 from ..tasks import task_class
@@ -37,7 +37,7 @@ def run(argv: list[str]) -> None:
     check_recipe_is_named(argv, USAGE)
     recipe, options = read_command(argv)
     card = card_of(recipe, Sources(options.data, data_dir=options.data_dir))
-    print(to_json(content(card)) if options.json else printable("\n".join(lines(card))))
+    print(to_json(content(card)) if options.json else "\n".join(map(one_line, lines(card))))
 
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:

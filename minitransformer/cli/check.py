@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..errors import counted
-from ..files import printable, to_json
+from ..files import one_line, to_json
 from ..inspection.checks import Outcome, check_run
 from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
@@ -50,4 +50,4 @@ def line(outcome: Outcome) -> str:
         marks = {True: "ok", False: "FAILED", None: "-"}
     detail = {True: "", False: "not so: ", None: "skipped: "}[outcome.passed] + outcome.detail
     mark, hint = marks[outcome.passed], f"; {outcome.hint}" if outcome.hint else ""
-    return printable(f"{mark} {outcome.name:<13} {detail}{hint}")
+    return one_line(f"{mark} {outcome.name:<13} {detail}{hint}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, counted
-from ..files import printable, to_json
+from ..files import one_line, printable, to_json
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..tasks.metrics import Metric
@@ -183,8 +183,8 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
     examples = len(next(iter(other.example_scores.values())).statistics)
     for name, folder, about in (("baseline", first, baseline.about), ("run", path, other.about)):
         decoding = f", {about.decoding}" if about.decoding else ""
-        print(f"{name:<10} {printable(folder)}  ({about.checkpoint}{decoding})")
-    print(f"data       {printable(other.about.split)}, {counted(examples, 'example')}\n")
+        print(one_line(f"{name:<10} {folder}  ({about.checkpoint}{decoding})"))
+    print(one_line(f"data       {other.about.split}, {counted(examples, 'example')}") + "\n")
     rows = [["", "baseline", "run", "difference", "", "p", ""]]
     for name, found in compare_scores(baseline, other).items():
         metric = task.metric(name)

@@ -14,7 +14,7 @@ from tyro.conf import arg
 
 from ..data.splits import example_line
 from ..errors import UserError, counted_units
-from ..files import printable, read_bytes, sha256, to_json
+from ..files import one_line, printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> None:
         else:
             report(scores, trained.task)
         for line in compare_with_recipe(trained, scores, checkpoint) if own else ():
-            print(line, file=sys.stderr if json else sys.stdout)
+            print(one_line(line), file=sys.stderr if json else sys.stdout)
         if own:
             with suppress(OSError):  # a run that cannot be written to can be scored
                 write_readme(run, trained.record.id)
@@ -83,7 +83,7 @@ def splits_of(
         run.recipe = replace(run.recipe, data=file.applied(run.recipe.data))
     test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
-        print(printable(note), file=sys.stderr)
+        print(one_line(note), file=sys.stderr)
     try:
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:
@@ -180,7 +180,8 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
             low, high = map(metric.text, intervals[key])
             shown = f"{shown:<9} [{low}, {high}]"
         label = "  signature" if key.endswith("_signature") else metric.label
-        print(f"{task.scored or task.unit if key == 'n' else label:<33} {shown}")
+        label = task.scored or task.unit if key == "n" else label
+        print(one_line(f"{label:<33} {shown}"))
     if intervals:
         print(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples")
     if buckets := scores.get("by_length"):
@@ -204,4 +205,4 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of text in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(map(str.ljust, row, widths)).rstrip())
+        print(one_line("  ".join(map(str.ljust, row, widths)).rstrip()))

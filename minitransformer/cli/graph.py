@@ -14,7 +14,7 @@ from minigrad.graph.saving import DRAWN, TEXTS
 
 from ..data.datasets import DataError
 from ..errors import UserError, check_integer, counted
-from ..files import printable
+from ..files import one_line
 from ..tasks import Task
 from ..tasks.inputs import inputs_of_run, without_marks
 from ..training.run import Run
@@ -118,6 +118,7 @@ def report(graph: mg.graph.Graph, output: Path) -> None:
     """Print what was written."""
     ops = sum(vertex.kind == "op" for vertex in graph.vertices)
     size = f"{output.stat().st_size / 1024:,.0f} KiB"
-    print(printable(f"{graph.title}\n{output}: {counted(ops, 'operation')}, {size}"))
+    print(one_line(graph.title))
+    print(one_line(f"{output}: {counted(ops, 'operation')}, {size}"))
     for note in graph.notes:
-        print(printable(f"note: {note}"), file=sys.stderr)
+        print(one_line(f"note: {note}"), file=sys.stderr)

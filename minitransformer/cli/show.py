@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from ..errors import check_integer
-from ..files import printable, read_text
+from ..files import one_line, printable, read_text
 from ..inspection.charts import chart
 from ..recipes import Recipe
 from ..tasks import task_class
@@ -39,7 +39,7 @@ def run(argv: list[str]) -> None:
         record = record_of(run)
         recipe = read_config(run, record)
         for line in (*about(run, record, recipe), "", *curves(run)):
-            print(printable(line))
+            print(one_line(line))
         scores = metrics_of(run)
         if scores:
             print()

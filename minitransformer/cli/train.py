@@ -264,7 +264,7 @@ def prepare(training: Training) -> TrainingSetup:
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
     lines = [*notes, *kind.describe(recipe.data, tokenizer, splits), *warnings]
-    lines = [printable(line) for line in lines]
+    lines = [one_line(line) for line in lines]
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
@@ -373,7 +373,7 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
     """Print what is trained, and write the first README.md of the run."""
     ranks, tokenizer = training.ranks, setup.tokenizer
     for line in setup.lines:
-        console.print(printable(line))
+        console.print(one_line(line))
     if training.original is not None and training.resumed is None and ranks.rank == 0:
         environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
@@ -490,7 +490,7 @@ def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
         is_done = trainer.step == steps
         environment = {} if is_done else environment_changes(training, folder, resumed.record)
         for line in continue_run(folder, resumed.record, *settings, trainer.step, environment):
-            trainer.console.print(line)
+            trainer.console.print(one_line(line))
 
 
 def environment_changes(training: Training, folder: Path, record: Record) -> dict[str, list[Any]]:
@@ -526,6 +526,6 @@ def print_results(run: runs.Run, splits: dict[str, Any], scores: dict[str, Any])
     """Print the scores, and a few examples."""
     report(scores, run.task)
     for line in compare_with_recipe(run, scores):
-        print(line)
+        print(one_line(line))
     for line in run.task.samples(run, splits):
         print(printable(line))

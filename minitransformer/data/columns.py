@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import counted, nearest
+from ..files import one_line
 from .tables import DataError, FileFormat, Table, without_line_ends
 
 # What others call the columns, in headers and fields. "answers.text" is `text` in the object `answers`.
@@ -340,7 +341,7 @@ def _numbers(n: int) -> str:
 
 
 def _names(table: Table) -> str:
-    return ", ".join(name or "(no name)" for name in table.names or ())[:200]
+    return one_line(", ".join(name or "(no name)" for name in table.names or ()))[:200]
 
 
 def _suggestion(table: Table, found: Sequence[int | None], roles: Sequence[str]) -> str:
@@ -351,7 +352,7 @@ def _suggestion(table: Table, found: Sequence[int | None], roles: Sequence[str])
     for role, column in zip(roles, found, strict=True):
         fitting = [name for name in names if normal_name(name) in ROLES[role] and name not in chosen]
         chosen.append(names[column] if column is not None else fitting[0] if fitting else next(rest, "NAME"))
-    return ",".join(chosen)
+    return one_line(",".join(chosen))
 
 
 def _column_of(table: Table, name: str) -> int:

@@ -24,7 +24,7 @@ from urllib.parse import urljoin, urlsplit
 from filelock import FileLock, Timeout
 
 from ..errors import UserError, counted
-from ..files import printable, read_json, write_json
+from ..files import one_line, printable, read_json, write_json
 from .tables import DataError
 
 LIMIT = 2**26  # bytes of a file, decompressed
@@ -197,5 +197,5 @@ def _owner(path: Path) -> str:
     """Who wrote its name there."""
     with suppress(UserError):
         known = read_json(path, {"pid": int, "host": str}, limit=1000)
-        return f"process {known['pid']} on {printable(known['host'])[:80]}"
+        return f"process {known['pid']} on {one_line(known['host'])[:80]}"
     return "another process"

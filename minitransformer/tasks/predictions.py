@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..files import one_line
+
 
 class Prediction(NamedTuple):
     """A text of one line, or of several that a line feed ends; and what it says as JSON values."""
@@ -30,7 +32,7 @@ def likeliest(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -
 
 def percentages(chances: dict[str, float]) -> str:
     """`statement 93.5%, question 6.5%`."""
-    return ", ".join(f"{name} {chance:.1%}" for name, chance in chances.items())
+    return ", ".join(f"{one_line(name)} {chance:.1%}" for name, chance in chances.items())
 
 
 def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:

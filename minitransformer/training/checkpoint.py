@@ -57,6 +57,25 @@ class CheckpointError(UserError):
     """A checkpoint that is missing, damaged, or of another run."""
 
 
+class UnusableError(CheckpointError):
+    """A checkpoint that cannot be loaded. Its `others` are listed only when the message is shown: to list
+    thousands of folders for each of them takes minutes."""
+
+    def __init__(self, problem: str, others: Callable[[], list[str]]) -> None:
+        super().__init__(problem)
+        self.others = others
+
+    def __str__(self) -> str:
+        others = self.others()
+        fix = (
+            f"Use another with --checkpoint {others[-1]}, or continue the run with `train --resume`, "
+            f"which goes back to a checkpoint that is intact."
+            if others
+            else "Start over with `train --overwrite`."
+        )
+        return f"{self.args[0]}\n{fix}"
+
+
 class Checkpoints:
     """The checkpoints of a run folder: the `keep` latest, and the best.
 
@@ -379,7 +398,7 @@ class Checkpoints:
             try:
                 self._restore(self.folder / name, model, optimizer)
             except CheckpointError as error:
-                problems[name] = str(error).splitlines()[0]
+                problems[name] = error.args[0].splitlines()[0]
         if problems and len(problems) == len(names):
             raise CheckpointError(
                 f"{problems[names[-1]]}\nThere is no other checkpoint: start over with --overwrite."
@@ -420,7 +439,8 @@ class Checkpoints:
             raise
         except UserError as error:
             raise self._unusable(path, str(error).splitlines()[0]) from None
-        if not isinstance(state.get("best"), str | None):
+        best = state.get("best")
+        if not (best is None or (isinstance(best, str) and _is_name(best))):
             raise self._unusable(path, f"{STATE} names no best checkpoint")
         if not sums and "run" in state:
             raise self._unusable(path, f"it has no {SUMS}")
@@ -468,20 +488,17 @@ class Checkpoints:
             raise self._unusable(path, f"{file} does not match its checksum in {SUMS}")
 
     def _unusable(self, path: Path, problem: str) -> CheckpointError:
-        others = [name for name in self.names() if name != path.name]
-        fix = (
-            f"Use another with --checkpoint {others[-1]}, or continue the run with `train --resume`, "
-            f"which goes back to a checkpoint that is intact."
-            if others
-            else "Start over with `train --overwrite`."
+        return UnusableError(
+            f"{path} cannot be loaded: {problem.rstrip('.')}.",
+            lambda: [name for name in self.names() if name != path.name],
         )
-        return CheckpointError(f"{path} cannot be loaded: {problem.rstrip('.')}.\n{fix}")
 
 
 def _is_name(name: str) -> bool:
     """Whether a folder is named as the checkpoint of a step is."""
     digits = name.removeprefix("step-")
-    return digits.isascii() and digits.isdecimal() and name == name_of(int(digits))
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) < 20  # int() refuses 4,301 digits
+    return is_number and name == name_of(int(digits))
 
 
 def name_of(step: int) -> str:

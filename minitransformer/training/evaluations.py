@@ -37,6 +37,7 @@ from .summaries import evaluation_html, evaluation_line
 FOLDER, METRICS, STATISTICS = "evaluations", "metrics.json", "statistics.safetensors"
 PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
 FILES = (METRICS, *PREDICTIONS, STATISTICS)
+HEADER_LIMIT = 2**20  # bytes of the header of statistics.safetensors, which names a few scores
 _NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # as `place` names a folder
 
 Rows = Sequence[tuple[str, ...]]
@@ -82,18 +83,18 @@ class Evaluation:
         return found
 
     def files(self) -> dict[str, bytes]:
-        """The files by name."""
+        """The files by name. Half a surrogate pair, which a label may have, is escaped."""
         found = {METRICS: (to_json(self.metrics, indent=1) + "\n").encode()}
         if self.rows:
             lines = [
                 "\t".join(cell.replace("\t", "\\t").replace("\n", "\\n") for cell in r) for r in self.rows
             ]
-            found["predictions.txt"] = ("\n".join(lines) + "\n").encode()
+            found["predictions.txt"] = ("\n".join(lines) + "\n").encode(errors="backslashreplace")
         if len(self.rows) > 1 and len(self.rows[0]) == 3 and self.about.decoding:
             columns = zip(*self.rows[1:], strict=True)
             for name, texts in zip(("src", "ref", "hyp"), columns, strict=True):
                 content = "".join(f"{on_one_line(text)}\n" for text in texts)
-                found[f"predictions.{name}"] = content.encode()
+                found[f"predictions.{name}"] = content.encode(errors="backslashreplace")
         return found | {STATISTICS: self._statistics()}
 
     def _statistics(self) -> bytes:
@@ -118,8 +119,11 @@ def read(folder: Path) -> Evaluation | None:
         return None
     with suppress(UserError, MinigradError, ValueError, LookupError, TypeError, RecursionError):
         content = read_bytes(path)
+        length = int.from_bytes(content[:8], "little")
+        if length > HEADER_LIMIT:  # each tensor takes much more memory than its name
+            return None
         arrays = load_bytes(content, path)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        header = json.loads(content[8 : 8 + length])["__metadata__"]
         known = json.loads(header["evaluation"])
         about, formulas = About(**known["about"]), known["formulas"]
         if all(formula in FORMULAS for formula in formulas.values()):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import UserError
-from ..files import read_bytes, read_text, to_json
+from ..files import read_bytes, to_json
 from .lock import opened
 
 
@@ -115,24 +115,26 @@ def _is_number(value: Any) -> bool:
 
 WHOLE = 2**23  # bytes of a log that is read whole
 PARTS = 128  # of a larger one, when it is thinned
+BLOCK = 2**22  # bytes of a larger one that are in memory at a time
 LINE = 2**20  # bytes of a line, at most
 
 
 def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The lines that are records, each with what it says."""
     status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        yield from _parsed(read_text(path).split("\n"))
-    elif status.st_size <= WHOLE:
-        yield from _parsed(read_bytes(path).decode("utf-8", "replace").split("\n"))
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= WHOLE:
+        yield from _parsed(read_bytes(path).split(b"\n"))
     else:
         yield from _parsed(_parts(path) if thinned else _validations(path))
 
 
-def _parsed(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parsed(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in lines:
-        if record := _record(line):
-            yield line, record
+        if b'"step"' not in line:  # much quicker than an error of the parser
+            continue
+        text = line.decode(errors="replace")
+        if record := _record(text):
+            yield text, record
 
 
 def _record(line: str) -> dict[str, Any]:
@@ -144,40 +146,65 @@ def _record(line: str) -> dict[str, Any]:
     return {}
 
 
-def _parts(path: Path) -> Iterator[str]:
+def _parts(path: Path) -> Iterator[bytes]:
     """The lines in evenly spaced parts of a large log, and in its first and last one."""
     size, length = path.stat().st_size, WHOLE // PARTS
     with path.open("rb") as file:
         for i in range(PARTS):
             file.seek(start := (size - length) * i // (PARTS - 1))
             first, *lines = file.read(length).split(b"\n")
-            yield from (line.decode(errors="replace") for line in ([first] if start == 0 else []) + lines)
+            yield from ([first] if start == 0 else []) + lines
 
 
-def _validations(path: Path) -> Iterator[str]:
+def _validations(path: Path) -> Iterator[bytes]:
     """The lines of a large log that have a validation's loss."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        at = 0
-        while (at := content.find(b'"val_loss"', at)) >= 0:
-            line, at = _line_around(content, at)
-            yield line
+    with path.open("rb") as file:
+        for start in range(0, path.stat().st_size, BLOCK):
+            _, block = _lines_from(file, start)
+            at = 0
+            while (at := block.find(b'"val_loss"', at)) >= 0:
+                first, end = _line_around(block, at)
+                yield block[first:end]
+                at = end
 
 
 def _end_of_step(path: Path, step: int) -> int:
     """Where the last record of this step or before ends."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        at = len(content)
-        while (at := content.rfind(b'"step"', 0, at)) >= 0:
-            line, end = _line_around(content, at)
-            record = _record(line)
-            if record and record["step"] <= step and content[end - 1 : end] == b"\n":
-                return end
-            at = max(content.rfind(b"\n", 0, at), 0)
+    # most records of later steps are passed over without parsing them
+    candidate = re.compile(rb'"step"\s*:\s*(-\d|\d{1,%d}(?!\d))' % len(str(step)))
+    with path.open("rb") as file:
+        for start in reversed(range(0, path.stat().st_size, BLOCK)):
+            place, block = _lines_from(file, start)
+            found = [match.start() for match in candidate.finditer(block) if int(match[1]) <= step]
+            for at in reversed(found):
+                first, end = _line_around(block, at)
+                record = _record(block[first:end].decode(errors="replace"))
+                if record and record["step"] <= step and block[end - 1 : end] == b"\n":
+                    return place + end
     return 0
 
 
-def _line_around(content: mmap, at: int) -> tuple[str, int]:
-    """The line that a place is in, and where it ends; of a line that is too long, a part."""
-    start, end = content.rfind(b"\n", max(at - LINE, 0), at) + 1, content.find(b"\n", at, at + LINE) + 1
-    end = end or min(at + LINE, len(content))
-    return content[max(start, at - LINE) : end].decode(errors="replace").removesuffix("\n"), end
+def _lines_from(file: BinaryIO, start: int) -> tuple[int, bytes]:
+    """The whole lines that begin in the BLOCK bytes from `start` on, and where the first one begins.
+
+    The last of them is left out if it is longer than LINE bytes.
+    """
+    before = min(start, 1)  # a line begins at `start` if the byte before ends one
+    file.seek(start - before)
+    content = file.read(before + BLOCK - 1)
+    first = content.find(b"\n") + 1 if before else 0
+    if before and not first:
+        return start, b""
+    last = content.rfind(b"\n") + 1  # where the last line begins
+    rest = file.read(LINE)
+    end = rest.find(b"\n") + 1
+    is_too_long = not end and len(rest) == LINE
+    lines = content[first:last] if is_too_long else content[first:] + rest[: end or None]
+    return start - before + first, lines
+
+
+def _line_around(block: bytes, at: int) -> tuple[int, int]:
+    """Where the line that a place is in begins, and where it ends; of one that is too long, a part."""
+    first = block.rfind(b"\n", max(at - LINE, 0), at) + 1
+    end = block.find(b"\n", at, at + LINE) + 1
+    return max(first, at - LINE), end or min(at + LINE, len(block))
