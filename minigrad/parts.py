@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .core.errors import MissingImportError, MissingNameError
@@ -19,12 +19,13 @@ def absent_parts() -> list[str]:
     return [part for part in PARTS if f"{__package__}.{part}" not in sys.modules]
 
 
-def refuse_names(modules: Iterable[Any], tensor: type) -> None:
-    """Let names that these modules and tensors lack be refused with what this copy is without."""
+def refuse_names(tensor: type) -> None:
+    """Let names that minigrad's modules and tensors lack be refused with what this copy is without."""
     if not absent_parts():
         return
-    for module in modules:
-        module.__getattr__ = _refusing(module.__name__, vars(module).get("__getattr__"))
+    for path, module in list(sys.modules.items()):
+        if f"{path}.".startswith(f"{__package__}."):
+            module.__getattr__ = _refusing(module.__name__, vars(module).get("__getattr__"))
 
     def __getattr__(self: Any, name: str) -> NoReturn:
         _refuse(type(self).__name__, name)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import traceback
 import zlib
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gpus import gpu_of_kind, gpus
 from jaxtyping import install_import_hook
 
 import minigrad as mg
+import minigrad.parts
 
 # not the phrasebook, which has no shapes and a million calls
 CHECKED = "attention data.batching embeddings generation layers masks models tokenizers"
@@ -27,8 +29,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--part", type=int, metavar="N", help="of the tests that would run, one in N by their names"
     )
-    parser.addoption("--without", default="", help="parts of minigrad that are not here (tools/without.py)")
-    parser.addoption("--left-out", metavar="FILE", help="where the tests that need those parts are listed")
+    parser.addoption(
+        "--without",
+        default="",
+        metavar="PARTS",
+        help="parts of minigrad that are not here (tools/without.py)",
+    )
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
 
@@ -45,22 +51,50 @@ def pytest_configure(config):
         mg.kernels.use(config.getoption("--kernels"))
 
 
-def needs(item, parts):
-    """Whether a test is marked as one that needs some of these parts."""
-    return any(not parts.isdisjoint(mark.args) for mark in item.iter_markers("needs"))
-
-
 def pytest_collection_modifyitems(config, items):
-    if parts := set(config.getoption("--without").split(",")) - {""}:
-        leaving = [item for item in items if needs(item, parts)]
-        config.hook.pytest_deselected(items=leaving)
-        items[:] = [item for item in items if not needs(item, parts)]
-        left_out = "".join(f"{item.nodeid}\n" for item in leaving)
-        Path(config.getoption("--left-out")).write_text(left_out, encoding="utf-8")
     if part := config.getoption("--part"):
         chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % part == 0]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    parts = set(item.config.getoption("--without").split(",")) - {""}
+    marked = any(not parts.isdisjoint(mark.args) for mark in item.iter_markers("needs"))
+    if report.failed and (marked or asks_for_what_left(call.excinfo.value, parts)):
+        leave(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    parts = set(collector.config.getoption("--without").split(",")) - {""}
+    if report.failed and asks_for_what_left(report.call.excinfo.value, parts):
+        leave(report)
+    return report
+
+
+def leave(report):
+    """Let a test, or a file of them, leave: it uses what the copy is without."""
+    report.outcome = "skipped"
+    report.longrepr = (report.nodeid, 0, LEAVES)
+
+
+LEAVES = "leaves with a part of minigrad"
+
+
+def asks_for_what_left(error, parts):
+    """Whether the code of a test itself, and not the library's, asked for something of these parts."""
+    error = error.__cause__ or error  # a file cannot be imported
+    if not parts or not isinstance(error, ImportError | AttributeError):
+        return False
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    asking = [name for name in frames if not name.startswith("<frozen") and name != minigrad.parts.__file__]
+    is_ours = bool(asking) and Path(asking[-1]).is_relative_to(Path(__file__).parent)
+    return is_ours and (isinstance(error, ModuleNotFoundError) or "This copy of minigrad is" in str(error))
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 import minigrad as mg
 from minigrad import GraphError, OptionError
 from minigrad.core.op import ops
-from minigrad.debug import first_nonfinite
 from minigrad.nn import functional as F
+from minigrad.nn.finite import first_nonfinite
 from minigrad.ops import differentiable
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.data.batching import BlockBatches

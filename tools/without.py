@@ -6,9 +6,9 @@
 
 It copies the working tree to a temporary folder, without the part's folder and without its lines in
 `minigrad/__init__.py`, which begin with a comment: `# graph (needs gradcheck): ...`. Parts that need it
-leave with it. So do the files in LEAVES, test files that say `pytestmark = pytest.mark.needs("graph")`, and
-tests that are marked so; they are listed. A test that is skipped in the copy and not in the whole tree counts
-as failed.
+leave with it. So do the files in LEAVES, and tests that use something of it themselves (tests/conftest.py) or
+are marked `pytest.mark.needs("graph")`; they are listed. If what remains asks for something of it, that is a
+failure, and so is a test that is skipped in the copy and not in the whole tree.
 """
 
 from __future__ import annotations
@@ -31,20 +31,28 @@ PARTS = ("kernels/numba", "kernels/cuda", "capture", "graph", "debug", "gradchec
 # what leaves with a part, besides its folder: what is about it, and what describes or checks all public names
 LEAVES = {
     "kernels/numba": (),
-    "kernels/cuda": ("benchmarks/device_memory.py",),
-    "capture": (),
-    "graph": (),
-    "debug": (),
-    "gradcheck": (),
-    "breadth": (),
-    "torch_names": (),
-}
+    "kernels/cuda": (),
+    "capture": ("docs/capture.md", "tests/test_capture.py"),
+    "graph": (
+        "minitransformer/cli/explain.py", "minitransformer/cli/graph.py", "minitransformer/explain",
+        "demos/explain.ipynb", "demos/graph.ipynb", "demos/graph_attention_head.py",
+        "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py", "benchmarks/__main__.py",
+        "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py", "docs/explain.md", "docs/graphs.md",
+        "tests/test_graph_demos.py", "tests/test_notebooks.py", "tests/test_reference.py",
+    ),
+    "debug": (
+        "minitransformer/cli/card.py", "minitransformer/inspection/card.py", "benchmarks/cards.py",
+        "benchmarks/runs.py", "benchmarks/__main__.py",
+    ),
+    "gradcheck": ("minigrad/__main__.py",),
+    "breadth": ("tests/test_stub.py",),
+    "torch_names": ("tools/reference.py", "tests/test_reference.py", "docs/pytorch.md", "tests/test_stub.py"),
+}  # fmt: skip
 
 # the quickest tests that touch what every part stands on
 QUICK = (
-    "test_autograd.py", "test_public_names.py", "test_traps.py", "test_versions.py", "test_modes.py",
-    "test_optim.py", "test_losses.py", "test_containers.py", "test_views_and_indices.py", "test_in_place.py",
-    "test_user_ops.py", "test_masks.py",
+    "test_autograd.py", "test_versions.py", "test_views_and_indices.py", "test_in_place.py", "test_optim.py",
+    "test_containers.py", "test_user_ops.py", "test_public_names.py", "test_training.py",
 )  # fmt: skip
 
 IMPORT_EVERYTHING = """
@@ -52,7 +60,7 @@ import importlib, pathlib
 for folder in ("minigrad", "minitransformer", "benchmarks", "tools"):
     for path in sorted(pathlib.Path(folder).rglob("*.py")):
         name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-        if not name.endswith("__main__") and not name.startswith(SKIPPED):
+        if not name.endswith("__main__") and ".peers." not in name:
             importlib.import_module(name)
 """
 
@@ -88,9 +96,8 @@ class Copy:
     def __init__(self, folder: Path, part: str) -> None:
         self.folder = folder
         listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-        for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split(
-            "\n"
-        ):
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in names.splitlines():
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
@@ -102,19 +109,10 @@ class Copy:
             text = text.replace(known[name].text, "")
             shutil.rmtree(folder / "minigrad" / name)
         assembly.write_text(text, encoding="utf-8")
-        self.left_out = [file for name in self.parts for file in self._files_of(name)]
+        self.left_out = [file for name in self.parts for file in LEAVES[name] if (folder / file).exists()]
         for file in self.left_out:
             path = folder / file
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def _files_of(self, part: str) -> list[str]:
-        """The files that leave with a part, as far as they are still there."""
-        tests = [
-            path.relative_to(self.folder).as_posix()
-            for path in sorted((self.folder / "tests").rglob("test_*.py"))
-            if f'pytestmark = pytest.mark.needs("{part}")' in path.read_text(encoding="utf-8")
-        ]
-        return [file for file in (*LEAVES[part], *tests) if (self.folder / file).exists()]
 
     def run(self, *words: str) -> subprocess.CompletedProcess:
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
@@ -122,32 +120,32 @@ class Copy:
 
     def test(self, files: list[str], processes: int) -> Outcome:
         report = self.folder / "report.xml"
-        left_out = self.folder / "left_out.txt"
         self.run(
             "-m", "pytest", "-n", str(processes), "-p", "no:cacheprovider", f"--junitxml={report}",
-            f"--without={','.join(self.parts)}", f"--left-out={left_out}", *files,
+            f"--without={','.join(self.parts)}", *files,
         )  # fmt: skip
-        self.left_out += left_out.read_text(encoding="utf-8").splitlines() if left_out.exists() else []
         return outcome_in(report)
 
 
 class Outcome(NamedTuple):
-    """The tests that passed, were skipped, and failed, by name."""
+    """The tests that passed, were skipped, failed, and leave with the part, by name."""
 
     passed: list[str]
     skipped: list[str]
     failed: list[str]
+    left_out: list[str]
 
 
 def outcome_in(report: Path) -> Outcome:
     """What pytest wrote, as JUnit does, of each test."""
-    found = Outcome([], [], [])
+    found = Outcome([], [], [], [])
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
             found.failed.append(name)
         elif (skipped := case.find("skipped")) is not None and skipped.get("type") != "pytest.xfail":
-            found.skipped.append(name)
+            leaves = "leaves with a part" in (skipped.get("message") or "") + (skipped.text or "")
+            (found.left_out if leaves else found.skipped).append(name)
         else:
             found.passed.append(name)
     return found
@@ -175,9 +173,10 @@ def check(part: str, quick: bool, processes: int) -> bool:
             return False
         quickest = [f"tests/{name}" for name in QUICK if (copy.folder / "tests" / name).exists()]
         found = copy.test(quickest if quick else [], processes)
+    left_out = copy.left_out + found.left_out
     only_here = set(found.skipped) - skipped_in_whole_tree(found.skipped) if found.skipped else set()
     for title, names in (
-        ("left out", copy.left_out),
+        ("left out", left_out),
         ("skipped, also in the whole tree", sorted(set(found.skipped) - only_here)),
         ("SKIPPED ONLY HERE", sorted(only_here)),
         ("FAILED", found.failed),
@@ -186,7 +185,7 @@ def check(part: str, quick: bool, processes: int) -> bool:
     failures = len(found.failed) + len(only_here)
     print(
         f"without {part}: {len(found.passed)} passed, {len(found.skipped)} skipped, "
-        f"{len(copy.left_out)} left out, {failures} failed in {time.monotonic() - started:.0f} s",
+        f"{len(left_out)} left out, {failures} failed in {time.monotonic() - started:.0f} s",
         flush=True,
     )
     return bool(found.passed) and not found.failed and not only_here

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from minigrad import MinigradError, __version__, allocator
+from minigrad.parts import absent_parts
 
 from .. import environment
 from ..errors import UserError, nearest
@@ -38,6 +39,12 @@ VERBS = {
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }
+
+NEEDS = {
+    "card": "debug",
+    "explain": "graph",
+    "graph": "graph",
+}  # verbs, and a part of minigrad that they need
 
 
 class PrintableStream(io.TextIOBase):
@@ -119,6 +126,10 @@ def check_verb(verb: str) -> None:
         raise UserError(
             f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n"
             f"The verbs are {', '.join(VERBS)}: see minitransformer --help."
+        )
+    if (part := NEEDS.get(verb)) in absent_parts():
+        raise UserError(
+            f"`{verb}` needs minigrad.{part}, which this installation is without.\nInstall minigrad whole."
         )
     if ranks.size > 1:
         raise UserError(
