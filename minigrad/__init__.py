@@ -80,7 +80,7 @@ from . import graph
 from . import debug
 from .debug import shadow
 
-# capture: a step recorded and replayed
+# capture (needs kernels/cuda): a step recorded and replayed
 from .capture import capture
 
 # breadth: what PyTorch's users expect beyond
@@ -88,6 +88,7 @@ from . import breadth
 from .breadth import *
 
 _old_paths.keep({"linalg": breadth.linalg, "special": breadth.special, "ops.extra": breadth})
+_old_paths.keep({"ops.extra.recurrent": ops.recurrent})
 
 # torch_names (needs breadth): PyTorch's other names
 from .torch_names import *

@@ -15,6 +15,7 @@ from .core import (
     op,
     precision,
     random,
+    samplers,
     tensor,
     versions,
 )
@@ -49,6 +50,7 @@ keep(
         "nodes": node,
         "ops.namespace": namespace,
         "ops.op": op,
+        "ops.samplers": samplers,
         "precision": precision,
         "random": random,
         "tensor": tensor,

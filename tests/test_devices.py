@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 import standin
+from minigrad.ops.samplers import Sample
 from tiny import PAIRS, TINY, TINY_GPT
 
 import minigrad as mg
@@ -22,7 +23,6 @@ from minigrad.core.op import Op, registry
 from minigrad.core.random import Key, keep_mask
 from minigrad.gradcheck.every_op import as_function, floating, forms, samples_of
 from minigrad.kernels.cuda import backend, draws
-from minigrad.ops.samplers import Sample
 from minigrad.optim.optimizer import adam_update
 from minitransformer import (
     GPT,

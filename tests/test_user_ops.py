@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from minigrad.ops.samplers import real, unary
 from standin import cublas, emulator
 
 import minigrad as mg
@@ -18,7 +19,6 @@ from minigrad.gradcheck import every_op
 from minigrad.nn import functional as F
 from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.attention import scaled_dot_product_attention
-from minigrad.ops.samplers import real, unary
 from minitransformer.attention import multi_head_attention
 
 

@@ -13,13 +13,13 @@ from ..core.costs import per_element
 from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
+from ..core.samplers import distinct, each, integers, positive, probability, real
 from ..core.tensor import as_tensor
 from ..core.versions import warn
 from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import where
 from ..ops.elementary import logaddexp
 from ..ops.losses import check_reduction, class_numbers, likelihoods, reduced
-from ..ops.samplers import distinct, each, integers, positive, probability, real
 from .distances import no_less
 
 __family__ = "loss"

@@ -30,7 +30,6 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from ..ops.samplers import Sampler
 from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
@@ -44,6 +43,7 @@ from .kernels import kernel as register_kernel
 from .modes import Switch, modes
 from .node import Output, set_output
 from .observers import unobserved
+from .samplers import Sampler
 from .sums import unbroadcast
 from .tensor import Tensor
 from .user_rules import checked_rule

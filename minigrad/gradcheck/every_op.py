@@ -13,8 +13,8 @@ import numpy as np
 from ..core.errors import MinigradError
 from ..core.modes import fused
 from ..core.op import Op, OpInfo
+from ..core.samplers import Sample
 from ..core.tensor import Tensor
-from ..ops.samplers import Sample
 from .check import gradcheck
 from .report import GradcheckReport
 

@@ -17,7 +17,8 @@ ALTOGETHER = 200_000  # numbers in all Jacobians of a trace
 
 # modules of ops whose results depend on their inputs element by element
 ELEMENTWISE = (
-    "breadth.activations", "breadth.elementary", "breadth.specials", "ops.arithmetic", "ops.comparisons",
+    "breadth.activations", "breadth.elementary", "breadth.specials", "core.arithmetic", "ops.arithmetic",
+    "ops.comparisons",
     "ops.elementary", "ops.logic", "ops.rounding",
 )  # fmt: skip
 

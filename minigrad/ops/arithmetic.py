@@ -1,20 +1,29 @@
-"""Sums, products, powers and roots, and copies of the same value.
+"""Powers, roots and signs, beside the sums, products and copies of `core/arithmetic.py`.
 
 Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named at the rule.
-The rest of arithmetic is in `extra/more_arithmetic.py`; every family here has such a companion.
 """
 
 from __future__ import annotations
 
-from ..core.costs import zero_flops
-from ..core.devices import device_of, on_device
-from ..core.dtypes import as_dtype, is_floating, refuse_unconvertible
-from ..core.namespace import namespace, value_in_rule
+from ..core.arithmetic import (  # noqa: F401 (the rest of the family)
+    SAFE_DENOMINATOR,
+    add,
+    alias,
+    astype,
+    clone,
+    identity,
+    multiply,
+    negative,
+    subtract,
+    to_device,
+    true_divide,
+)
+from ..core.dtypes import is_floating
+from ..core.namespace import namespace
 from ..core.op import differentiable
-from ..core.tensor import Tensor
-from .samplers import away_from_zero, binary, distinct, each, unary
-from .samplers import positive as positives
-from .samplers import real as reals
+from ..core.samplers import away_from_zero, binary, distinct, each, unary
+from ..core.samplers import positive as positives
+from ..core.samplers import real as reals
 
 __family__ = "elementwise"
 __all__ = [
@@ -23,58 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
-SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) before dividing."
-
-
-# ---------------------------------------------------------------- sums and products
-
-
-def identity(g):
-    """The gradient of what is added or passed on: one function, which all nodes share."""
-    return g
-
-
-@differentiable(sign="+", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
-def add(x, y, /, *, alpha=1):
-    """x + alpha y."""
-    if alpha == 1:
-        return x + y, (identity, identity)
-    return x + alpha * y, (identity, lambda g: g * alpha)
-
-
-@differentiable(sign="−", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
-def subtract(x, y, /, *, alpha=1):
-    """x - alpha y."""
-    if alpha == 1:
-        return x - y, (identity, lambda g: -g)
-    return x - alpha * y, (identity, lambda g: g * -alpha)
-
-
-@differentiable(sign="×", samples=binary(reals), latex=(r"g\,y", r"g\,x"))
-def multiply(x, y, /):
-    """x * y; d/dx = y, d/dy = x."""
-    return x * y, (lambda g: g * y, lambda g: g * x)
-
-
-@differentiable(
-    sign="÷",
-    public_name="divide",
-    advice=SAFE_DENOMINATOR,
-    gradient_advice=SAFE_DENOMINATOR,
-    floating=True,
-    samples=binary(reals, away_from_zero),
-    latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
-)
-def true_divide(x, y, /):
-    """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
-    q = x / y
-    return q, (lambda g: g / y, lambda g: -g * (q / y))
-
-
-@differentiable(sign="−x", samples=unary(reals), latex="-g")
-def negative(x, /):
-    """-x."""
-    return -x, (lambda g: -g,)
 
 
 # ---------------------------------------------------------------- powers and roots
@@ -139,47 +96,6 @@ def absolute(x, /):
     """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
     xp = namespace(x)
     return xp.absolute(x), (lambda g: g * xp.sign(x),)
-
-
-# ---------------------------------------------------------------- the same value
-
-
-@differentiable(view=True, samples=unary(reals), latex="g", flops=zero_flops)
-def alias(x, /):
-    """x itself, as a node of its own."""
-    return x, (identity,)
-
-
-@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
-def clone(x, /, memory_format=None):
-    """A copy of x, recorded in the graph; `memory_format` is ignored."""
-    return namespace(x).copy(x), (identity,)
-
-
-@differentiable(
-    casts=True,
-    public_name="to",
-    exact_in_half=True,
-    promotes=False,
-    samples=each((reals, 2, 3), dtype="float64"),
-    latex="g",
-    flops=zero_flops,
-)
-def astype(x, /, dtype):
-    """x in another dtype; the gradient comes back in the first, and there is none from integers."""
-    source, dtype = x.dtype, as_dtype(dtype)
-    refuse_unconvertible(x, dtype)
-    return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
-
-
-@differentiable(
-    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=zero_flops
-)
-def to_device(x, /, device):
-    """x's numbers on another device; the gradient comes back to the first."""
-    back = x.device if isinstance(x, Tensor) else device_of(x)
-    moved = lambda x, device: value_in_rule("to_device", on_device, x, device)
-    return moved(x, device), (lambda g: moved(g, back),)
 
 
 # ---------------------------------------------------------------- PyTorch's other names

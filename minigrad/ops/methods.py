@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..core.backward import backward
-from ..core.checks import FLAG, check_methods, refuse
+from ..core.arithmetic import to
+from ..core.checks import check_methods
 from ..core.errors import DtypeError
-from ..core.hooks import register_hook, retain_grad
-from ..core.tensor import Tensor, destination
+from ..core.methods import METHODS, PROPERTIES, bind, reflected  # noqa: F401
+from ..core.tensor import Tensor
 from . import (
     activations,
     arithmetic,
@@ -36,15 +36,8 @@ from . import (
 )
 from .arithmetic import (
     absolute,
-    add,
-    astype,
-    clone,
     multiply,
-    negative,
     power,
-    subtract,
-    to_device,
-    true_divide,
 )
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
 from .in_place import assign
@@ -56,20 +49,6 @@ from .rounding import floor_divide, positive, remainder
 from .shaping import permute, transpose
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # all that are `mg.NAME`
-METHODS: dict[str, Callable[..., Any]] = {}  # all that are `x.NAME()`
-PROPERTIES: dict[str, Callable[..., Any]] = {}
-
-
-def bind(
-    methods: Mapping[str, Callable[..., Any]], properties: Mapping[str, Callable[..., Any]] = {}
-) -> None:
-    """Make them methods and properties of Tensor."""
-    METHODS.update(methods)
-    PROPERTIES.update(properties)
-    for name, function in methods.items():
-        setattr(Tensor, name, function)
-    for name, function in properties.items():
-        setattr(Tensor, name, property(function))
 
 
 def bind_functions(families: Iterable[ModuleType], not_methods: set[str]) -> dict[str, Callable[..., Any]]:
@@ -89,34 +68,12 @@ def where_self(x, condition, y):
     return where(condition, x, y)
 
 
-def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, memory_format=None):
-    """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
-
-    x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
-    """
-    if type(copy) is not bool and not FLAG.fits(copy):
-        refuse("copy", copy, FLAG)
-    dtype, device = destination(targets, dtype, device)
-    y = x if device in (None, x.device) else to_device(x, device)
-    if dtype is None or dtype == x.dtype:
-        return clone(x) if copy and y is x else y
-    return astype(y, dtype)
-
-
 def _converts_to(dtype):
     def convert(x):
         return to(x, dtype)
 
     convert.__doc__ = f"x as {dtype}."
     return convert
-
-
-def _reflected(function):
-    def reflected(y, x):
-        return function(x, y)
-
-    reflected.__doc__ = function.__doc__
-    return reflected
 
 
 def _comparing(function):
@@ -182,23 +139,19 @@ OTHERS = {
     **{function.__name__: function for function in OWN},
     "new_empty": creation.new_empty, "new_full": creation.new_full,
     "new_ones": creation.new_ones, "new_tensor": creation.new_tensor, "new_zeros": creation.new_zeros,
-    "__add__": add, "__radd__": add, "__sub__": subtract, "__rsub__": _reflected(subtract),
-    "__mul__": multiply, "__rmul__": _times, "__truediv__": true_divide,
-    "__rtruediv__": _reflected(true_divide), "__pow__": power,
-    "__rpow__": _reflected(power), "__matmul__": matmul, "__rmatmul__": _reflected(matmul),
-    "__neg__": negative,
-    "__abs__": absolute, "__floordiv__": floor_divide, "__rfloordiv__": _reflected(floor_divide),
-    "__mod__": remainder, "__rmod__": _reflected(remainder),
+    "__rmul__": _times, "__pow__": power,
+    "__rpow__": reflected(power), "__matmul__": matmul, "__rmatmul__": reflected(matmul),
+    "__abs__": absolute, "__floordiv__": floor_divide, "__rfloordiv__": reflected(floor_divide),
+    "__mod__": remainder, "__rmod__": reflected(remainder),
     "__eq__": _comparing(eq), "__ne__": _comparing(ne),
     "__lt__": lt, "__le__": le, "__gt__": gt, "__ge__": ge,
-    "__lshift__": bitwise_left_shift, "__rlshift__": _reflected(bitwise_left_shift),
-    "__rshift__": bitwise_right_shift, "__rrshift__": _reflected(bitwise_right_shift),
+    "__lshift__": bitwise_left_shift, "__rlshift__": reflected(bitwise_left_shift),
+    "__rshift__": bitwise_right_shift, "__rrshift__": reflected(bitwise_right_shift),
     "__xor__": bitwise_xor, "__rxor__": bitwise_xor, "__pos__": positive,
     "__invert__": bitwise_not,
     "__and__": bitwise_and, "__rand__": bitwise_and, "__or__": bitwise_or, "__ror__": bitwise_or,
-    "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad,
     "__getitem__": index, "__setitem__": assign, "__contains__": _contains,
-    "astype": astype, "where": where_self, "to": to,
+    "where": where_self,
     "float": _converts_to("float32"), "double": _converts_to("float64"), "half": _converts_to("float16"),
     "bfloat16": _converts_to("bfloat16"),
     "long": _converts_to("int64"), "int": _converts_to("int32"), "short": _converts_to("int16"),

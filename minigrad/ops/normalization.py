@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.costs import per_input
 from ..core.op import composite
-from .samplers import each, real
+from ..core.samplers import each, real
 
 __family__ = "normalization"
 

@@ -1,0 +1,126 @@
+"""Sums and products, and the same value once more: what the engine itself needs, and the first ops to read.
+
+`ops` has all others.
+"""
+
+from __future__ import annotations
+
+from .checks import FLAG, refuse
+from .costs import zero_flops
+from .devices import device_of, on_device
+from .dtypes import as_dtype, is_floating, refuse_unconvertible
+from .namespace import namespace, value_in_rule
+from .op import differentiable
+from .samplers import away_from_zero, binary, each, unary
+from .samplers import real as reals
+from .tensor import Tensor, destination
+
+__family__ = "elementwise"
+
+SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) before dividing."
+
+
+# ---------------------------------------------------------------- sums and products
+
+
+def identity(g):
+    """The gradient of what is added or passed on: one function, which all nodes share."""
+    return g
+
+
+@differentiable(sign="+", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
+def add(x, y, /, *, alpha=1):
+    """x + alpha y."""
+    if alpha == 1:
+        return x + y, (identity, identity)
+    return x + alpha * y, (identity, lambda g: g * alpha)
+
+
+@differentiable(sign="−", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
+def subtract(x, y, /, *, alpha=1):
+    """x - alpha y."""
+    if alpha == 1:
+        return x - y, (identity, lambda g: -g)
+    return x - alpha * y, (identity, lambda g: g * -alpha)
+
+
+@differentiable(sign="×", samples=binary(reals), latex=(r"g\,y", r"g\,x"))
+def multiply(x, y, /):
+    """x * y; d/dx = y, d/dy = x."""
+    return x * y, (lambda g: g * y, lambda g: g * x)
+
+
+@differentiable(
+    sign="÷",
+    public_name="divide",
+    advice=SAFE_DENOMINATOR,
+    gradient_advice=SAFE_DENOMINATOR,
+    floating=True,
+    samples=binary(reals, away_from_zero),
+    latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
+)
+def true_divide(x, y, /):
+    """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+    q = x / y
+    return q, (lambda g: g / y, lambda g: -g * (q / y))
+
+
+@differentiable(sign="−x", samples=unary(reals), latex="-g")
+def negative(x, /):
+    """-x."""
+    return -x, (lambda g: -g,)
+
+
+# ---------------------------------------------------------------- the same value
+
+
+@differentiable(view=True, samples=unary(reals), latex="g", flops=zero_flops)
+def alias(x, /):
+    """x itself, as a node of its own."""
+    return x, (identity,)
+
+
+@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
+def clone(x, /, memory_format=None):
+    """A copy of x, recorded in the graph; `memory_format` is ignored."""
+    return namespace(x).copy(x), (identity,)
+
+
+@differentiable(
+    casts=True,
+    public_name="to",
+    exact_in_half=True,
+    promotes=False,
+    samples=each((reals, 2, 3), dtype="float64"),
+    latex="g",
+    flops=zero_flops,
+)
+def astype(x, /, dtype):
+    """x in another dtype; the gradient comes back in the first, and there is none from integers."""
+    source, dtype = x.dtype, as_dtype(dtype)
+    refuse_unconvertible(x, dtype)
+    return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
+
+
+@differentiable(
+    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=zero_flops
+)
+def to_device(x, /, device):
+    """x's numbers on another device; the gradient comes back to the first."""
+    back = x.device if isinstance(x, Tensor) else device_of(x)
+    moved = lambda x, device: value_in_rule("to_device", on_device, x, device)
+    return moved(x, device), (lambda g: moved(g, back),)
+
+
+def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, memory_format=None):
+    """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
+
+    x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
+    """
+    if type(copy) is not bool and not FLAG.fits(copy):
+        refuse("copy", copy, FLAG)
+    dtype, device = destination(targets, dtype, device)
+    y = x if device in (None, x.device) else to_device(x, device)
+    if dtype is None or dtype == x.dtype:
+        return clone(x) if copy and y is x else y
+    return astype(y, dtype)
