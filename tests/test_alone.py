@@ -6,18 +6,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# everything outside the standard library but NumPy and ml_dtypes is refused, and the rest of minigrad is not there
+# nothing is imported but the standard library, NumPy, ml_dtypes, and what of minigrad is there
 BLOCK = """
 import sys
 
 class Nothing:
     def find_spec(self, name, path=None, target=None):
         package = name.partition(".")[0]
-        if package not in ALLOWED and package not in sys.stdlib_module_names:
+        known = package in ALLOWED or package in sys.stdlib_module_names
+        if not known and not package.startswith("_sysconfigdata"):  # a file of the standard library's
             raise ModuleNotFoundError(f"No module named {name!r}: it is blocked", name=name)
 
 ALLOWED = {"minigrad", "numpy", "ml_dtypes"}
@@ -144,13 +144,11 @@ def digits():
     return found.data / 16, found.target
 
 
-@pytest.mark.xfail(strict=False, reason="core still imports kernels")
 def test_core_alone_computes_and_goes_back(tmp_path):
     assembly = "from .core.tensor import tensor\nfrom .core import methods\n"
     run_alone(tmp_path, ["core"], assembly, ARITHMETIC)
 
 
-@pytest.mark.xfail(strict=False, reason="core still imports kernels")
 def test_core_and_ops_alone_learn_digits(tmp_path):
     images, labels = digits()
     np.savez(tmp_path / "digits.npz", images=images, labels=labels)

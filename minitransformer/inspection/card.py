@@ -31,12 +31,12 @@ from ..training.memory import FLOAT, per_parameter
 from ..training.run import build_model
 from ..training.schedules import resolve
 from ..training.trainer import Trainer
+from .checks import NO_VALIDATION
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
 SAMPLE = 100  # batches whose sizes are looked at
 LARGEST = 5e10  # FLOPs of a forward pass that is computed as a whole
 SECONDS = 5.0  # that steps are timed for
-NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
 
 
 @dataclass(frozen=True)

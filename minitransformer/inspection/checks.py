@@ -24,8 +24,8 @@ from ..errors import UserError
 from ..tasks import Task
 from ..training.run import Run, build_task, filter_splits
 from ..training.trainer import Trainer
-from .card import NO_VALIDATION
 
+NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
 LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on
 FLOAT32 = 1e-4  # two ways to compute the same in float32
 LONG = 100  # characters of a stretch of a long text, at least
