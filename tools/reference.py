@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import minigrad
+from minigrad.core import arithmetic as core
 from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
 from minigrad.graph.latex import bar, upright
 from minigrad.ops import METHODS
@@ -73,7 +74,7 @@ def _families() -> dict[str, list[OpInfo]]:
     for info in sorted(registry.values(), key=lambda r: r.source.__code__.co_firstlineno):
         if info.source.__module__.startswith("minigrad."):
             families.setdefault(info.source.__module__, []).append(info)
-    order = [family.__name__ for family in FAMILIES]
+    order = [family.__name__ for family in (core, *FAMILIES)]
     place = lambda module: (order.index(module) if module in order else len(order), module)
     return dict(sorted(families.items(), key=lambda item: place(item[0])))
 
@@ -83,7 +84,7 @@ def _title(module: str) -> str:
 
 
 def _heading(module: str) -> str:
-    return f"{_title(module)} ({_path(module).name})"
+    return f"{_title(module)} ({_path(module).relative_to('minigrad').as_posix()})"
 
 
 def _opening(module: str) -> str:

@@ -165,6 +165,51 @@ class Tensor:
     def is_cuda(self) -> Tensor:
         """Whether x is on a GPU."""
 
+    def __add__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x + alpha y."""
+
+    def __radd__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x + alpha y."""
+
+    def __sub__(self, y: Any, *, alpha: Any=1) -> Tensor:
+        """x - alpha y."""
+
+    def __rsub__(self, x: Any) -> Tensor:
+        """x - alpha y."""
+
+    def __mul__(self, y: Any) -> Tensor:
+        """x * y; d/dx = y, d/dy = x."""
+
+    def __rmul__(self, y: Any) -> Tensor:
+        """y * x, where y is not a Tensor: a list or a text is repeated x times."""
+
+    def __truediv__(self, y: Any) -> Tensor:
+        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+
+    def __rtruediv__(self, x: Any) -> Tensor:
+        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
+
+    def __neg__(self) -> Tensor:
+        """-x."""
+
+    def astype(self, dtype: Any) -> Tensor:
+        """x in another dtype; the gradient comes back in the first, and there is none from integers."""
+
+    def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False, inputs: Any=None) -> Tensor:
+        """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from."""
+
+    def clone(self, memory_format: Any=None) -> Tensor:
+        """A copy of x, recorded in the graph; `memory_format` is ignored."""
+
+    def register_hook(self, hook: Any) -> Tensor:
+        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient."""
+
+    def retain_grad(self) -> Tensor:
+        """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
+
+    def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
+        """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
+
     def abs(self) -> Tensor:
         """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
 
@@ -173,9 +218,6 @@ class Tensor:
 
     def add(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x + alpha y."""
-
-    def clone(self, memory_format: Any=None) -> Tensor:
-        """A copy of x, recorded in the graph; `memory_format` is ignored."""
 
     def mul(self, y: Any) -> Tensor:
         """x * y; d/dx = y, d/dy = x."""
@@ -280,7 +322,7 @@ class Tensor:
         """x != y."""
 
     def log_softmax(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """log(softmax(x)), computed as x - m - log(sum(exp(x - m)))."""
+        """log(softmax(x)), computed as x - m - log(sum(exp(x - m))); x is cast to `dtype` first, if one is given."""
 
     def relu(self) -> Tensor:
         """max(x, 0); the derivative at 0 is 0."""
@@ -1080,30 +1122,6 @@ class Tensor:
     def new_zeros(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """Zeros of a shape, in this tensor's dtype and on its device."""
 
-    def __add__(self, y: Any, *, alpha: Any=1) -> Tensor:
-        """x + alpha y."""
-
-    def __radd__(self, y: Any, *, alpha: Any=1) -> Tensor:
-        """x + alpha y."""
-
-    def __sub__(self, y: Any, *, alpha: Any=1) -> Tensor:
-        """x - alpha y."""
-
-    def __rsub__(self, x: Any) -> Tensor:
-        """x - alpha y."""
-
-    def __mul__(self, y: Any) -> Tensor:
-        """x * y; d/dx = y, d/dy = x."""
-
-    def __rmul__(self, y: Any) -> Tensor:
-        """y * x, where y is not a Tensor: a list or a text is repeated x times."""
-
-    def __truediv__(self, y: Any) -> Tensor:
-        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
-
-    def __rtruediv__(self, x: Any) -> Tensor:
-        """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
-
     def __pow__(self, y: Any) -> Tensor:
         """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
 
@@ -1115,9 +1133,6 @@ class Tensor:
 
     def __rmatmul__(self, x: Any) -> Tensor:
         """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
-
-    def __neg__(self) -> Tensor:
-        """-x."""
 
     def __abs__(self) -> Tensor:
         """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
@@ -1188,15 +1203,6 @@ class Tensor:
     def __ror__(self, y: Any) -> Tensor:
         """x | y, bit by bit; of booleans, whether either is true."""
 
-    def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False, inputs: Any=None) -> Tensor:
-        """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from."""
-
-    def register_hook(self, hook: Any) -> Tensor:
-        """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient."""
-
-    def retain_grad(self) -> Tensor:
-        """Let backward() leave `.grad` on this tensor even if it is not a leaf."""
-
     def __getitem__(self, index: Any) -> Tensor:
         """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
 
@@ -1206,14 +1212,8 @@ class Tensor:
     def __contains__(self, element: Any) -> builtins.bool:
         """Whether some element of x is equal to `element`, a number or a tensor."""
 
-    def astype(self, dtype: Any) -> Tensor:
-        """x in another dtype; the gradient comes back in the first, and there is none from integers."""
-
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""
-
-    def to(self, *targets: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
-        """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
     def float(self) -> Tensor:
         """x as float32."""
