@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -329,6 +330,77 @@ def test_a_missing_driver_is_named(monkeypatch):
         with pytest.raises(mg.DeviceError, match=r"cudaErrorInsufficientDriver.*\n.*NVIDIA's driver"):
             mg.ones(2).to("cuda")
         assert mg.ones(2, device="auto").device == "cpu"
+
+
+def test_a_gpu_without_a_backend_is_named(monkeypatch):
+    monkeypatch.delitem(devices.backends, "cuda")
+    with pytest.raises(mg.DependencyError, match="no array backend for device 'cuda'"):
+        mg.ones(2, device="cuda")
+    with pytest.raises(mg.DependencyError, match="no array backend for device 'cuda'"):
+        mg.ones(2).to("cuda:0")
+    assert mg.ones(2, device="auto").device == "cpu"
+    assert not mg.cuda.is_available()
+    assert mg.cuda.device_count() == 0
+
+
+class Toy(np.ndarray):
+    """The arrays of a library of one's own."""
+
+
+class ToyBackend(devices.ArrayBackend):
+    kind, package = "toy", "toys"
+
+    def import_library(self):
+        library = SimpleNamespace(**vars(np))
+        library.ndarray, library.asarray = Toy, np.asanyarray
+        library.array = lambda *args: np.array(*args).view(Toy)
+        library.zeros = lambda *args: np.zeros(*args).view(Toy)
+        return library
+
+    def own_functions(self):
+        return {"exp": lambda x: np.exp(x) * 2}  # so that one sees whose it is
+
+    def device_count(self):
+        return len([self.load()])
+
+    def device_in_use(self):
+        return 0
+
+    def use(self, device):
+        self.load()
+
+    def device_of(self, array):
+        return devices.Device("toy:0")
+
+    def upload(self, array, device):
+        return self.load().array(array)
+
+    def download(self, array, operation):
+        return np.array(array)
+
+    def is_writeable(self, array):
+        return array.flags.writeable
+
+
+def test_a_backend_of_ones_own_computes_where_its_arrays_are():
+    devices.register(ToyBackend())
+    try:
+        x = mg.tensor([0.0, 2.0], device="toy", requires_grad=True)
+        assert x.device == "toy:0"
+        assert devices.on_cpu(x.exp().array).tolist() == [2.0, 2 * np.exp(np.float32(2))]
+        (x * x * mg.tensor(3.0) + x.erf()[[0, 0]].sum()).sum().backward()
+        assert x.grad.device == "toy:0"
+        expected = [16 / np.sqrt(np.pi), 12.0]  # its exp is in the derivative of erf
+        np.testing.assert_allclose(x.grad.to("cpu").numpy(), expected, rtol=1e-6)
+        with pytest.raises(mg.DeviceError, match="different devices"):
+            x + mg.ones(2)
+        assert mg.zeros(2, device="toy:0").device == "toy:0"
+        with pytest.raises(mg.DeviceError, match="there is no 'toy:1'"):
+            x.to("toy:1")
+    finally:
+        del devices.backends["toy"]
+        devices.register(devices.NUMPY)
+    assert mg.ones(2).exp().device == "cpu"
 
 
 def test_cupy_without_a_gpu_says_so():

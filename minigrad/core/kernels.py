@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, update_wrapper
 from typing import Any
 
-import numpy as np
-
-from .devices import device_of
+from .devices import backend_of
 from .errors import OptionError
 from .user_rules import is_users
 
@@ -76,7 +74,7 @@ active = _Active()
 
 def kernels_in_use(array: Any) -> KernelSet | None:
     """The set that serves arrays such as this one."""
-    device = "cpu" if isinstance(array, np.ndarray) else device_of(array).type
+    device = backend_of(array).kind
     found = getattr(active, device)
     if found is None and device in defaults:
         found = defaults[device].loaded()

@@ -51,6 +51,7 @@ from .user_rules import checked_rule
 __all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
+Sampler = Callable[[np.random.Generator], Sequence[Any]]  # inputs and settings to try an op with
 
 registry: dict[str, OpInfo] = {}  # every op, and every function derived from ops, by name
 
