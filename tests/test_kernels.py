@@ -11,11 +11,11 @@ from kernel_sets import Kernels, registered
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core import masks
 from minigrad.core.kernels import defaults, sets
 from minigrad.core.namespace import namespace
 from minigrad.core.op import ops
 from minigrad.nn import functional as F
+from minigrad.ops import masks
 from minitransformer.attention import multi_head_attention
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
