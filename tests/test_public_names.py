@@ -44,7 +44,10 @@ def test_names_are_there(path):
     """In a copy without a part (tools/without.py), those that are not say which it is."""
     place, absent = find(path), absent_parts()
     missing = [name for name in NAMES[path] if not is_there(place, path, name)]
+    asked = mg.zeros(1) if place is mg.Tensor else place
     for name in missing if absent else ():
+        if name.startswith("__"):  # NumPy's protocol, which asks for it in vain
+            continue
         with pytest.raises(mg.MissingNameError, match=f"is without {' and '.join(absent)}"):
-            getattr(place, name)
+            getattr(asked, name)
     assert absent or not missing

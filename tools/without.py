@@ -43,17 +43,17 @@ LEAVES = {
     ),
     "debug": (
         "minitransformer/cli/card.py", "minitransformer/inspection/card.py", "benchmarks/cards.py",
-        "benchmarks/runs.py", "benchmarks/__main__.py",
+        "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
     ),
     "gradcheck": ("minigrad/__main__.py",),
     "breadth": ("tests/test_stub.py",),
     "torch_names": ("tools/reference.py", "tests/test_reference.py", "docs/pytorch.md", "tests/test_stub.py"),
 }  # fmt: skip
 
-# the quickest tests that touch what every part stands on
+# quick tests of what every part stands on; by NumPy's kernels, as numba would compile anew in each copy
 QUICK = (
-    "test_autograd.py", "test_versions.py", "test_views_and_indices.py", "test_in_place.py", "test_optim.py",
-    "test_containers.py", "test_user_ops.py", "test_public_names.py", "test_training.py",
+    "test_autograd.py", "test_containers.py", "test_in_place.py", "test_optim.py", "test_public_names.py",
+    "test_user_ops.py", "test_versions.py",
 )  # fmt: skip
 
 IMPORT_EVERYTHING = """
@@ -110,7 +110,7 @@ class Copy:
             text = text.replace(known[name].text, "")
             shutil.rmtree(folder / "minigrad" / name)
         assembly.write_text(text, encoding="utf-8")
-        self.left_out = [file for name in self.parts for file in LEAVES[name] if (folder / file).exists()]
+        self.left_out = list(dict.fromkeys(file for name in self.parts for file in LEAVES[name]))
         for file in self.left_out:
             path = folder / file
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -119,11 +119,11 @@ class Copy:
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
         return subprocess.run([sys.executable, *words], cwd=self.folder, env=environment)
 
-    def test(self, files: list[str], processes: int) -> Outcome:
+    def test(self, chosen: list[str], processes: int) -> Outcome:
         report = self.folder / "report.xml"
         self.run(
-            "-m", "pytest", "-n", str(processes), "-p", "no:cacheprovider", f"--junitxml={report}",
-            f"--without={','.join(self.parts)}", *files,
+            "-m", "pytest", "-q", "--tb=short", "-n", str(processes), "-p", "no:cacheprovider",
+            f"--junitxml={report}", f"--without={','.join(self.parts)}", *chosen,
         )  # fmt: skip
         return outcome_in(report)
 
@@ -173,7 +173,7 @@ def check(part: str, quick: bool, processes: int) -> bool:
             print(f"without {part}: what remains does not import")
             return False
         quickest = [f"tests/{name}" for name in QUICK if (copy.folder / "tests" / name).exists()]
-        found = copy.test(quickest if quick else [], processes)
+        found = copy.test([*quickest, "--kernels=numpy", "-m", "not slow"] if quick else [], processes)
     left_out = copy.left_out + found.left_out
     only_here = set(found.skipped) - skipped_in_whole_tree(found.skipped) if found.skipped else set()
     for title, names in (

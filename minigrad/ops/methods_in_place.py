@@ -166,7 +166,8 @@ def cauchy_(
     """Numbers of the Cauchy distribution in every place."""
     _refuse_unless("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
     _refuse_unless("cauchy_", "median", median, "finite", math.isfinite)
-    return _draw(x, "cauchy_", median + sigma * (math.pi * (_uniform(x, generator) - 0.5)).tan())
+    angles = (math.pi * (_uniform(x, generator) - 0.5)).array
+    return _draw(x, "cauchy_", median + sigma * Tensor(array_module(angles).tan(angles)))
 
 
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
