@@ -891,7 +891,7 @@ def rounded(x, dtype):
 def test_cublas_is_asked_for_the_product(name, dtype, blas):
     _, bindings = blas
     a, b = (rounded(x, mg.tensor(0.0, dtype=dtype).dtype) for x in OPERANDS[name]())
-    found = ours.matmul(standin.clad(a), standin.clad(b)).get()
+    found = ours.product(standin.clad(a), standin.clad(b)).get()
     assert bindings.calls
     assert found.dtype == a.dtype
     wide = np.float64 if dtype == "float64" else np.float32
@@ -965,7 +965,7 @@ def test_streams_work_in_memory_of_their_own(blas):
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     for stream in streams * 2:
         with stream:
-            ours.matmul(x, w.T), ours.affine(x, w, b)
+            ours.product(x, w.T), ours.affine(x, w, b)
     for workspaces in (bindings.workspaces, bindings.lt.workspaces):
         one, other = (workspaces[stream.ptr] for stream in streams)
         assert len(one) == len(other) == 1
@@ -981,17 +981,17 @@ def test_threads_multiply_on_streams_of_their_own(blas):
     with one:
         asked = ours.handle_in_use(cupy)
     with other:
-        ours.matmul(x, x)
+        ours.product(x, x)
     assert bindings.handles[asked.handle]["stream"] == asked.stream == one.ptr
 
 
 def test_the_precision_of_float32_products_is_chosen(blas):
     cupy, bindings = blas
     x = cupy.array(numbers(8, 8).astype(np.float32))
-    exact = ours.matmul(x, x).get()
+    exact = ours.product(x, x).get()
     mg.set_float32_matmul_precision("high")
     try:
-        rounded = ours.matmul(x, x).get()
+        rounded = ours.product(x, x).get()
     finally:
         mg.set_float32_matmul_precision("highest")
     assert [call[-1] for call in bindings.calls] == [68, 77]
@@ -1003,7 +1003,7 @@ def test_views_are_not_copied(blas, monkeypatch):
     monkeypatch.setattr(cupy, "array", lambda *a, **k: pytest.fail("a copy"))
     for name in ("transposed", "cut out", "cut out and transposed", "batches of batches", "one head of many"):
         a, b = OPERANDS[name]()
-        ours.matmul(standin.clad(a), standin.clad(b))
+        ours.product(standin.clad(a), standin.clad(b))
     assert len(bindings.calls) == 5
 
 
