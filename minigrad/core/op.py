@@ -43,7 +43,6 @@ from .kernels import kernel as register_kernel
 from .modes import Switch, modes
 from .node import Output, set_output
 from .observers import unobserved
-from .samplers import Sampler
 from .sums import unbroadcast
 from .tensor import Tensor
 from .user_rules import checked_rule
