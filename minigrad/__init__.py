@@ -88,7 +88,8 @@ from . import breadth
 from .breadth import *
 
 _old_paths.keep({"linalg": breadth.linalg, "special": breadth.special, "ops.extra": breadth})
-_old_paths.keep({"ops.extra.recurrent": ops.recurrent})
+_old_paths.keep({"ops.extra.recurrent": ops.recurrent, "nn.extra": breadth.modules})
+_old_paths.keep({f"nn.extra.{_name}": _module for _name, _module in breadth.modules.FILES.items()})
 
 # torch_names (needs breadth): PyTorch's other names
 from .torch_names import *

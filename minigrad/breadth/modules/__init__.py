@@ -1,5 +1,6 @@
 """The modules of torch.nn beyond those of `nn`."""
 
+from ...nn import recurrent
 from . import activations, convolution, layers, losses, normalization, padding, pooling
 from .activations import *
 from .convolution import *
@@ -18,3 +19,9 @@ __all__ = [
     *padding.__all__,
     *pooling.__all__,
 ]
+
+# by the names that they had, for pickles
+FILES = {
+    "activations": activations, "convolution": convolution, "losses": losses, "more_layers": layers,
+    "normalization": normalization, "padding": padding, "pooling": pooling, "recurrent": recurrent,
+}  # fmt: skip
