@@ -205,7 +205,7 @@ WITHOUT = {
 }  # fmt: skip
 FAMILIES = {"elementwise", "activation", "reduction", "matrix", "normalization", "convolution"}
 CHOICES = frozenset({
-    "where", "gate", "sign", "absolute", "abs", "maximum", "minimum", "fmax", "fmin", "clamp", "clip",
+    "where", "sign", "absolute", "abs", "maximum", "minimum", "fmax", "fmin", "clamp", "clip",
     "floor", "ceil", "trunc", "round", "masked_fill", "max", "min", "amax", "amin", "argmax", "argmin",
     "sort", "argsort", "partition", "copysign", "floor_divide", "remainder", "fmod", "isnan", "isinf",
     "accumulate", "isclose",

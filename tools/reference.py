@@ -36,7 +36,7 @@ the op's value) and $`\\bar{x}`$ the gradient of the argument $`x`$. What the en
 repeated: it promotes dtypes, and sums a gradient over the axes along which its argument was broadcast.
 
 - A *rule* gives value and derivative together.
-- A *composite* op has a readable definition, made of other ops. A fused kernel may compute the same, as of a rule.
+- A *composite* op has a readable definition, made of other ops. A fused kernel may compute it, or a rule.
 - A *derived* function is made of ops; its derivative is that of its parts, and a formula is the result.
 
 `python -m minigrad gradcheck` compares each of them with finite differences.

@@ -12,10 +12,9 @@ from ..core.dtypes import HALF, float32
 from ..core.namespace import provide_for_arrays, provide_for_tensors
 from .activations import logistic
 from .arithmetic import clone
-from .comparisons import where as where_op
 from .indexing import getitem
 from .indices import is_basic
-from .masks import gate, where
+from .masks import where
 from .repetition import reversed_along
 from .scattering import scattered
 from .shaping import joined, permute_axes, transpose
@@ -56,7 +55,7 @@ def replaced(x: Any, values: Any, index: Any) -> Any:
 
 
 provide_for_arrays(
-    erf=erf, erfc=erfc, gate=gate, logaddexp=logaddexp, power=power, replaced=replaced,
+    erf=erf, erfc=erfc, logaddexp=logaddexp, power=power, replaced=replaced,
     scatter_add=scatter_add, sigmoid=sigmoid, sign=sign, take=take, where=where,
 )  # fmt: skip
 
@@ -64,7 +63,6 @@ provide_for_tensors(
     concat=lambda xs, axis=0: joined(*xs, dim=axis),
     copy=lambda x, order="K": clone(x),
     flip=reversed_along,
-    gate=lambda mask, g: where_op(mask, g, 0.0),
     permute_dims=permute_axes,
     scatter_add=lambda shape, index, values: scattered(values, shape, index),
     sigmoid=logistic,  # whose own derivative keeps its digits

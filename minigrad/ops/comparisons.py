@@ -38,8 +38,8 @@ def where(condition, x, y, /):
         raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
     return xp.where(condition, x, y), (
         None,
-        lambda g: xp.gate(condition, g),
-        lambda g: xp.gate(~condition, g),
+        lambda g: xp.where(condition, g, xp.zeros_like(g)),
+        lambda g: xp.where(condition, xp.zeros_like(g), g),
     )
 
 

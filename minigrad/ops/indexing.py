@@ -177,7 +177,7 @@ def filled(x, mask, /, value):
             f"a mask of shape {mask.shape} over shape {x.shape}.\n"
             f"Counted from the last, axes must be equal, or one of them 1."
         ) from None
-    return y, (lambda g: xp.gate(xp.logical_not(mask), g), None)
+    return y, (lambda g: xp.where(mask, xp.zeros_like(g), g), None)
 
 
 @derived(

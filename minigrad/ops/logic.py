@@ -79,7 +79,7 @@ def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
     neginf = float(finfo(x.dtype).min) if neginf is None else neginf
     finite = xp.where(x == math.inf, posinf, xp.where(x == -math.inf, neginf, x))
     return xp.where(x != x, nan or 0.0, finite).astype(x.dtype), (
-        lambda g: xp.gate((x == x) & (x != math.inf) & (x != -math.inf), g),
+        lambda g: xp.where((x == x) & (x != math.inf) & (x != -math.inf), g, xp.zeros_like(g)),
     )
 
 
@@ -206,10 +206,11 @@ def limit(x, low, high, /):
     if low is not None and high is not None:
         inside = inside & (low != high)
     if isinstance(low, int | float) and isinstance(high, int | float):  # they have no gradient
-        return y, (lambda g: xp.gate(inside, g), None, None)
+        return y, (lambda g: xp.where(inside, g, xp.zeros_like(g)), None, None)
     if low is not None and high is not None:
         below, above = below & (low < high), above | (low >= high)
-    return y, tuple(lambda g, chosen=chosen: xp.gate(chosen, g) for chosen in (inside, below, above))
+    gradient_where = lambda chosen: lambda g: xp.where(chosen, g, xp.zeros_like(g))
+    return y, tuple(map(gradient_where, (inside, below, above)))
 
 
 @derived(

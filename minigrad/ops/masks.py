@@ -10,7 +10,10 @@ MANY = 1 << 13  # fewer numbers are chosen faster by numpy.where
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """numpy.where; for many numbers of up to 32 bits by words of ones and zeros, as `gate` does."""
+    """numpy.where; for many numbers of up to 32 bits by words of ones and zeros.
+
+    The mask becomes words as wide as the numbers, and the three are combined bit by bit.
+    """
     if (
         isinstance(condition, np.ndarray)
         and isinstance(x, np.ndarray)
@@ -27,16 +30,3 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         bits ^= y.view(word)
         return bits.view(x.dtype)
     return np.where(condition, x, y)
-
-
-def gate(mask: Any, g: Any) -> Any:
-    """g where `mask` is True, 0 elsewhere, also where g is infinite: `where`, without its branches.
-
-    The mask becomes words of ones and zeros as wide as g's numbers, and the two are combined bit by bit.
-    """
-    word = np.dtype(f"i{g.dtype.itemsize}")
-    bits = (-mask.view(np.int8)).astype(word)
-    if bits.shape == g.shape:  # in place: no third array
-        bits &= g.view(word)
-        return bits.view(g.dtype)
-    return (bits & g.view(word)).view(g.dtype)

@@ -52,8 +52,9 @@ def describe_machine(device: str = "cpu", ranks: int = 1) -> dict[str, Any]:
 
 
 def kernels_of(device: str) -> str:
-    """The kernels that ops run on: "numpy", "jit", "cupy" or "cuda"."""
-    return kernels(zeros(1, device=device).array).public_name
+    """The kernels that ops run on: "numpy", "jit", "cupy", "cuda"; "none" if there are none."""
+    in_use = kernels(zeros(1, device=device).array)
+    return "none" if in_use is None else in_use.public_name
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
