@@ -592,6 +592,21 @@ def test_an_exception_leaves_nothing_behind(fail):
     assert gc.collect() == 0
 
 
+def test_a_gradient_that_a_hook_has_kept_stays_as_it_was():
+    x, kept = leaf(1.0), []
+    x.register_hook(kept.append)
+    for _ in range(2):
+        (x * 3).sum().backward()
+    assert_equal(x.grad, [6])
+    assert [float(g) for g in kept] == [3, 3]
+
+
+def test_flags_of_backward_may_be_numbers():
+    x = leaf(2.0)
+    (x * x).sum().backward(create_graph=1)
+    assert x.grad.requires_grad
+
+
 def test_create_graph_to_third_order_by_backward():
     x = leaf(2.0)
     y = x**4

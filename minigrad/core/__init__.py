@@ -1,6 +1,18 @@
 """What a tensor, an op, a node and a walk back are.
 
-Read `tensor` (an array that knows how it was computed), `op` (what an op is), `call` (what happens when it is
-called), `node` (what is recorded) and `backward` (the walk back); each other file is one thought that these
-name: `namespace`, `versions`, `hooks`, `observers`, `higher_order`, `checkpointing`, ...
+To read first, in this order:
+
+    tensor          an array that knows how it was computed
+    arithmetic      ops: a value, and how a gradient flows back to each input
+    op              what an op is, and all that is known of it
+    call            what happens when an op is called: arrays and edges in, the rule, a node out
+    node            what is recorded
+    backward        the walk back
+    higher_order    how a gradient is differentiated again
+
+What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),
+`versions` (changes in place), `hooks`, `modes`, `dtypes`, `half` (16 bits), `precision` (autocast), `sums`,
+`errors`, `checks` and `explain` (mistakes in the user's terms), `user_rules`, `printing`, `trees`.
+Made of them: `grad`, `checkpointing` with `random`, `boundaries`.
+Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

@@ -53,7 +53,7 @@ def backward(
     seed = seed_of(tensor, gradient, create_graph)
     wanted = None if inputs is None else leaves_only(inputs)
     retain = create_graph if retain_graph is None else retain_graph
-    with set_grad_enabled(create_graph), backward_scope():
+    with set_grad_enabled(bool(create_graph)), backward_scope():
         propagate([seed], retain, create_graph).accumulate(wanted)
 
 
@@ -169,10 +169,8 @@ class GradientSums:
                 yield edge, self.after_hooks(edge, g) if edge.hooks else g
 
     def after_hooks(self, edge: Any, g: Any) -> Any:
-        replaced = run_hooks(edge, g, self.keep_grad)
-        if replaced is not g:  # a hook may return an array that somebody else refers to
-            self.owned.discard(edge)
-        return replaced
+        self.owned.discard(edge)  # a hook may keep the gradient that it sees, or return one that others have
+        return run_hooks(edge, g, self.keep_grad)
 
     def as_tensor(self, edge: Any, g: Any) -> Tensor:
         """The gradient of an edge as a Tensor of its own, which the caller may change."""

@@ -6,7 +6,8 @@
 A kernel is a rule (see `op`): it takes the arrays and settings of the op, and returns its value and its
 gradients, each an array of its own. It returns None for arrays that it does not take. A *set* of kernels is
 for the arrays on one kind of device. What none of a set computes goes to the set that it falls back to, and
-in the end to the op's own definition or rule. Nothing else in core or in the ops knows of a kernel.
+in the end to the op's own definition or rule. An op's record holds its kernels; no file of core or of the
+ops names one.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class _Modes(threading.local):
         self.fused = True  # whether composite ops run their kernels, or their readable definitions
         self.autocast_dtype: Any = None  # what matrix products compute in, see `precision`
         self.scope: Scope | None = None  # the part of the program that is running
-        self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `autograd.observers`
+        self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `observers`
         self.data_moves = False  # whether data on the CPU moves to the GPU that other inputs are on
 
 

@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the operation that made it.
 
-The class holds state and converts. Operations are defined in `minigrad.ops` and bound to Tensor as methods in
-one place (`minigrad/ops/methods.py`).
+The class holds state and converts. Operations become its methods where they are assembled (see `methods`):
+core binds arithmetic and backward, other parts bind theirs.
 """
 
 from __future__ import annotations
