@@ -1,5 +1,9 @@
 """The kernels of a set by the names of their ops, to call them on arrays."""
 
+from importlib.util import find_spec
+
+import pytest
+
 from minigrad import kernels
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.core.op import ops
@@ -7,6 +11,19 @@ from minigrad.optim.clipping import norm_of_all, scale_down
 from minigrad.optim.optimizer import adam_update, flatten
 
 ROUTINES = {"adam": adam_update, "flatten": flatten, "scale": scale_down, "total_norm": norm_of_all}
+
+NUMBA = [
+    pytest.mark.needs("kernels/numba"),
+    pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)"),
+]
+BOTH = ["numpy", pytest.param("jit", marks=NUMBA)]
+
+
+def needs_numba(test):
+    """A test of compiled loops."""
+    for mark in NUMBA:
+        test = mark(test)
+    return test
 
 
 class Kernels:

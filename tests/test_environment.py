@@ -125,6 +125,7 @@ def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
     assert environment.explain(raised.value) is None
 
 
+@pytest.mark.needs("kernels/numba")
 def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
     def fail():
         raise ValueError("Number of threads specified must be > 0.")
@@ -140,6 +141,7 @@ def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
     "setting",
     ["NUMBA_DISABLE_JIT=1", "NUMBA_CPU_FEATURES=garbage", "SOURCE_DATE_EPOCH=abc", "NUMBA_NUM_THREADS=0"],
 )
+@pytest.mark.needs("kernels/numba")
 def test_variables_that_numba_takes_badly_are_found_before_anything_is_computed(setting):
     name, value = setting.split("=")
     use = "try:\n    mg.kernels.use('jit')\nexcept mg.DependencyError as error:\n    print(error)"

@@ -3,11 +3,10 @@
 import itertools
 import threading
 import tracemalloc
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from kernel_sets import Kernels, registered
+from kernel_sets import BOTH, Kernels, needs_numba, registered
 
 import minigrad as mg
 from minigrad import kernels
@@ -18,8 +17,6 @@ from minigrad.ops import masks
 from minitransformer.attention import multi_head_attention
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
-needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)")
-BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
 
 
 def draw(*shape, seed=0, scale=1.0):

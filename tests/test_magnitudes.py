@@ -11,11 +11,10 @@ import importlib
 import inspect
 import math
 import pkgutil
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from kernel_sets import Kernels, registered
+from kernel_sets import BOTH, Kernels, needs_numba, registered
 
 import minigrad as mg
 from minigrad import kernels
@@ -24,8 +23,6 @@ from minigrad.nn import functional as F
 from minigrad.ops.linalg import product
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
-needs_numba = pytest.mark.skipif(not find_spec("numba"), reason="numba is not installed (extra `fast`)")
-BOTH = ["numpy", pytest.param("jit", marks=needs_numba)]
 UNITS = 24  # units in the last place of the bound, for a few dozen terms
 WIDE = np.longdouble
 MAGNITUDES = (1e-30, 1e-20, 1e-10, 1e-3, 1.0, 40.0, 1e4, 1e10, 1e20, 1e30)

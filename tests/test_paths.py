@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_sets import BOTH
 
 import minigrad as mg
 import minitransformer
@@ -65,10 +66,8 @@ def test_an_optimizer_of_ones_own_loads_the_state_of_the_librarys():
         optim.SGD([parameter]).load_state_dict(saved.state_dict())
 
 
-@pytest.mark.parametrize("name", ["numpy", "jit"])
+@pytest.mark.parametrize("name", BOTH)
 def test_the_name_of_the_kernels_in_use_is_known(name):
-    if name == "jit":
-        pytest.importorskip("numba")
     before = kernels_of("cpu")
     mg.kernels.use(name)
     try:
