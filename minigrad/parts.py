@@ -25,7 +25,7 @@ def refuse_names(tensor: type) -> None:
         return
     for path, module in list(sys.modules.items()):
         if f"{path}.".startswith(f"{__package__}."):
-            module.__getattr__ = _refusing(module.__name__, vars(module).get("__getattr__"))
+            vars(module)["__getattr__"] = _refusing(module.__name__, vars(module).get("__getattr__"))
 
     def __getattr__(self: Any, name: str) -> NoReturn:
         _refuse(type(self).__name__, name)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .attention import MultiHeadAttention
     from .config import TrainConfig
-    from .generation import generate, stream
+    from .generation.generate import generate, stream
     from .masks import causal_mask, padding_mask
     from .models import (
         BART,
