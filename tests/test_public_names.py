@@ -42,12 +42,18 @@ def test_the_list_is_read_whole():
 @pytest.mark.parametrize("path", NAMES)
 def test_names_are_there(path):
     """In a copy without a part (tools/without.py), those that are not say which it is."""
-    place, absent = find(path), absent_parts()
+    absent = absent_parts()
+    try:
+        place = find(path)
+    except (AttributeError, ImportError):  # a module of a part, or one that needs it
+        assert absent
+        return
     missing = [name for name in NAMES[path] if not is_there(place, path, name)]
     asked = mg.zeros(1) if place is mg.Tensor else place
+    said = f"is without {' and '.join(absent)}" if path.startswith("minigrad") else None
     for name in missing if absent else ():
         if name.startswith("__"):  # NumPy's protocol, which asks for it in vain
             continue
-        with pytest.raises(mg.MissingNameError, match=f"is without {' and '.join(absent)}"):
+        with pytest.raises(AttributeError, match=said):
             getattr(asked, name)
     assert absent or not missing
