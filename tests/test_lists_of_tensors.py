@@ -10,12 +10,12 @@ import sys
 
 import numpy as np
 import pytest
+from minigrad.ops.samplers import Sample
 
 import minigrad as mg
 from minigrad.core.errors import GraphError, MinigradError, ShapeError
 from minigrad.core.op import registry
 from minigrad.ops.methods import METHODS
-from minigrad.ops.samplers import Sample
 from minigrad.torch_names.numpy_counterparts import counterparts
 
 OWN = {key: record for key, record in registry.items() if record.source.__module__.startswith("minigrad.")}

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import as_tensor, autocast, capture, cuda, no_grad, optim, set_float32_matmul_precision
-from minigrad import tensor
+from minigrad import as_tensor, autocast, capture, cuda, no_grad, optim, set_float32_matmul_precision, tensor
 from minigrad.nn import functional as F
 
 from ..device_memory import Peak, peak_of_ours
