@@ -3,4 +3,7 @@
 from ..core.modes import named_scope
 from .graph import Graph
 from .keeping import keep
+from .notebooks import bind
 from .trace import trace
+
+bind()  # what a notebook shows of tensors and modules
