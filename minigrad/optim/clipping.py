@@ -82,8 +82,8 @@ def norm_of_all(arrays: list[Any], infinite: bool) -> Any:
 def scale_down(arrays: list[Any], norm: Any, max_norm: float) -> Any:
     """Multiply all arrays, in place, by max_norm / (norm + 1e-6) where that is below 1, or NaN."""
     xp = array_module(arrays[0])
-    factor = xp.minimum(max_norm / (norm + 1e-6), 1.0)
-    with np.errstate(invalid="ignore"):  # inf * 0
+    with np.errstate(invalid="ignore"):  # inf / inf, inf * 0
+        factor = xp.minimum(max_norm / (norm + 1e-6), 1.0)
         for a in arrays:  # in float32 where a is half, in which a small factor has few digits
             wide = factor.astype(np.result_type(a.dtype, np.float32))
             xp.multiply(a, wide, out=a, casting="same_kind")
