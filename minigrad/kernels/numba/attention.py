@@ -11,7 +11,7 @@ from ...core.random import keep_probability
 from ...ops import attention as ops
 from ..numpy import attention as tiles
 from ..numpy.attention import EXACT, NUMPY, RowWork, attend, empty_heads
-from .arrays import is_float32, rows_of
+from .arrays import is_float32, row_of, rows_of
 from .mathematics import F, accumulate, exp_below, inline, largest, loop
 
 
@@ -156,27 +156,26 @@ def _one_query(q, k, v, mask, scale, y):
     weights = np.empty(keys, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
-            query, out = np.ascontiguousarray(q[b, h, 0]), np.zeros(width, F)
+            query, out = row_of(q, b, h, 0), row_of(y, b, h, 0)
             for s in range(keys):
-                key, total = np.ascontiguousarray(k[b, h, s]), F(0)
+                key, total = row_of(k, b, h, s), F(0)
                 for j in range(width):
                     total = accumulate(total, query[j] * key[j])
                 weights[s] = total * scale
             if mask.size:
                 for s in range(keys):
                     weights[s] = weights[s] if mask[b, s] else F(-np.inf)
+            out[:] = F(0)
             m, total = largest(weights), F(0)
             if m == F(-np.inf) and _is_hidden(weights):
-                y[b, h, 0] = F(0)
                 continue
             for s in range(keys):
                 weights[s] = exp_below(weights[s] - m)
                 total = accumulate(total, weights[s])
             for s in range(keys):
-                value, weight = np.ascontiguousarray(v[b, h, s]), weights[s] / total
+                value, weight = row_of(v, b, h, s), weights[s] / total
                 for j in range(width):
                     out[j] += weight * value[j]
-            y[b, h, 0] = out
 
 
 @loop

@@ -15,15 +15,23 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float32, types, void
 
+from .arrays import row_of
 from .compiler import compiled
-from .mathematics import OPTIONS, F, exp_below, inline, loop
-from .products import LANES, ROWS, panel, up
+from .mathematics import OPTIONS, F, inline, loop
+from .products import ROWS, panel
+from .vectors import (
+    LANES,
+    scale_vector,
+    softmax_columns,
+    softmax_columns_backward,
+    transpose_tile,
+    up,
+)
 
 # one signature for arrays of all layouts: read, of booleans, and written
 READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
 WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
 QUERIES = 128  # of a block
-LOWEST = np.finfo(F).min
 
 
 # ---------------------------------------------------------------- copies
@@ -37,32 +45,44 @@ def _padded_rows(x):
 
 @loop
 def _copy(x, b, h, out):
+    whole = x.shape[3] - x.shape[3] % LANES
     for t in range(x.shape[2]):
-        for j in range(x.shape[3]):
-            out[t, j] = x[b, h, t, j]
+        row = row_of(x, b, h, t)
+        for j in range(0, whole, LANES):
+            scale_vector(row.ctypes.data + 4 * j, out.ctypes.data + t * out.strides[0] + 4 * j, F(1))
+        for j in range(whole, x.shape[3]):
+            out[t, j] = row[j]
 
 
 @loop
 def _copy_back(out, x, b, h, at, rows):
     """x[b, h, at:] = out, so many rows."""
+    whole = x.shape[3] - x.shape[3] % LANES
     for t in range(rows):
-        for j in range(x.shape[3]):
-            x[b, h, at + t, j] = out[t, j]
+        row = row_of(x, b, h, at + t)
+        for j in range(0, whole, LANES):
+            scale_vector(out.ctypes.data + t * out.strides[0] + 4 * j, row.ctypes.data + 4 * j, F(1))
+        for j in range(whole, x.shape[3]):
+            row[j] = out[t, j]
 
 
 @loop
-def _scale_rows(x, top, factors, rows):
+def _scale_rows(x, factors, rows):
     for t in range(rows):
-        for j in range(x.shape[1]):
-            x[top + t, j] *= factors[t]
+        for j in range(0, x.shape[1], LANES):
+            place = x.ctypes.data + t * x.strides[0] + 4 * j
+            scale_vector(place, place, factors[t])
 
 
 @loop
-def _transpose(x, top, scale, out):
-    """out = scale xᵀ, of as many rows as out has columns, from `top` on."""
-    for i in range(min(out.shape[1], x.shape[0] - top)):
-        for j in range(x.shape[1]):
-            out[j, i] = scale * x[top + i, j]
+def _transpose(x, scale, out):
+    """out = scale xᵀ, of whole tiles."""
+    for i in range(0, x.shape[0], LANES):
+        for j in range(0, x.shape[1], LANES):
+            transpose_tile(
+                x.ctypes.data + i * x.strides[0] + 4 * j, x.strides[0],
+                out.ctypes.data + j * out.strides[0] + 4 * i, out.strides[0], scale,
+            )  # fmt: skip
 
 
 # ---------------------------------------------------------------- products
@@ -134,42 +154,19 @@ def _mask(s, bias, b, h, at, position, keys, queries, columns):
 
 @loop
 def _softmax(s, position, keys, columns, factors):
-    """E = exp(s - m) in place, m a query's largest; and 1 / sum(E), 0 where m is -inf: W = E factor."""
-    m = np.full(columns, LOWEST, F)
-    for j in range(keys):
-        first = _first(j, position)
-        row, most = s[j, first:columns], m[first:]
-        for t in range(row.size):
-            most[t] = row[t] if row[t] > most[t] else most[t]
-    factors[:] = F(0)
-    for j in range(keys):
-        first = _first(j, position)
-        row, most, total = s[j, first:columns], m[first:], factors[first:]
-        for t in range(row.size):
-            row[t] = exp_below(row[t] - most[t])
-            total[t] += row[t]
-    for t in range(columns):
-        factors[t] = F(0) if factors[t] == F(0) else F(1) / factors[t]
+    for t in range(0, columns, LANES):
+        softmax_columns(
+            s.ctypes.data + 4 * t, s.strides[0], min(keys, position + t + LANES), factors.ctypes.data + 4 * t
+        )
 
 
 @loop
-def _softmax_backward(e, d, position, keys, columns, factors, scale):
-    """scale dS = scale W (dW - sum(dW W)), in place of E."""
-    totals = np.zeros(columns, F)
-    for j in range(keys):
-        first = _first(j, position)
-        row, gradients, total = e[j, first:columns], d[j, first:columns], totals[first:]
-        for t in range(row.size):
-            total[t] += gradients[t] * row[t]
-    for t in range(columns):
-        totals[t] *= factors[t]
-        factors[t] *= scale
-    for j in range(keys):
-        first = _first(j, position)
-        row, gradients = e[j, first:columns], d[j, first:columns]
-        total, factor = totals[first:], factors[first:]
-        for t in range(row.size):
-            row[t] *= (gradients[t] - total[t]) * factor[t]
+def _softmax_backward(s, d, position, keys, columns, factors, scale):
+    for t in range(0, columns, LANES):
+        softmax_columns_backward(
+            s.ctypes.data + 4 * t, d.ctypes.data + 4 * t, s.strides[0], min(keys, position + t + LANES),
+            factors.ctypes.data + 4 * t, scale,
+        )  # fmt: skip
 
 
 @loop
@@ -202,14 +199,14 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
                 queries = min(block, q.shape[2] - at)
                 position = at if is_causal else k.shape[2]
                 keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
-                _transpose(qs, at, scale, qt)
+                _transpose(qs[at : at + columns], scale, qt)
                 _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
                 _mask(s, bias, b, h, at, position, keys, queries, columns)
                 _softmax(s, position, keys, columns, factors)
                 if keep.size:
                     _drop(s, keep, b, h, at, keys, queries, kept_scale)
                 _sum_over_keys(s, vs, position, keys, queries, out)
-                _scale_rows(out, 0, factors, queries)
+                _scale_rows(out, factors, queries)
                 _copy_back(out, y, b, h, at, queries)
 
 
@@ -233,8 +230,8 @@ def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d
                 queries = min(block, q.shape[2] - at)
                 position = at if is_causal else k.shape[2]
                 keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
-                _transpose(qs, at, scale, qt)
-                _transpose(gs, at, F(1), gt)
+                _transpose(qs[at : at + columns], scale, qt)
+                _transpose(gs[at : at + columns], F(1), gt)
                 _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
                 _mask(s, bias, b, h, at, position, keys, queries, columns)
                 _multiply(vs, gt[: v.shape[3]], position, keys, columns, d)
@@ -244,7 +241,7 @@ def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d
                     w = s.copy()
                     _drop(w, keep, b, h, at, keys, queries, kept_scale)
                     _drop(d, keep, b, h, at, keys, queries, kept_scale)
-                _scale_rows(gs, at, factors, queries)  # dv = Wᵀ g with W = factor E, where w is E
+                _scale_rows(gs[at:], factors, queries)  # dv = Wᵀ g with W = factor E, where w is E
                 _add_sum_over_queries(w, gs[at:], position, keys, queries, out_v)
                 _softmax_backward(s, d, position, keys, columns, factors, scale)
                 _sum_over_keys(s, ks, position, keys, queries, out_q)

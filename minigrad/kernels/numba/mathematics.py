@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numba import extending
 
 from .compiler import compiled
 
@@ -23,6 +24,7 @@ from .compiler import compiled
 FLAGS = frozenset({"contract"})
 OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "nogil": True, "error_model": "numpy"}
 loop = compiled(**OPTIONS)
+intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
 inline = compiled(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
