@@ -128,7 +128,9 @@ class Simulation:
         edges = [self._copy(edge) for edge in node.edges]
         settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
         copy = Node(node.op, settings, edges, node.needs, gradients)
-        copy.shape, copy.source, copy.scope = node.shape, node.source, None
+        copy.shape = node.shape
+        copy.source = node.source
+        copy.scope = None
         copy.number = node.number
         self.copies[node] = copy
 
