@@ -60,6 +60,8 @@ def contents(folder):
         (f"train phrasebook --vocab-size {10**20}", ["vocab_size = 10", f"< {2**63}"]),
         (f"train phrasebook --max-tokens {10**20}", ["max_tokens = 10", f"< {2**63}"]),
         (f"train phrasebook --pad-token-id {10**20}", ["pad_token_id = 10", f"< {2**63}"]),
+        (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
+        (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"generate play --max-new-tokens {10**12}", ["max_new_tokens = 10", "< 1000001"]),
         ("train phrasebook --dropout 1.5", ["dropout = 1.5", "< 1"]),
         ("train phrasebook --vocab-size -1", ["vocab_size = -1"]),
