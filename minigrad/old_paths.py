@@ -3,8 +3,10 @@
 import sys
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from .core import (
+    composites,
     devices,
     dtypes,
     errors,
@@ -22,12 +24,12 @@ from .core import (
 from .ops import creation
 
 
-def _devices() -> ModuleType:
-    """What is now `core.dtypes` and `core.devices`; `gpu` is the backend of GPUs, if one is registered."""
-    module = ModuleType("minigrad.devices", devices.__doc__)
-    for part in (dtypes, devices):
+def _together(*parts: ModuleType, **names: Any) -> ModuleType:
+    """One module with the names of those that it became, and with `names`."""
+    module = ModuleType(parts[0].__name__, parts[0].__doc__)
+    for part in parts:
         vars(module).update({name: x for name, x in vars(part).items() if not name.startswith("__")})
-    vars(module)["gpu"] = devices.backends.get("cuda")
+    vars(module).update(names)
     return module
 
 
@@ -44,12 +46,12 @@ keep(
     {
         "autograd.observers": observers,
         "creation": creation,
-        "devices": _devices(),
+        "devices": _together(dtypes, devices, gpu=devices.backends.get("cuda")),
         "errors": errors,
         "modes": modes,
         "nodes": node,
         "ops.namespace": namespace,
-        "ops.op": op,
+        "ops.op": _together(op, composites),
         "ops.samplers": samplers,
         "precision": precision,
         "random": random,

@@ -7,8 +7,8 @@ from typing import Any
 
 from minigrad import Tensor
 from minigrad.core import random
+from minigrad.core.composites import composite
 from minigrad.core.costs import Flops
-from minigrad.core.op import composite
 from minigrad.core.samplers import each, mask, real
 from minigrad.ops.attention import scaled_dot_product_attention
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ..core.arguments import round_once
 from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.explain import describe
+from ..core.half import round_once
 from ..core.op import derived
 from ..core.samplers import each, real
 from ..core.tensor import as_tensor

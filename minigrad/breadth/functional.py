@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import random
-from ..core.arguments import round_once
 from ..core.dtypes import HALF, float32
 from ..core.errors import OptionError, ShapeError
+from ..core.half import round_once
 from ..core.tensor import Tensor
 from ..nn import functional
 from ..nn.functional.core import check_probability, dropout, softmax

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from ..core.arguments import round_once
 from ..core.dtypes import HALF
 from ..core.errors import OptionError, ShapeError
+from ..core.half import round_once
 from ..core.modes import no_grad
 from ..core.op import derived
 from ..core.samplers import each, positive, real

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,7 @@ from .checks import Checks
 from .devices import loaded, on_device
 from .dtypes import (
     HALF,
-    as_dtype,
-    bfloat16,
     default_float,
-    float16,
     float32,
     float64,
     is_floating,
@@ -36,10 +33,11 @@ from .errors import (
     SignatureError,
 )
 from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
-from .modes import Switch, modes
+from .half import any_half, round_once
+from .modes import modes
 from .precision import dtype_of
 from .tensor import Tensor, as_tensor
-from .trees import leaves, map_leaves
+from .trees import map_leaves
 from .versions import warn
 
 if TYPE_CHECKING:
@@ -166,7 +164,7 @@ def accept_aliases(
                 for key, x in settings.items():
                     if type(x) not in types_of.get(key, ()):
                         checks.check_settings(settings)
-            if compute_in_float32 is not None and (_any_half(args) or _any_half(settings.values())):
+            if compute_in_float32 is not None and (any_half(args) or any_half(settings.values())):
                 return compute_in_float32(*args, **settings)
             return function(*args, **settings)
         except MinigradError as error:
@@ -183,54 +181,6 @@ def accept_aliases(
 
 
 # ---------------------------------------------------------------- dtypes
-
-
-def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
-    """A function of ops, of 16-bit tensors computed in float32; only its results are rounded.
-
-    Where the tensors are of several dtypes it is called with them as they are. So it is on a GPU if it is
-    made of matrix `products`, which a GPU computes many times faster in 16 bits, and under autocast, which
-    chooses their dtype. `precision` is what autocast does with the function.
-    """
-    products = products or precision == "lower"
-    names = list(inspect.signature(function).parameters)
-    place = names.index("dtype") if "dtype" in names else sys.maxsize
-
-    @wraps(function)
-    def compute(*args: Any, **settings: Any) -> Any:
-        if not (_any_half(args) or _any_half(settings.values())):
-            return function(*args, **settings)
-        tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
-        half = result_type(*tensors)
-        is_cast, on_gpu = modes.autocast_dtype is not None, tensors[0].device != "cpu"
-        if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
-            return function(*args, **settings)
-        cast = ops["astype"].call
-        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
-        narrow = lambda x: cast(x, half) if isinstance(x, Tensor) and x.dtype == float32 else x
-        wide_args, wide_settings = map_leaves(widen, (args, settings))
-        if (dtype := settings.get("dtype")) is not None and as_dtype(dtype) == half:
-            wide_settings["dtype"] = None
-        with Switch(modes, "autocast_dtype", None):
-            result = function(*wide_args, **wide_settings)
-        if wide_settings.get("dtype") is not None or (len(args) > place and args[place] is not None):
-            return result  # in the dtype that the user chose
-        if is_cast and precision == "float32":
-            return result
-        return map_leaves(narrow, result)
-
-    return compute
-
-
-def _any_half(xs: Iterable[Any]) -> bool:
-    """Whether one is a tensor of 16 bits, or a list with one in it."""
-    for x in xs:
-        if isinstance(x, Tensor):
-            if x.array.dtype is float16 or x.array.dtype is bfloat16:
-                return True
-        elif type(x) in (list, tuple) and _any_half(x):
-            return True
-    return False
 
 
 def autocast(op: Op, inputs: Any) -> Any:

@@ -25,7 +25,7 @@ from .errors import (  # fmt: skip
 from .higher_order import Replay
 from .hooks import run_hooks
 from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, Output, producer, refuse_freed, shape_of
+from .node import Node, ResultEdge, producer, refuse_freed, shape_of
 from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
@@ -155,7 +155,7 @@ class GradientSums:
     def _take_results(self, node: Node) -> list[Any] | None:
         """Remove the gradients of a node's results: a list, with None where none has arrived; or None."""
         parts: list[Any] = [None] * len(node.shape)
-        arrived = [edge for edge in self.totals if type(edge) is Output and edge.node is node]
+        arrived = [edge for edge in self.totals if type(edge) is ResultEdge and edge.node is node]
         for edge in arrived:
             g = self.totals.pop(edge)
             parts[edge.index] = self.after_hooks(edge, g) if edge.hooks else g
@@ -164,7 +164,7 @@ class GradientSums:
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
         """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
         for edge, g in self.totals.items():
-            is_leaf = type(edge) is not Node and type(edge) is not Output
+            is_leaf = type(edge) is not Node and type(edge) is not ResultEdge
             if is_leaf and (wanted is None or edge in wanted):
                 yield edge, self.after_hooks(edge, g) if edge.hooks else g
 
@@ -227,12 +227,12 @@ def is_new_array(g: Any, source: Any) -> bool:
 def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
     """All nodes that `edges` were computed from, in the order of creation; none behind `ends`."""
     beyond = {producer(edge) for edge in ends}
-    stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is Output})
+    stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is ResultEdge})
     seen = beyond | set(stack)
     while stack:
         for edge in stack.pop().edges:
             if type(edge) is not Node:
-                if type(edge) is not Output:
+                if type(edge) is not ResultEdge:
                     continue
                 edge = edge.node
             if edge not in seen:

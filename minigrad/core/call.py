@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from .arguments import accept_aliases, autocast, bind, operands, ops, prepare
 from .checks import Checks
 from .devices import as_array
-from .dtypes import is_floating
 from .errors import MinigradError, OptionError, counted
 from .explain import FOREIGN, explain, place
 from .modes import modes, named_scope
-from .node import Node, Output
+from .node import Node
 from .tensor import Tensor
-from .versions import VersionCounter, share_version
+from .versions import share_version
 
 if TYPE_CHECKING:
     from .op import Op
@@ -59,8 +57,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
             return several_results(op, inputs, settings, node, value)
         result = Tensor(value)
         if node is not None:
-            result._requires_grad, result.node = True, node
-            node.shape, node.output = result.array.shape, weakref.ref(result)
+            node.attach(result)
         if op.view:
             share_version(inputs[0], result, op, settings)
         return result
@@ -101,16 +98,10 @@ def needed_only(op: Op, gradients: Any, needs: Sequence[bool]) -> Any:
 def several_results(
     op: Op, inputs: Sequence[Any], settings: dict[str, Any], node: Node | None, values: tuple
 ) -> tuple[Tensor, ...]:
-    """Several results of one node; integer ones have no gradient."""
+    """The results of an op that has several."""
     results = tuple(map(Tensor, values))
     if node is not None:
-        versions = [VersionCounter() for _ in results]
-        node.shape, node.version = [x.shape for x in results], versions
-        node.output = [weakref.ref(x) for x in results]
-        for i, (result, version) in enumerate(zip(results, versions, strict=True)):
-            result.version = version
-            if is_floating(result.dtype):
-                result._requires_grad, result.node = True, Output(node, i, result.shape, version)
+        node.attach_all(results)
     if op.view:
         for i, result in enumerate(results):
             share_version(inputs[0], result, op, settings, i)

@@ -14,7 +14,7 @@ from . import random
 from .errors import GraphError
 from .grad import propagate_to
 from .modes import Switch, enable_grad, modes
-from .node import Node, Output, node_numbers, producer, requires_grad, set_output, tensor_of
+from .node import Node, node_numbers, producer, requires_grad, set_tensor, tensor_of
 from .tensor import Tensor, stand_in
 from .trees import fill, leaves, map_leaves, structure
 from .versions import version_of
@@ -54,14 +54,12 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     """Tensors with the memory of `inner` that were made by `node`."""
     outs = [Tensor(x.array) for x in inner]
-    for i, (out, x) in enumerate(zip(outs, inner, strict=True)):
-        out._requires_grad, out.version = True, version_of(x)
-        out.node = node if len(outs) == 1 else Output(node, i, out.shape, out.version)
-    refs = [weakref.ref(out) for out in outs]
+    for out, x in zip(outs, inner, strict=True):
+        out.version = version_of(x)
     if len(outs) == 1:
-        node.version, node.shape, node.output = outs[0].version, outs[0].shape, refs[0]
+        node.attach(outs[0])
     else:
-        node.shape, node.output = [out.shape for out in outs], refs
+        node.attach_all(outs)
     return outs
 
 
@@ -127,7 +125,7 @@ class _Segment:
         """The results that carry gradients, computed anew with the same draws and autocast, checked."""
         for x in leaves((self.args, self.kwargs)):
             if isinstance(x, Tensor) and x.node is not None and tensor_of(x.node) is None:
-                set_output(x.node, x)  # the user's tensor is gone
+                set_tensor(x.node, x)  # the user's tensor is gone
         generators = random.generators_replayed(self.generators)
         autocast = Switch(modes, "autocast_dtype", self.autocast)
         with enable_grad(), autocast, random.replayed(self.draws), generators:
@@ -199,10 +197,6 @@ class Checkpoint:
         """The gradients as Tensors that can be differentiated again: the graph computed anew stays."""
         return self._segment().pull(g, needs, create_graph=True)
 
-    def rebuild(self, inputs: list[Any], settings: dict, edge: Any) -> Tensor:
-        """Compute a freed result again, in its old place in the graph."""
-        outs = self._segment().recompute()
-        tensor = Tensor(outs[edge.index if type(edge) is Output else 0].array)
-        tensor._requires_grad, tensor.node = True, edge
-        set_output(edge, tensor)
-        return tensor
+    def rebuild(self, arrays: list[Any], settings: dict) -> Any:
+        results = tuple([x.array for x in self._segment().recompute()])
+        return results if len(results) > 1 else results[0]

@@ -8,7 +8,7 @@ from typing import Any
 from .backward import GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 from .errors import DtypeError, GraphError, OptionError
 from .modes import backward_scope, set_grad_enabled
-from .node import Node, Output, producer, refuse_freed, requires_grad
+from .node import Node, ResultEdge, producer, refuse_freed, requires_grad
 from .tensor import Tensor
 
 
@@ -96,7 +96,7 @@ class _Targets:
 
     def _keep(self, node: Node, g: Any) -> None:
         if type(g) is list:
-            self.found |= {e: g[e.index] for e in self.wanted if type(e) is Output and e.node is node}
+            self.found |= {e: g[e.index] for e in self.wanted if type(e) is ResultEdge and e.node is node}
         elif node in self.wanted:
             self.found[node] = g
 

@@ -1,19 +1,26 @@
 """16-bit dtypes: computed in float32, and rounded once at the end.
 
 float16 ends at 65504, and NumPy multiplies its matrices without BLAS. bfloat16 has 8 bits of mantissa.
-Neither is fit for a running sum, nor for a formula of several steps.
+Neither is fit for a running sum, nor for a formula of several steps. So an op's rule, its gradients and a
+function made of ops get float32 in place of 16 bits, unless they say `exact_in_half`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from .devices import is_array
-from .dtypes import HALF, bfloat16, float16, is_floating
+from .dtypes import HALF, as_dtype, bfloat16, float16, float32, is_floating, result_type
+from .modes import Switch, modes
 from .sums import unbroadcast
+from .tensor import Tensor
+from .trees import leaves, map_leaves
 
 
 def half_of(xs: Iterable[Any]) -> np.dtype | None:
@@ -25,6 +32,32 @@ def half_of(xs: Iterable[Any]) -> np.dtype | None:
     return None
 
 
+def any_half(xs: Iterable[Any]) -> bool:
+    """Whether one is a tensor of 16 bits, or a list with one in it."""
+    for x in xs:
+        if isinstance(x, Tensor):
+            if x.array.dtype is float16 or x.array.dtype is bfloat16:
+                return True
+        elif type(x) in (list, tuple) and any_half(x):
+            return True
+    return False
+
+
+def widened(a: Any) -> Any:
+    """A 16-bit array, tensor or NumPy number in float32; anything else as it is."""
+    return a.astype(float32) if getattr(a, "dtype", None) in HALF else a
+
+
+def all_widened(g: Any) -> Any:
+    """`widened`, of the gradients of several results each."""
+    return list(map(widened, g)) if type(g) is list else widened(g)
+
+
+def narrowed(a: Any, dtype: np.dtype) -> Any:
+    """A floating array or NumPy number in a 16-bit dtype; anything else as it is."""
+    return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
+
+
 def compute_in_float32(
     rule: Callable, dtype: np.dtype, arrays: Any, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
@@ -32,8 +65,8 @@ def compute_in_float32(
 
     A gradient is summed over broadcast axes before it is rounded.
     """
-    narrow = lambda a: _narrowed(a, dtype)
-    result = rule(*map(_widened, arrays), **settings)
+    narrow = lambda a: narrowed(a, dtype)
+    result = rule(*map(widened, arrays), **settings)
     if type(result) is not tuple or len(result) != 2:
         return result  # which the caller refuses
     value, gradients = result
@@ -50,18 +83,56 @@ def compute_in_float32(
         if len(gradients) != len(shapes):
             return value, gradients  # which the caller refuses
         return value, tuple(
-            f and (lambda g, f=f, shape=shape: fitted(f(_widened(g)), shape))
+            f and (lambda g, f=f, shape=shape: fitted(f(widened(g)), shape))
             for f, shape in zip(gradients, shapes, strict=True)
         )
-    widen_all = lambda g: list(map(_widened, g)) if type(g) is list else _widened(g)
-    return value, lambda g, needs: tuple(map(fitted, gradients(widen_all(g), needs), shapes))
+    return value, lambda g, needs: tuple(map(fitted, gradients(all_widened(g), needs), shapes))
 
 
-def _widened(a: Any) -> Any:
-    """A 16-bit array or NumPy number in float32; anything else as it is."""
-    return a.astype(np.float32) if getattr(a, "dtype", None) in HALF else a
+def pull_in_float32(
+    pull: Callable, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+) -> Sequence[Any]:
+    """The same of an op's `pull_tensors`, whose inputs and gradients are Tensors."""
+    found = pull(list(map(widened, inputs)), settings, needs, all_widened(g))
+    rounded = []
+    for x, part in zip(inputs, found, strict=True):
+        if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
+            part = unbroadcast(part, x.shape).astype(x.dtype)
+        rounded.append(part)
+    return rounded
 
 
-def _narrowed(a: Any, dtype: np.dtype) -> Any:
-    """A floating array or NumPy number in a 16-bit dtype; anything else as it is."""
-    return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
+def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
+    """A function of ops, of 16-bit tensors computed in float32; only its results are rounded.
+
+    Where the tensors are of several dtypes it is called with them as they are. So it is on a GPU if it is
+    made of matrix `products`, which a GPU computes many times faster in 16 bits, and under autocast, which
+    chooses their dtype. `precision` is what autocast does with the function.
+    """
+    products = products or precision == "lower"
+    names = list(inspect.signature(function).parameters)
+    place = names.index("dtype") if "dtype" in names else sys.maxsize
+
+    @wraps(function)
+    def compute(*args: Any, **settings: Any) -> Any:
+        if not (any_half(args) or any_half(settings.values())):
+            return function(*args, **settings)
+        tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
+        half = result_type(*tensors)
+        is_cast, on_gpu = modes.autocast_dtype is not None, tensors[0].device != "cpu"
+        if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
+            return function(*args, **settings)
+        widen = lambda x: widened(x) if isinstance(x, Tensor) else x
+        narrow = lambda x: x.astype(half) if isinstance(x, Tensor) and x.dtype == float32 else x
+        wide_args, wide_settings = map_leaves(widen, (args, settings))
+        if (dtype := settings.get("dtype")) is not None and as_dtype(dtype) == half:
+            wide_settings["dtype"] = None
+        with Switch(modes, "autocast_dtype", None):
+            result = function(*wide_args, **wide_settings)
+        if wide_settings.get("dtype") is not None or (len(args) > place and args[place] is not None):
+            return result  # in the dtype that the user chose
+        if is_cast and precision == "float32":
+            return result
+        return map_leaves(narrow, result)
+
+    return compute

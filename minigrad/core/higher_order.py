@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import GraphError
 from .modes import Switch, backward_scope, enable_grad, modes
-from .node import Node, producer, refuse_freed, requires_grad, tensor_of
+from .node import Node, ResultEdge, producer, refuse_freed, requires_grad, set_tensor, tensor_of
 from .observers import unobserved
 from .tensor import Tensor
 from .versions import check_versions, modifications
@@ -57,9 +57,21 @@ class Replay:
                 continue
             refuse_changed(node, top)
             inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
-            rebuilt[top] = node.op.rebuild(inputs, node.settings, top)
+            arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+            made = node.op.rebuild(arrays, node.settings)
+            rebuilt[top] = restored(top, made[top.index] if type(top) is ResultEdge else made)
             stack.pop()
         return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
+
+
+def restored(edge: Any, array: Any) -> Tensor:
+    """A tensor in the place of one that no longer exists."""
+    tensor = Tensor(array)
+    tensor._requires_grad = True
+    tensor.node = edge
+    tensor.version = edge.version
+    set_tensor(edge, tensor)
+    return tensor
 
 
 def refuse_changed(node: Node, result: Any) -> None:

@@ -1,8 +1,15 @@
 """The graph that forward computation records: one Node for each operation.
 
-A node's *edges* are its inputs: the Node that made the input, or the input itself where no node did (a leaf
-tensor or a constant). The arrays that a node needs for its backward are held by its gradient functions'
-closures; the edges of leaves and constants hold those tensors, too.
+A node's *edges* are its inputs, in the order of its op's arrays. A gradient flows back along an edge to what
+it refers to, which is one of these:
+
+    Node          the result of an operation that has one
+    ResultEdge    one of the results of an operation that has several
+    Tensor        a leaf: no operation made it. A gradient flows to it if it requires one.
+    a number      a constant, or None where an array was left out. No gradient flows to it.
+
+So the edge to a tensor x is `x.node or x`. The functions below ask an edge what it refers to. The arrays that
+a node needs for its backward are held by its gradient functions' closures; edges hold leaves and constants.
 """
 
 from __future__ import annotations
@@ -11,43 +18,90 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from .dtypes import is_floating
 from .errors import GraphError
 from .modes import modes
-from .versions import VersionCounter, caller, modifications, where
+from .versions import VersionCounter, caller, modifications, version_of, where
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 RETAINS_GRAD = sys.maxsize  # the number of retain_grad's hook, which runs after all others
 
 node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
 
 
+class Recorded(Protocol):
+    """What a walk back asks of a node's `op`: that of an operation, of a checkpoint, or of a boundary.
+
+    The first derivative asks nothing: the node holds its gradient functions.
+    """
+
+    name: str
+
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """For a higher derivative: the gradients of the inputs, as Tensors that have a graph."""
+
+    def rebuild(self, arrays: list[Any], settings: dict[str, Any]) -> Any:
+        """The array (of several results the tuple) that it made of `arrays`, where that no longer exists."""
+
+
 class Node:
     """One recorded operation: `op` applied to `edges` with `settings`, called at `source`.
 
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
-    function (g, needs) -> gradients; None once freed. `shape` is the shape of the result, or a list of the
-    shapes of several results; so is `version`. `output` refers weakly to the tensor, or each, that it made.
+    function (g, needs) -> gradients; None once freed. `shape`, `version` and `result` (a weak reference to
+    the tensor) are of what it made; where that is several results each is a list.
     """
 
     __slots__ = (
-        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "output", "recorded_at",
+        "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "recorded_at", "result",
         "scope", "settings", "shape", "source", "version",
     )  # fmt: skip
 
     def __init__(
-        self, op: Any, settings: dict[str, Any], edges: Sequence[Any], needs: Sequence[bool], gradients: Any
+        self,
+        op: Recorded,
+        settings: dict[str, Any],
+        edges: Sequence[Any],
+        needs: Sequence[bool],
+        gradients: Any,
     ) -> None:
-        self.op, self.settings = op, settings
-        self.edges, self.needs, self.gradients = edges, needs, gradients
+        self.op: Any = op
+        self.settings = settings
+        self.edges = edges
+        self.needs = needs
+        self.gradients = gradients
         self.number = next(node_numbers)
         self.source = caller()
         self.scope = modes.scope
         self.recorded_at = modifications.count
-        self.shape: Any = None
-        self.output: Any = None
-        self.version: Any = None
         self.hooks: dict[int, Callable] | None = None
+        self.shape: Any = None
+        self.result: Any = None
+        self.version: Any = None
+
+    def attach(self, result: Tensor) -> None:
+        """Make this node what `result`, the only one, was made by."""
+        result._requires_grad = True
+        result.node = self
+        self.shape = result.array.shape
+        self.result = weakref.ref(result)
+        self.version = result.version
+
+    def attach_all(self, results: Sequence[Tensor]) -> None:
+        """Make this node what each of several results was made by; integer ones have no gradient."""
+        self.shape = [x.shape for x in results]
+        self.result = [weakref.ref(x) for x in results]
+        self.version = [version_of(x) for x in results]
+        for i, x in enumerate(results):
+            if is_floating(x.dtype):
+                x._requires_grad = True
+                x.node = ResultEdge(self, i)
 
     def free(self) -> None:
         """Let go of what backward needed."""
@@ -57,46 +111,58 @@ class Node:
         return f"{self.op.name} (recorded at {where(self.source)})"
 
 
-class Output:
-    """The edge of one result of an op with several: `node`'s result number `index`."""
+class ResultEdge:
+    """The edge to result number `index` of a node that has several."""
 
-    __slots__ = ("hooks", "index", "node", "shape", "version")
+    __slots__ = ("hooks", "index", "node")
 
-    def __init__(self, node: Node, index: int, shape: tuple[int, ...], version: VersionCounter) -> None:
-        self.node, self.index, self.shape, self.version = node, index, shape, version
+    def __init__(self, node: Node, index: int) -> None:
+        self.node, self.index = node, index
         self.hooks: dict[int, Callable] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape[self.index]
+
+    @property
+    def version(self) -> VersionCounter:
+        return self.node.version[self.index]
+
+    @version.setter
+    def version(self, version: VersionCounter) -> None:
+        self.node.version[self.index] = version
 
 
 def producer(edge: Any) -> Any:
     """The node that an edge refers to, or the leaf itself."""
-    return edge.node if type(edge) is Output else edge
+    return edge.node if type(edge) is ResultEdge else edge
 
 
 def shape_of(edge: Any) -> tuple[int, ...]:
     """The shape of what an edge refers to."""
-    return edge.shape if type(edge) is Node or type(edge) is Output else edge.array.shape
+    return edge.shape if type(edge) is Node or type(edge) is ResultEdge else edge.array.shape
 
 
 def requires_grad(edge: Any) -> bool:
-    """Whether a gradient flows to `edge`: a node, a result of one, or a leaf that requires a gradient."""
-    return type(edge) is Node or type(edge) is Output or getattr(edge, "requires_grad", False)
+    """Whether a gradient flows along `edge`: to what a node made, or to a leaf that requires one."""
+    return type(edge) is Node or type(edge) is ResultEdge or getattr(edge, "requires_grad", False)
 
 
 def tensor_of(edge: Any) -> Any:
     """The tensor (or constant) that an edge refers to, or None if it no longer exists."""
     if type(edge) is Node:
-        return edge.output()
-    if type(edge) is Output:
-        return edge.node.output[edge.index]()
+        return edge.result()
+    if type(edge) is ResultEdge:
+        return edge.node.result[edge.index]()
     return edge
 
 
-def set_output(edge: Any, tensor: Any) -> None:
-    """Let an edge refer (weakly) to its tensor."""
-    if type(edge) is Output:
-        edge.node.output[edge.index] = weakref.ref(tensor)
+def set_tensor(edge: Any, tensor: Any) -> None:
+    """Let an edge refer (weakly) to `tensor`."""
+    if type(edge) is ResultEdge:
+        edge.node.result[edge.index] = weakref.ref(tensor)
     else:
-        edge.output = weakref.ref(tensor)
+        edge.result = weakref.ref(tensor)
 
 
 def refuse_freed(node: Node) -> NoReturn:

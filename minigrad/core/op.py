@@ -10,8 +10,8 @@ or, where gradients share work, one function `(g, needs) -> tuple`. A gradient f
 or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
 gradients over broadcast axes after it.
 
-A *composite* op is written with other ops: that readable definition says what it is. A *derived* function
-calls ops and has no rule either, but is no op: its derivative is that of its parts.
+A *composite* op is written with other ops and has no rule (see `composites`). A *derived* function calls ops
+and has no rule either, but is no op: its derivative is that of its parts.
 
 Kernels compute an op quickly, where some are registered on it (see `kernels`); `fused(False)` does without.
 
@@ -34,20 +34,14 @@ from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
 from .devices import CPU, device_of, is_array
-from .dtypes import HALF, float32, is_floating
+from .dtypes import HALF
 from .errors import OptionError
-from .grad import grad, propagate_to
-from .half import compute_in_float32, half_of
+from .half import compute_in_float32, half_of, pull_in_float32
 from .kernels import TakesKernels, kernels_for
-from .kernels import kernel as register_kernel
-from .modes import Switch, modes
-from .node import Output, set_output
-from .observers import unobserved
-from .sums import unbroadcast
-from .tensor import Tensor
+from .modes import modes
 from .user_rules import checked_rule
 
-__all__ = ["About", "Op", "OpInfo", "composite", "derived", "differentiable", "ops", "registry"]
+__all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "ops", "registry"]
 
 Latex = str | Sequence[str | None]
 Sampler = Callable[[np.random.Generator], Sequence[Any]]  # inputs and settings to try an op with
@@ -130,13 +124,14 @@ class Derived(OpInfo):
 class Op(OpInfo, TakesKernels):
     """An operation with a rule of its own: what a node of the graph refers to."""
 
+    definition: Callable | None = None  # of a composite op
+
     def __init__(
         self,
         name: str,
-        rule: Callable | None,
-        definition: Callable | None = None,
+        rule: Callable,
+        source: Callable | None = None,
         *,
-        kernel: Callable | None = None,
         view: bool = False,
         promotes: Any = True,
         floating: bool = False,
@@ -144,14 +139,14 @@ class Op(OpInfo, TakesKernels):
         flops: Flops = one_each,
         **about: Unpack[About],
     ) -> None:
-        source: Any = definition or rule
-        self.rule, self.kernels = checked_rule(rule, source) or self.run_definition, {}
+        source = source or rule
+        self.rule, self.kernels = checked_rule(rule, source), {}
         super().__init__(name, source, **about)
-        self.definition, self.flops = definition, flops
+        self.flops = flops
         self.view, self.floating, self.casts = view, floating, casts
         self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
-        self.exact_in_half |= view or definition is not None  # `run_definition` handles it
+        self.exact_in_half |= view
         kinds = inspect.signature(source).parameters.values()
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -159,50 +154,10 @@ class Op(OpInfo, TakesKernels):
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
-        if kernel is not None:
-            register_kernel(self)(kernel)
 
     def checked(self, kernel: Callable) -> Callable:
         """A kernel with checks around it, if it is a user's."""
         return checked_rule(kernel, self.source)
-
-    def pull_tensors(
-        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-    ) -> Sequence[Any]:
-        """The inputs' gradients as Tensors that can be differentiated again."""
-        rounds = self.definition is not None or not (
-            self.exact_in_half or (self.exact_on_gpu and inputs[0].device != CPU)
-        )
-        if rounds and half_of(inputs) is not None:
-            return self.pull_wide_tensors(inputs, settings, needs, g)
-        if self.definition is None:
-            _, gradients = self.rule(*inputs, **settings)
-            if type(gradients) is tuple:
-                return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
-            return gradients(g, needs)
-        aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
-        value = self.definition(*aliases, **settings)
-        values, gs = (value, g) if type(value) is tuple else ([value], [g])
-        seeds = [(v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None]
-        edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
-        wanted = [edge for edge in edges if edge is not None]
-        found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)  # and no further back
-        return [found.get(edge) for edge in edges]
-
-    def pull_wide_tensors(
-        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
-    ) -> Sequence[Any]:
-        """`pull_tensors` of 16-bit inputs: in float32, each gradient rounded once."""
-        cast = ops["astype"].call
-        widen = lambda x: cast(x, float32) if isinstance(x, Tensor) and x.dtype in HALF else x
-        wide_g = list(map(widen, g)) if type(g) is list else widen(g)
-        found = self.pull_tensors(list(map(widen, inputs)), settings, needs, wide_g)
-        narrowed = []
-        for x, part in zip(inputs, found, strict=True):
-            if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
-                part = cast(unbroadcast(part, x.shape), x.dtype)
-            narrowed.append(part)
-        return narrowed
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """Value and gradients as a call computes them: by a kernel that takes the arrays, or by the rule."""
@@ -210,8 +165,7 @@ class Op(OpInfo, TakesKernels):
             found = self.run_kernel(arrays, settings)
             if found is not None:
                 return found
-        half = None if self.exact_in_half else half_of(arrays)
-        if half is not None:
+        if not self.exact_in_half and (half := half_of(arrays)) is not None:
             return self.run_in_float32(half, arrays, settings)
         return self.rule(*arrays, **settings)
 
@@ -240,39 +194,26 @@ class Op(OpInfo, TakesKernels):
                 arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
         return compute_in_float32(self.rule, half, arrays, settings)
 
-    def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
-        """Value and gradients of a composite op by its readable definition, from a graph of its own."""
-        assert self.definition is not None
-        half = half_of(arrays)
-        if half is not None:
-            return compute_in_float32(self.run_definition, half, arrays, settings)
-        inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
-        with Switch(modes, "autocast_dtype", None), unobserved():
-            value = self.definition(*inputs, **settings)
-        values = value if type(value) is tuple else (value,)
-        results = tuple([x.array for x in values])
+    def rebuild(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return self.run(arrays, settings)[0]
 
-        # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
-        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
-            wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
-            pairs = zip(values, g if type(g) is list else [g], strict=True)
-            used = [(x, Tensor(part)) for x, part in pairs if x.requires_grad and part is not None]
-            outs, gs = [x for x, _ in used], [part for _, part in used]
-            with unobserved():
-                found = grad(outs, wanted, gs, retain_graph=True, allow_unused=True)
-            remaining = iter([None if x is None else x.array for x in found])
-            return [next(remaining) if needed else None for needed in needs]
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        if self.exact_in_half or half_of(inputs) is None:
+            return self.pull_by_rule(inputs, settings, needs, g)
+        if self.exact_on_gpu and inputs[0].device != CPU:
+            return self.pull_by_rule(inputs, settings, needs, g)
+        return pull_in_float32(self.pull_by_rule, inputs, settings, needs, g)
 
-        return results if type(value) is tuple else results[0], gradients
-
-    def rebuild(self, inputs: list[Any], settings: dict[str, Any], edge: Any) -> Tensor:
-        """Compute again a tensor that was freed, and put it in its old place in the graph."""
-        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
-        value, _ = self.run(arrays, settings)
-        tensor = Tensor(value[edge.index] if type(edge) is Output else value)
-        tensor._requires_grad, tensor.node = True, edge
-        set_output(edge, tensor)
-        return tensor
+    def pull_by_rule(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """`pull_tensors`: the rule on Tensors gives gradient functions of Tensors."""
+        _, gradients = self.rule(*inputs, **settings)
+        if type(gradients) is tuple:
+            return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
+        return gradients(g, needs)
 
 
 def differentiable(
@@ -305,31 +246,6 @@ def differentiable(
         return make_callable(op, rule)
 
     return make if rule is None else make(rule)
-
-
-def composite(
-    definition: Callable | None = None,
-    *,
-    kernel: Callable | None = None,
-    promotes: Any = True,
-    flops: Flops = one_each,
-    **about: Unpack[About],
-) -> Any:
-    """Turn a readable definition, written with other ops, into an op that a fused kernel may compute.
-
-    `kernel` takes the same arrays and settings and returns what a rule returns, or None for arrays that it
-    does not take: then the definition is run, as it is where there is no kernel. Those for one kind of
-    arrays are registered by `@kernel` (see `kernels`) and are tried before it.
-    """
-
-    def make(definition: Callable) -> Callable:
-        op = Op(
-            definition.__name__, None, definition,
-            kernel=kernel, promotes=promotes, floating=True, flops=flops, **about,
-        )  # fmt: skip
-        return make_callable(op, definition)
-
-    return make if definition is None else make(definition)
 
 
 def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:

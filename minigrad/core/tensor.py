@@ -29,7 +29,7 @@ from .devices import (
 from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
-from .node import RETAINS_GRAD, Output, producer
+from .node import RETAINS_GRAD, ResultEdge, producer
 from .versions import VersionCounter, share_version, version_of, warn
 
 
@@ -276,7 +276,7 @@ def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray 
 
 
 def _op_name(edge: Any) -> str:
-    return edge.node.op.name if isinstance(edge, Output) else edge.op.name
+    return edge.node.op.name if isinstance(edge, ResultEdge) else edge.op.name
 
 
 def _array(value: Any) -> Any:

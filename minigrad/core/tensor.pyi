@@ -13,7 +13,7 @@ from .devices import CPU, array_module, check_device, device_of, is_array, is_de
 from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .modes import modes
-from .node import RETAINS_GRAD, Output, producer
+from .node import RETAINS_GRAD, ResultEdge, producer
 from .versions import VersionCounter, share_version, version_of, warn
 
 class Tensor:

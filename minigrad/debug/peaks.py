@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.backward import propagate
 from ..core.checkpointing import Checkpoint
-from ..core.node import Node, Output, producer, requires_grad
+from ..core.node import Node, ResultEdge, producer, requires_grad
 from ..core.tensor import Tensor
 from ..core.versions import VersionCounter, arrays_in, root
 from ..graph.tape import Tape, shapes
@@ -129,18 +129,19 @@ class Simulation:
         settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
         copy = Node(node.op, settings, edges, node.needs, gradients)
         copy.shape = node.shape
+        copy.version = [VersionCounter() for _ in node.shape] if type(node.shape) is list else None
         copy.source = node.source
         copy.scope = None
         copy.number = node.number
         self.copies[node] = copy
 
     def _copy(self, edge: Any) -> Any:
-        if type(edge) is Output:
+        if type(edge) is ResultEdge:
             place = place_of(edge)
             if place not in self.copies and edge.node not in self.copies:
                 self.copies[place] = self._stand_in(edge)
             elif place not in self.copies:
-                self.copies[place] = Output(self.copies[edge.node], edge.index, edge.shape, VersionCounter())
+                self.copies[place] = ResultEdge(self.copies[edge.node], edge.index)
             return self.copies[place]
         if isinstance(edge, Tensor) and edge not in self.copies:
             self.copies[edge] = self._stand_in(edge)
@@ -214,7 +215,7 @@ class Simulation:
         seeds = [
             (inner_run._copy(x.node), part) for x, part in zip(outs, parts, strict=True) if part is not None
         ]
-        ends = [inner_run.copies.get(place_of(e) if type(e) is Output else e) for e in node.edges]
+        ends = [inner_run.copies.get(place_of(e) if type(e) is ResultEdge else e) for e in node.edges]
         inner_run.copies.clear()
         sums = propagate(seeds)
         found = {e: g if e in sums.owned else self._new(g.shape, g.dtype) for e, g in sums.of_leaves()}
@@ -233,7 +234,7 @@ def _results(node: Node) -> list[Any]:
     """An edge for each of a node's results."""
     if type(node.shape) is not list:
         return [node]
-    return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
+    return [ResultEdge(node, i) for i in range(len(node.shape))]
 
 
 def _try_call(function: Callable, *arguments: Any) -> Any:

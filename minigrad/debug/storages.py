@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.devices import array_module, is_array
 from ..core.dtypes import is_floating
-from ..core.node import Node, Output, producer
+from ..core.node import Node, ResultEdge, producer
 from ..core.versions import arrays_in, root
 from ..graph.tape import Tape
 
@@ -95,7 +95,7 @@ class Storages:
 
 def place_of(edge: Any) -> Place:
     """(node or leaf, number of its result) of an edge."""
-    return (edge.node, edge.index) if type(edge) is Output else (edge, 0)
+    return (edge.node, edge.index) if type(edge) is ResultEdge else (edge, 0)
 
 
 def kept_by(thing: Any) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.backward import nodes_behind
-from ..core.node import Node, Output, requires_grad
+from ..core.node import Node, ResultEdge, requires_grad
 from ..core.op import Op
 from ..core.tensor import Tensor
 
@@ -47,7 +47,7 @@ def steps_of(outs: Sequence[Tensor]) -> list[Step]:
 def _array(edge: Any, values: dict[Any, Any]) -> Any:
     if type(edge) is Node:
         return values[edge]
-    if type(edge) is Output:
+    if type(edge) is ResultEdge:
         return values[edge.node, edge.index]
     return edge.array if isinstance(edge, Tensor) else edge
 

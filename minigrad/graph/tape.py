@@ -16,9 +16,8 @@ import numpy as np
 from ..core.devices import as_array
 from ..core.errors import GraphError
 from ..core.higher_order import refuse_changed
-from ..core.node import Node, Output, producer
+from ..core.node import Node, ResultEdge, producer
 from ..core.tensor import Tensor
-from ..core.versions import VersionCounter
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -97,7 +96,7 @@ class Tape:
 
 def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
     """The array of an edge; a number or None as it is."""
-    if type(edge) is Output:
+    if type(edge) is ResultEdge:
         return arrays[edge.node][edge.index]
     return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge
 
@@ -107,12 +106,8 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
     operands = [look_up(arrays, edge) for edge in node.edges]
     if double and node.op.casts and operands[0].dtype == np.float64:
         return (operands[0],)
-    run = getattr(node.op, "run", None)
-    if run is None:  # a checkpoint runs the user's function
-        again = [node.op.rebuild([], node.settings, edge) for edge in _results(node)]
-        return tuple(x.array for x in again)
     with np.errstate(all="ignore"):
-        value = run(operands, node.settings)[0]
+        value = node.op.rebuild(operands, node.settings)
     return tuple(as_array(part) for part in (value if type(value) is tuple else (value,)))
 
 
@@ -146,12 +141,6 @@ def shapes(node: Node) -> Sequence[tuple[int, ...]]:
     return node.shape if type(node.shape) is list else [node.shape]
 
 
-def _results(node: Node) -> list[Any]:
-    if type(node.shape) is not list:
-        return [node]
-    return [Output(node, i, shape, VersionCounter()) for i, shape in enumerate(node.shape)]
-
-
 def _arrays_in_memory(node: Node) -> Arrays | None:
     """A node's results where all are still held by somebody, and unchanged."""
     tensors = _tensors(node)
@@ -164,7 +153,7 @@ def _arrays_in_memory(node: Node) -> Arrays | None:
 
 def _tensors(node: Node) -> list[Any]:
     """The tensors of a node's results; None for each that was freed."""
-    references = node.output if type(node.output) is list else [node.output]
+    references = node.result if type(node.result) is list else [node.result]
     return [reference() for reference in references]
 
 

@@ -20,7 +20,7 @@ from ..core.backward import propagate, unbroadcast
 from ..core.devices import array_module, is_array, on_cpu, to_device_of
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError
 from ..core.modes import no_grad
-from ..core.node import Node, Output, producer, requires_grad
+from ..core.node import Node, ResultEdge, producer, requires_grad
 from ..core.observers import Observer, observe, unobserved
 from ..core.tensor import Tensor, as_tensor
 from ..core.trees import flatten
@@ -213,7 +213,7 @@ class _Tracing(Observer):
         if not seeds:
             return
         for edge, g in seeds:
-            key = producer(edge), edge.index if type(edge) is Output else 0
+            key = producer(edge), edge.index if type(edge) is ResultEdge else 0
             self.seeds[key] = self.seeds[key] + g if key in self.seeds else g
         with observe(self):
             found = dict(propagate(seeds, retain_graph=True, keep_grad=False).of_leaves())
@@ -283,7 +283,7 @@ class _Tracing(Observer):
 
     def _edge(self, node: Node, place: int, edge: Any, operand: str) -> Edge:
         raw, whole, summed = self.pulls.get((node, place), (None, None, ()))
-        result = edge.index if type(edge) is Output else 0
+        result = edge.index if type(edge) is ResultEdge else 0
         matrix = self.locals[node].get(place)
         shape = self.values[producer(edge)][result].shape
         expanded = raw.shape if raw is not None and summed else expanded_shape(node, shape)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from ..core.composites import composite
 from ..core.modes import fused
-from ..core.op import About, Op, OpInfo, composite, derived, differentiable, registry
+from ..core.op import About, Op, OpInfo, derived, differentiable, registry
 from . import array_functions, attention, losses, normalization, recurrent
 from .activations import *
 from .arithmetic import *

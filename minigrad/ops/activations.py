@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 from ..core import random
+from ..core.composites import composite
 from ..core.costs import per_element
 from ..core.namespace import namespace
-from ..core.op import composite, derived, differentiable
+from ..core.op import derived, differentiable
 from ..core.samplers import along_axis, distinct, each, real, unary
 from ..core.tensor import constant
 from .arithmetic import astype, multiply

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from ..core.composites import composite
 from ..core.costs import Flops
-from ..core.op import composite
 from ..core.random import Key
 from ..core.samplers import each, mask, real
 from ..core.tensor import constant

@@ -23,7 +23,7 @@ from ..core.devices import array_module, is_writeable
 from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
 from ..core.modes import modes, set_grad_enabled
-from ..core.node import RETAINS_GRAD, set_output
+from ..core.node import RETAINS_GRAD, set_tensor
 from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
 from ..core.versions import (
     LOST,
@@ -74,7 +74,7 @@ def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
             node.edges = [old[e] if isinstance(e, Tensor) and e in old else e for e in node.edges]
     for t, value in old.items():
         if t.node is not None:
-            set_output(t.node, value)
+            set_tensor(t.node, value)
     _take_place(base, new)
     base.version = VersionCounter()
     if base.node is not None:
@@ -230,7 +230,7 @@ def _take_place(x: Tensor, new: Tensor) -> None:
     x.array, x.node, x.version = new.array, new.node, new.version
     x._requires_grad = new.requires_grad
     if x.node is not None:
-        set_output(x.node, x)
+        set_tensor(x.node, x)
         x.node.hooks = {RETAINS_GRAD: retains} if retains else x.node.hooks
 
 
@@ -259,7 +259,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
     with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
         new = compute(old)
     if x.node is not None:
-        set_output(x.node, old)
+        set_tensor(x.node, old)
     _take_place(x, new)
     x._requires_grad = requires_grad
     if x.version is not None and x.version.views:

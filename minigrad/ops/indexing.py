@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.composites import composite
 from ..core.costs import zero_flops
 from ..core.devices import CPU, array_module, is_array
 from ..core.dtypes import plain_number
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ..core.namespace import namespace
-from ..core.op import composite, derived, differentiable
+from ..core.op import derived, differentiable
 from ..core.samplers import each, integers, mask, real
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ..core.composites import composite
 from ..core.costs import Flops
 from ..core.errors import DtypeError, ShapeError, counted
-from ..core.op import composite, differentiable
+from ..core.op import differentiable
 from ..core.samplers import each, real
 from .arithmetic import TOO_LARGE
 

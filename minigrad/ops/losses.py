@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
+from ..core.composites import composite
 from ..core.costs import per_input
 from ..core.errors import DtypeError, OptionError, ShapeError
-from ..core.op import composite, derived
+from ..core.op import derived
 from ..core.samplers import each, integers, positive, probability, real
 from ..core.tensor import as_tensor_like
 from .activations import log_softmax

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..core.composites import composite
 from ..core.costs import per_input
-from ..core.op import composite
 from ..core.samplers import each, real
 
 __family__ = "normalization"

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.composites import composite
 from ..core.costs import Flops
-from ..core.op import composite
 from ..core.samplers import each, within_one
 from .activations import relu, sigmoid
 from .comparisons import where

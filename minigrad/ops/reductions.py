@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.composites import composite
 from ..core.costs import per_input
 from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
-from ..core.op import composite, derived, differentiable
+from ..core.op import derived, differentiable
 from ..core.samplers import distinct, each, mask, real, reducing
 from ..core.sums import total
 from ..core.tensor import Tensor, as_tensor

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from ..core.arguments import round_once
 from ..core.costs import zero_flops
 from ..core.devices import array_module, is_array, on_cpu, through_cpu, to_device_of
 from ..core.dtypes import is_floating, uint8
 from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
+from ..core.half import round_once
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.samplers import each, integers, mask, real

@@ -1,0 +1,106 @@
+"""Composite ops: written with other ops, and computed by a kernel where there is one.
+
+    @composite
+    def softmax(x, /, dim):
+        e = exp(x - amax(x, dim, keepdim=True))
+        return e / e.sum(dim, keepdim=True)
+
+The readable definition says what the op is, and its gradient follows from that of its parts. Where a kernel
+takes the arrays (see `kernels`), it gives the same value and the same gradient in less time; else the
+definition is run, on a graph of its own. `fused(False)` runs definitions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+from .arguments import ops
+from .call import make_callable
+from .costs import Flops, one_each
+from .devices import is_array
+from .dtypes import is_floating
+from .grad import grad, propagate_to
+from .half import compute_in_float32, half_of, pull_in_float32
+from .kernels import kernel as register_kernel
+from .modes import Switch, modes
+from .observers import unobserved
+from .op import About, Op
+from .tensor import Tensor
+
+
+class Composite(Op):
+    """An op that has a definition in place of a rule."""
+
+    def __init__(self, name: str, definition: Callable, kernel: Callable | None = None, **about: Any) -> None:
+        super().__init__(name, self.run_definition, definition, floating=True, **about)
+        self.definition: Callable = definition
+        self.exact_in_half = True  # `run_definition` handles 16 bits
+        if kernel is not None:
+            register_kernel(self)(kernel)
+
+    def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
+        """Value and gradients by the definition, from a graph of its own: what serves as the rule."""
+        half = half_of(arrays)
+        if half is not None:
+            return compute_in_float32(self.run_definition, half, arrays, settings)
+        inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
+        with Switch(modes, "autocast_dtype", None), unobserved():
+            value = self.definition(*inputs, **settings)
+        values = value if type(value) is tuple else (value,)
+        results = tuple([x.array for x in values])
+
+        # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
+        def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
+            wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
+            pairs = zip(values, g if type(g) is list else [g], strict=True)
+            used = [(x, Tensor(part)) for x, part in pairs if x.requires_grad and part is not None]
+            outs, gs = [x for x, _ in used], [part for _, part in used]
+            with unobserved():
+                found = grad(outs, wanted, gs, retain_graph=True, allow_unused=True)
+            remaining = iter([None if x is None else x.array for x in found])
+            return [next(remaining) if needed else None for needed in needs]
+
+        return results if type(value) is tuple else results[0], gradients
+
+    def pull_tensors(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        if half_of(inputs) is None:
+            return self.pull_by_definition(inputs, settings, needs, g)
+        return pull_in_float32(self.pull_by_definition, inputs, settings, needs, g)
+
+    def pull_by_definition(
+        self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
+    ) -> Sequence[Any]:
+        """`pull_tensors`: the definition, on aliases of the inputs, and a walk back to those."""
+        aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
+        value = self.definition(*aliases, **settings)
+        values, gs = (value, g) if type(value) is tuple else ([value], [g])
+        seeds = [(v.node, g) for v, g in zip(values, gs, strict=True) if v.requires_grad and g is not None]
+        edges = [x.node if needed else None for x, needed in zip(aliases, needs, strict=True)]
+        wanted = [edge for edge in edges if edge is not None]
+        found, _ = propagate_to(wanted, seeds, True, True, ends=wanted)
+        return [found.get(edge) for edge in edges]
+
+
+def composite(
+    definition: Callable | None = None,
+    *,
+    kernel: Callable | None = None,
+    promotes: Any = True,
+    flops: Flops = one_each,
+    **about: Unpack[About],
+) -> Any:
+    """Turn a readable definition, written with other ops, into an op that a fused kernel may compute.
+
+    `kernel` takes the same arrays and settings and returns what a rule returns, or None for arrays that it
+    does not take: then the definition is run, as it is where there is no kernel. Those for one kind of
+    arrays are registered by `@kernel` (see `kernels`) and are tried before it.
+    """
+
+    def make(definition: Callable) -> Callable:
+        op = Composite(definition.__name__, definition, kernel, promotes=promotes, flops=flops, **about)
+        return make_callable(op, definition)
+
+    return make if definition is None else make(definition)
