@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from minigrad.core.devices import array_module
+from minigrad.core.devices import array_module, kind_of
 from minigrad.core.kernels import kernel, kernels_for
 from minigrad.core.user_rules import is_users
 from minigrad.ops.attention import scaled_dot_product_attention
@@ -48,7 +48,7 @@ def attend_to_views(
 
 def _attend(q, *rest):
     """By the first of the library's kernels that takes these; None if none does, or there is a user's."""
-    for attend in kernels_for(scaled_dot_product_attention.op, q):
+    for attend in kernels_for(scaled_dot_product_attention.op, kind_of([q])):
         if is_users(attend):
             return None
         result = attend(q, *rest)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from minigrad import kernels
+from minigrad.core.devices import kind_of
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.core.op import ops
 from minigrad.optim.clipping import norm_of_all, scale_down
@@ -42,7 +43,7 @@ class Kernels:
             with kernels.use(self.which):
                 if isinstance(record, Routine):
                     return record(*arrays)
-                tried = (kernel(*arrays, **settings) for kernel in kernels_for(record, arrays[0]))
+                tried = (kernel(*arrays, **settings) for kernel in kernels_for(record, kind_of(arrays)))
                 return next((found for found in tried if found is not None), None)
 
         return run

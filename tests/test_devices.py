@@ -18,7 +18,7 @@ from tiny import PAIRS, TINY, TINY_GPT
 import minigrad as mg
 from minigrad import nn, optim
 from minigrad.core import devices
-from minigrad.core.devices import array_module, check_device, on_cpu
+from minigrad.core.devices import array_module, check_device, kind_of, on_cpu
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.core.op import Op, registry
 from minigrad.core.random import Key, keep_mask
@@ -758,7 +758,7 @@ def replace_kernel(monkeypatch, record, change):
     """Register `change` of what computes a record on the GPU now, in place of it."""
     array = mg.zeros(1, device="cuda").array
     by_definition = record.definition if isinstance(record, Routine) else record.run_definition
-    right = next(kernels_for(record, array), by_definition)
+    right = next(kernels_for(record, kind_of([array])), by_definition)
     monkeypatch.setitem(record.kernels, mg.kernels.kernels(array).name, [change(right)])
 
 

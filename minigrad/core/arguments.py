@@ -33,7 +33,7 @@ from .errors import (
     SignatureError,
 )
 from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
-from .half import any_half, round_once
+from .half import any_half, half_of, round_once
 from .modes import modes
 from .precision import dtype_of
 from .tensor import Tensor, as_tensor
@@ -197,10 +197,13 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
-def operands(op: Op, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[bool]]:
+def operands(
+    op: Op, inputs: Sequence[Any]
+) -> tuple[Sequence[Any], list[Any], list[Any], list[bool], np.dtype | None]:
     """The inputs as tensors of one dtype and on one device, and numbers; most are that already.
 
-    And of each its array, the edge by which a node refers to it, and whether a gradient flows there.
+    And of each its array, the edge by which a node refers to it, and whether a gradient flows there; and the
+    16-bit dtype of the first that has one.
     """
     arrays, edges, needs = [], [], []
     dtype, uniform = None, not loaded
@@ -220,10 +223,14 @@ def operands(op: Op, inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any], 
             needs.append(False)
             if x is not None and (type(x) not in (float, int) or dtype is None or not is_floating(dtype)):
                 uniform = False
-    if uniform and (dtype is float32 or (dtype is not None and (is_floating(dtype) or not op.floating))):
-        return inputs, arrays, edges, needs
+    if uniform and dtype is float32 and op.promotes is True:
+        return inputs, arrays, edges, needs, None
+    if uniform and dtype is not None and (is_floating(dtype) or not op.floating):
+        return inputs, arrays, edges, needs, half_of(arrays)
     changed = move_to_one_device(op, prepare(op, inputs, op.promotes))
-    return operands(op, changed) if changed is not inputs else (inputs, arrays, edges, needs)
+    if changed is not inputs:
+        return operands(op, changed)
+    return inputs, arrays, edges, needs, half_of(arrays)
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:

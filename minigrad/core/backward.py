@@ -25,7 +25,7 @@ from .errors import (  # fmt: skip
 from .higher_order import Replay
 from .hooks import run_hooks
 from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, ResultEdge, producer, refuse_freed, shape_of
+from .node import Node, ResultEdge, needed_only, producer, refuse_freed, shape_of
 from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
@@ -80,7 +80,12 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
         g = sums.take(node)
         if g is None:
             continue
-        sums.add_all(node, pull(node, g, node.needs), g)
+        try:
+            for edge, gradient in zip(node.edges, pull(node, g, node.needs)):  # noqa: B905
+                if gradient is not None:
+                    sums.add(edge, gradient, g)
+        except GradientShapeError as error:
+            raise GradientShapeError(error.shape, error.expected, node) from None
         if not retain_graph:
             node.free()
 
@@ -94,7 +99,9 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         check_versions(node, needs)
     try:
         if type(gradients) is tuple:  # a function for each input, None where none is needed
-            return [f(g) if f and needed else None for f, needed in zip(gradients, needs)]  # noqa: B905 (of one length)
+            if needs is not node.needs:  # but for fewer
+                gradients = needed_only(gradients, needs)
+            return [f and f(g) for f in gradients]
         parts = gradients(g, needs)  # one for all, which share work
         return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
     except FAILURES as error:
@@ -117,15 +124,6 @@ class GradientSums:
         self.keep_grad = keep_grad
         for edge, g in seeds:
             self.add(edge, g, g)
-
-    def add_all(self, node: Node, gradients: Sequence[Any], g: Any) -> None:
-        """Add the gradients of a node's inputs, which its rule made from `g`; None where there is none."""
-        try:
-            for edge, gradient in zip(node.edges, gradients):  # noqa: B905
-                if gradient is not None:
-                    self.add(edge, gradient, g)
-        except GradientShapeError as error:
-            raise GradientShapeError(error.shape, error.expected, node) from None
 
     def add(self, edge: Any, g: Any, source: Any) -> None:
         """Add the gradient `g` of an edge, which a rule made from `source`.

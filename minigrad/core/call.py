@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from .arguments import accept_aliases, autocast, bind, operands, ops, prepare
 from .checks import Checks
 from .devices import as_array
-from .errors import MinigradError, OptionError, counted
+from .errors import MinigradError
 from .explain import FOREIGN, explain, place
 from .modes import modes, named_scope
-from .node import Node
+from .node import Node, needed_only
 from .tensor import Tensor
 from .versions import share_version
 
@@ -28,38 +28,42 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     def call(*inputs: Any, **settings: Any) -> Any:
         if settings or len(inputs) > op.arity:
             inputs, settings = bind(op, inputs, settings, checks)
-        if modes.autocast_dtype is not None:
+        mode = modes.__dict__  # this thread's modes, looked up once
+        if mode["autocast_dtype"] is not None:
             inputs = autocast(op, inputs)
-        if readable is not None and not modes.fused:
+        if readable is not None and not mode["fused"]:
             with named_scope(op.key):
                 return readable(*prepare(op, inputs, promotes=()), **settings)
 
         # 1. arrays and edges in
-        inputs, arrays, edges, needs = operands(op, inputs)
+        tensors, arrays, edges, needs, half = operands(op, inputs)
 
         # 2. the rule
         try:
-            value, gradients = checked_result(op, op.run(arrays, settings))
+            value, gradients = op.compute(arrays, settings, half)
         except MinigradError as error:
-            place(error, op.name_in_errors, inputs, settings)
+            place(error, op.name_in_errors, tensors, settings)
             raise
         except FOREIGN as error:
-            explain(op.name_in_errors, inputs, settings, error, op.source)
-        for observer in modes.observers:
+            explain(op.name_in_errors, tensors, settings, error, op.source)
+        value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
+        for observer in mode["observers"]:
             observer.on_result(op, arrays, settings, value, gradients)
 
         # 3. a node out
-        if gradients is None or True not in needs or not modes.grad_enabled:
+        if gradients is None or True not in needs or not mode["grad_enabled"]:
             node = None
         else:
-            node = Node(op, settings, edges, needs, needed_only(op, gradients, needs))
+            if False in needs and type(gradients) is tuple:
+                gradients = needed_only(gradients, needs)
+            node = Node(op, settings, edges, needs, gradients)
         if type(value) is tuple:
-            return several_results(op, inputs, settings, node, value)
+            return several_results(op, tensors, settings, node, value)
         result = Tensor(value)
         if node is not None:
             node.attach(result)
         if op.view:
-            share_version(inputs[0], result, op, settings)
+            share_version(tensors[0], result, op, settings)
         return result
 
     update_wrapper(call, documented)
@@ -67,32 +71,6 @@ def make_callable(op: Op, documented: Callable) -> Callable:
     op.call = call
     ops[op.key] = op
     return call
-
-
-def checked_result(op: Op, result: Any) -> tuple[Any, Any]:
-    """What a rule returned: the value, an array or a tuple of arrays, and the functions for its gradient."""
-    if type(result) is not tuple or len(result) != 2:
-        raise OptionError(
-            f"the rule of {op.name} did not return a value and its gradients.\n"
-            f"Return value, (gradient of each array, ...): functions of g, or None where there is none."
-        )
-    value, gradients = result
-    return tuple(map(as_array, value)) if type(value) is tuple else as_array(value), gradients
-
-
-def needed_only(op: Op, gradients: Any, needs: Sequence[bool]) -> Any:
-    """The gradient functions that are needed: what only the others hold can be freed."""
-    if type(gradients) is not tuple:
-        return gradients
-    if len(gradients) != len(needs):
-        raise OptionError(
-            f"the rule of {op.name} has {counted(len(needs), 'array')} and returned "
-            f"{counted(len(gradients), 'gradient')}.\n"
-            f"Return one for each array, or None for one that has no gradient."
-        )
-    if False not in needs:
-        return gradients
-    return tuple([f if needed else None for f, needed in zip(gradients, needs, strict=True)])
 
 
 def several_results(

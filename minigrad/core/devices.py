@@ -8,6 +8,7 @@ below (`array_module(x)`, `device_of(x)`, ...), which ask the backend of the arr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,14 @@ def backend_of(array: Any) -> ArrayBackend:
         if isinstance(array, backend.arrays):
             return backend
     return NUMPY
+
+
+def kind_of(arrays: Iterable[Any]) -> str:
+    """The kind of device that arrays are on, among numbers and None: "cpu", or "cuda" if one is there."""
+    for backend in loaded:
+        if any(isinstance(x, backend.arrays) for x in arrays):
+            return backend.kind
+    return NUMPY.kind
 
 
 # ---------------------------------------------------------------- devices

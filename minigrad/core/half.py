@@ -58,17 +58,15 @@ def narrowed(a: Any, dtype: np.dtype) -> Any:
     return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
 
 
-def compute_in_float32(
-    rule: Callable, dtype: np.dtype, arrays: Any, settings: dict[str, Any]
-) -> tuple[Any, Any]:
+def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: dict[str, Any]) -> Any:
     """A rule's value and gradients, computed in float32 and rounded to `dtype`.
 
     A gradient is summed over broadcast axes before it is rounded.
     """
     narrow = lambda a: narrowed(a, dtype)
     result = rule(*map(widened, arrays), **settings)
-    if type(result) is not tuple or len(result) != 2:
-        return result  # which the caller refuses
+    if result is None:  # a kernel that does not take these arrays
+        return None
     value, gradients = result
     if settings.get("dtype") is None:  # else it is what the rule gave it
         value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
@@ -80,8 +78,6 @@ def compute_in_float32(
         return narrow(part if part is None or shape is None else unbroadcast(part, shape))
 
     if type(gradients) is tuple:
-        if len(gradients) != len(shapes):
-            return value, gradients  # which the caller refuses
         return value, tuple(
             f and (lambda g, f=f, shape=shape: fitted(f(widened(g)), shape))
             for f, shape in zip(gradients, shapes, strict=True)

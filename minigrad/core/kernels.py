@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, update_wrapper
 from typing import Any
 
-from .devices import backend_of
+from .devices import kind_of
 from .errors import OptionError
 from .user_rules import is_users
 
@@ -75,7 +75,11 @@ active = _Active()
 
 def kernels_in_use(array: Any) -> KernelSet | None:
     """The set that serves arrays such as this one."""
-    device = backend_of(array).kind
+    return set_for(kind_of([array]))
+
+
+def set_for(device: str) -> KernelSet | None:
+    """The set that serves arrays on a kind of device."""
     found = getattr(active, device)
     if found is None and device in defaults:
         found = defaults[device].loaded()
@@ -93,9 +97,9 @@ class TakesKernels:
         return kernel
 
 
-def kernels_for(record: TakesKernels, array: Any) -> Iterator[Callable]:
-    """The kernels of a record for arrays such as this one, in the order in which they are tried."""
-    in_use = kernels_in_use(array)
+def kernels_for(record: TakesKernels, device: str) -> Iterator[Callable]:
+    """The kernels of a record for arrays on a kind of device, in the order in which they are tried."""
+    in_use = set_for(device)
     for each in in_use.chain if in_use is not None else ():
         yield from record.kernels.get(each.name, ())
     yield from record.kernels.get(None, ())
@@ -136,7 +140,7 @@ class Routine(TakesKernels):
 
     def __call__(self, *arguments: Any) -> Any:
         first = arguments[0]
-        for function in kernels_for(self, first[0] if type(first) is list else first):
+        for function in kernels_for(self, kind_of(first if type(first) is list else [first])):
             found = function(*arguments)
             if found is not None:
                 return found

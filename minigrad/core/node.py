@@ -58,6 +58,10 @@ class Node:
     the tensor) are of what it made; where that is several results each is a list.
     """
 
+    shape: Any
+    result: Any
+    version: Any
+
     __slots__ = (
         "__weakref__", "edges", "gradients", "hooks", "needs", "number", "op", "recorded_at", "result",
         "scope", "settings", "shape", "source", "version",
@@ -77,13 +81,10 @@ class Node:
         self.needs = needs
         self.gradients = gradients
         self.number = next(node_numbers)
-        self.source = caller()
+        self.source = caller(above=3)  # neither this method nor what calls it
         self.scope = modes.scope
         self.recorded_at = modifications.count
         self.hooks: dict[int, Callable] | None = None
-        self.shape: Any = None
-        self.result: Any = None
-        self.version: Any = None
 
     def attach(self, result: Tensor) -> None:
         """Make this node what `result`, the only one, was made by."""
@@ -131,6 +132,15 @@ class ResultEdge:
     @version.setter
     def version(self, version: VersionCounter) -> None:
         self.node.version[self.index] = version
+
+
+def needed_only(gradients: tuple, needs: Sequence[bool]) -> tuple:
+    """The gradient functions that are needed: what only the others hold can be freed."""
+    kept = list(gradients)
+    for i, needed in enumerate(needs):
+        if not needed:
+            kept[i] = None
+    return tuple(kept)
 
 
 def producer(edge: Any) -> Any:

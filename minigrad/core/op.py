@@ -33,8 +33,7 @@ import numpy as np
 from .arguments import accept_aliases, ops
 from .call import make_callable
 from .costs import Flops, one_each
-from .devices import CPU, device_of, is_array
-from .dtypes import HALF
+from .devices import CPU, device_of, kind_of
 from .errors import OptionError
 from .half import compute_in_float32, half_of, pull_in_float32
 from .kernels import TakesKernels, kernels_for
@@ -160,25 +159,36 @@ class Op(OpInfo, TakesKernels):
         return checked_rule(kernel, self.source)
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients as a call computes them: by a kernel that takes the arrays, or by the rule."""
+        """Value and gradients as a call computes them."""
+        return self.compute(arrays, settings, half_of(arrays))
+
+    def compute(
+        self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
+    ) -> tuple[Any, Any]:
+        """Value and gradients by a kernel that takes the arrays, or by the rule.
+
+        `half`: the 16-bit dtype of the first array that has one.
+        """
         if self.kernels and modes.fused:
-            found = self.run_kernel(arrays, settings)
+            found = self.run_kernel(arrays, settings, half)
             if found is not None:
                 return found
-        if not self.exact_in_half and (half := half_of(arrays)) is not None:
+        if half is not None and not self.exact_in_half:
             return self.run_in_float32(half, arrays, settings)
         return self.rule(*arrays, **settings)
 
-    def run_kernel(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any] | None:
+    def run_kernel(
+        self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
+    ) -> tuple[Any, Any] | None:
         """Value and gradients by the first kernel that takes these arrays; None if none does.
 
         On a CPU 16 bits are computed in float32, as a rule's are; a GPU's kernels take them.
         """
-        array = next(x for x in arrays if is_array(x))
-        widens = isinstance(array, np.ndarray) and array.dtype in HALF and not self.kernel_takes_half
-        for function in kernels_for(self, array):
-            if widens:
-                found = compute_in_float32(function, array.dtype, arrays, settings)
+        kind = kind_of(arrays)
+        widens = kind == "cpu" and not self.kernel_takes_half
+        for function in kernels_for(self, kind):
+            if half is not None and widens:
+                found = compute_in_float32(function, half, arrays, settings)
             else:
                 found = function(*arrays, **settings)
             if found is not None:

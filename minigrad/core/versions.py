@@ -43,9 +43,12 @@ class _IsLibrary(dict[str, bool]):
 is_library = _IsLibrary()
 
 
-def caller() -> tuple[CodeType, int]:
-    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`."""
-    frame = sys._getframe(1)
+def caller(above: int = 1) -> tuple[CodeType, int]:
+    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`.
+
+    `above`: how many frames up to begin, where those below are known to be the library's.
+    """
+    frame = sys._getframe(above)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
