@@ -2,7 +2,7 @@
 
     python -m tools.without graph              # all tests of what remains
     python -m tools.without graph --quick      # it imports, and its quickest tests pass
-    python -m tools.without --all --quick      # of each part in turn
+    python -m tools.without --all --quick      # of each part, several side by side
 
 It copies the working tree to a temporary folder, without the part's folder and without its lines in
 `minigrad/__init__.py`, which begin with a comment: `# graph (needs gradcheck): ...`. Parts that need it
@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -52,12 +54,15 @@ LEAVES = {
 
 # quick tests of what every part stands on; by NumPy's kernels, as numba would compile anew in each copy
 QUICK = (
-    "test_autograd.py", "test_containers.py", "test_in_place.py", "test_optim.py", "test_public_names.py",
-    "test_user_ops.py", "test_versions.py",
+    "tests/test_autograd.py", "tests/test_containers.py", "tests/test_in_place.py", "tests/test_optim.py",
+    "tests/test_public_names.py", "tests/test_user_ops.py", "tests/test_versions.py",
+    "--kernels=numpy", "-m", "not slow",
 )  # fmt: skip
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib
+import minigrad
+assert pathlib.Path(minigrad.__file__).is_relative_to(pathlib.Path.cwd()), minigrad.__file__
 for folder in ("minigrad", "minitransformer", "benchmarks", "tools"):
     for path in sorted(pathlib.Path(folder).rglob("*.py")):
         name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
@@ -96,12 +101,7 @@ class Copy:
 
     def __init__(self, folder: Path, part: str) -> None:
         self.folder = folder
-        listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-        for name in names.splitlines():
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, folder / name)
+        self._copy_tree()
         assembly = folder / "minigrad" / "__init__.py"
         text = assembly.read_text(encoding="utf-8")
         known = parts_in(text)
@@ -115,17 +115,33 @@ class Copy:
             path = folder / file
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def run(self, *words: str) -> subprocess.CompletedProcess:
-        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
-        return subprocess.run([sys.executable, *words], cwd=self.folder, env=environment)
+    def _copy_tree(self) -> None:
+        listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        files = [Path(name) for name in names.splitlines() if (ROOT / name).is_file()]
+        # what Python and numba compiled holds for a file of the same size and time; what pytest did does not
+        modules = {file.parent for file in files if file.suffix == ".py" and file.parts[0] != "tests"}
+        compiled = [file for folder in modules for file in (ROOT / folder / "__pycache__").glob("*")]
+        for file in [*files, *(path.relative_to(ROOT) for path in compiled)]:
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, self.folder / file)
 
-    def test(self, chosen: list[str], processes: int) -> Outcome:
-        report = self.folder / "report.xml"
-        self.run(
-            "-m", "pytest", "-q", "--tb=short", "-n", str(processes), "-p", "no:cacheprovider",
-            f"--junitxml={report}", f"--without={','.join(self.parts)}", *chosen,
-        )  # fmt: skip
-        return outcome_in(report)
+    def run(self, *words: str, quiet: bool) -> subprocess.CompletedProcess[str]:
+        """Run Python here; if quiet, what it prints is kept."""
+        environment = {
+            "OPENBLAS_NUM_THREADS": "1",
+            "MINITRANSFORMER_DATA": str(ROOT.parent / "shared" / "data"),
+            **os.environ,
+            "PYTHONPATH": str(self.folder),
+        }
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
 
 class Outcome(NamedTuple):
@@ -141,7 +157,9 @@ def outcome_in(report: Path) -> Outcome:
     """What pytest wrote, as JUnit does, of each test."""
     found = Outcome([], [], [], [])
     for case in ElementTree.parse(report).iter("testcase"):
-        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        module, name = case.get("classname", ""), case.get("name", "")
+        file = f"{(module or name).replace('.', '/')}.py"  # a file that leaves whole is all of the name
+        name = f"{file}::{name}" if module else file
         if case.find("failure") is not None or case.find("error") is not None:
             found.failed.append(name)
         elif (skipped := case.find("skipped")) is not None and skipped.get("type") != "pytest.xfail":
@@ -152,57 +170,93 @@ def outcome_in(report: Path) -> Outcome:
     return found
 
 
-def skipped_in_whole_tree(names: list[str]) -> set[str]:
+def skipped_in_whole_tree(names: set[str]) -> set[str]:
     """Which of these tests are skipped where no part is missing."""
+    if not names:
+        return set()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        files = sorted({name.partition("::")[0] for name in names})
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *files]
-        chosen = {name.partition("::")[2].partition("[")[0] for name in names}
-        subprocess.run([*command, "-k", " or ".join(chosen)], cwd=ROOT, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        subprocess.run([*command, *sorted(names)], cwd=ROOT, stdout=subprocess.DEVNULL)
         return set(outcome_in(report).skipped)
 
 
-def check(part: str, quick: bool, processes: int) -> bool:
-    """Whether the tree without a part passes its tests."""
+class Result(NamedTuple):
+    """What a copy without a part showed; `failed` also if pytest or the imports did not get so far."""
+
+    part: str
+    left_out: list[str]
+    tests: Outcome
+    failed: bool
+    printed: str | None
+    seconds: float
+
+
+def try_without(part: str, quick: bool, processes: int) -> Result:
+    """Copy the tree without a part, import all that remains, and run its tests."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder), part)
         print(f"--- without {', '.join(copy.parts)}", flush=True)
-        if copy.run("-c", IMPORT_EVERYTHING).returncode:
-            print(f"without {part}: what remains does not import")
-            return False
-        quickest = [f"tests/{name}" for name in QUICK if (copy.folder / "tests" / name).exists()]
-        found = copy.test([*quickest, "--kernels=numpy", "-m", "not slow"] if quick else [], processes)
-    left_out = copy.left_out + found.left_out
-    only_here = set(found.skipped) - skipped_in_whole_tree(found.skipped) if found.skipped else set()
+        report = copy.folder / "report.xml"
+        ran = copy.run("-c", IMPORT_EVERYTHING, quiet=quick)
+        if ran.returncode == 0:
+            ran = copy.run(
+                "-m", "pytest", "-q", "--tb=short", "-n", str(processes), "-p", "no:cacheprovider",
+                f"--junitxml={report}", f"--without={','.join(copy.parts)}", *(QUICK if quick else ()),
+                quiet=quick,
+            )  # fmt: skip
+        tests = outcome_in(report) if report.exists() else Outcome([], [], [], [])
+        left_out = [*copy.left_out, *tests.left_out]
+        failed = ran.returncode != 0 or not tests.passed
+    return Result(part, left_out, tests, failed, ran.stdout, time.monotonic() - started)
+
+
+def show(result: Result, skipped_anyway: set[str]) -> bool:
+    """Print what a copy showed; whether it is as it should be."""
+    skipped = set(result.tests.skipped)
+    only_here = skipped - skipped_anyway
+    if result.failed and result.printed:
+        print(result.printed)
     for title, names in (
-        ("left out", left_out),
-        ("skipped, also in the whole tree", sorted(set(found.skipped) - only_here)),
+        ("left out", result.left_out),
+        ("skipped, also in the whole tree", sorted(skipped & skipped_anyway)),
         ("SKIPPED ONLY HERE", sorted(only_here)),
-        ("FAILED", found.failed),
+        ("FAILED", result.tests.failed),
     ):
         print("\n".join([f"{title}: {len(names)}", *(f"  {name}" for name in names)]))
-    failures = len(found.failed) + len(only_here)
+    passed = not result.failed and not only_here
     print(
-        f"without {part}: {len(found.passed)} passed, {len(found.skipped)} skipped, "
-        f"{len(left_out)} left out, {failures} failed in {time.monotonic() - started:.0f} s",
+        f"without {result.part}: {len(result.tests.passed)} passed, {len(skipped)} skipped, "
+        f"{len(result.left_out)} left out, {len(result.tests.failed) + len(only_here)} failed "
+        f"in {result.seconds:.0f} s: {'as it should be' if passed else 'NOT AS IT SHOULD BE'}",
         flush=True,
     )
-    return bool(found.passed) and not found.failed and not only_here
+    return passed
+
+
+def check(parts: Sequence[str], quick: bool, processes: int) -> bool:
+    """Whether the tree is as it should be without each of the parts, tried side by side."""
+    with ThreadPoolExecutor(processes) as pool:
+        results = list(pool.map(lambda part: try_without(part, quick, 0 if quick else processes), parts))
+    skipped_anyway = skipped_in_whole_tree({name for result in results for name in result.tests.skipped})
+    shown = [show(result, skipped_anyway) for result in results]
+    return all(shown)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--all", action="store_true", help="each part in turn")
+    parser.add_argument("--all", action="store_true", help="each of them")
     parser.add_argument("--quick", action="store_true", help="imports, and the quickest tests only")
     parser.add_argument("-n", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     options = parser.parse_args()
     parts = PARTS if options.all else options.parts
     if not parts or not set(parts) <= set(PARTS):
         parser.error(f"name a part, of {', '.join(PARTS)}; or --all")
-    passed = [check(part, options.quick, options.n) for part in parts]
+    # quick tests of several copies run side by side; all tests of one are spread over the processes
+    groups = [parts] if options.quick else [[part] for part in parts]
+    passed = [check(group, options.quick, options.n) for group in groups]
     return 0 if all(passed) else 1
 
 
