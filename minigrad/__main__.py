@@ -18,8 +18,9 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from .core.errors import MinigradError, OptionError
 from .core.op import OpInfo, info_of, registry
 from .gradcheck.check import refuse_settings
-from .gradcheck.every_op import Row, check_record, forms
+from .gradcheck.every_op import Row, check_record
 from .ops import FUNCTIONS
+from .ops.sample_calls import forms
 
 ORDERS = {"1": (1,), "2": (2,), "both": (1, 2)}
 USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)

@@ -13,8 +13,6 @@ from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from minigrad.breadth import error_functions as inverses
-from minigrad.breadth import gamma_functions as gamma
 from minigrad.ops import special_functions as special
 
 SPACE = r"\\[,;:! ]|\s|\\(?:left|right|Big|textstyle|quad|qquad)\b"
@@ -26,13 +24,26 @@ GREEK = {r"\alpha": "alpha", r"\beta": "beta", r"\lambda": "lambd", r"\epsilon":
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ENDS = {"", ")", "]", "}", "|", "+", "-", ",", "&", r"\lor", r"\rVert", r"\rfloor", *RELATIONS}
 
+
+def inverses():
+    from minigrad.breadth import error_functions
+
+    return error_functions
+
+
+def gamma():
+    from minigrad.breadth import gamma_functions
+
+    return gamma_functions
+
+
 phi = lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 FUNCTIONS = {
     r"\ln": np.log, r"\log": np.log, r"\sin": np.sin, r"\cos": np.cos, r"\tan": np.tan, r"\sinh": np.sinh,
     r"\cosh": np.cosh, r"\tanh": np.tanh, r"\sigma": special.sigmoid, r"\varphi": phi,
     r"\det": lambda a: np.linalg.det(a)[..., None, None],
     r"\Phi": lambda x: special.erfc(-x / math.sqrt(2)) / 2, "sign": np.sign, "trunc": np.trunc,
-    "erfinv": inverses.erfinv, "sinc": np.sinc, "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2,
+    "erfinv": lambda p: inverses().erfinv(p), "sinc": np.sinc, "sym": lambda a: (a + a.swapaxes(-1, -2)) / 2,
     "rowsum": lambda a: a.sum(-1, keepdims=True), "tril": np.tril, "triu": np.triu,
     "lower": lambda a: np.tril(a) - np.tril(np.triu(a)) / 2,
     "diag": lambda v: v[..., None] * np.eye(v.shape[-1]),
@@ -309,8 +320,8 @@ class _Parser:
         def value(s):
             x = argument(s)
             if order is not None:
-                return gamma.polygamma(np.asarray(x), round(order(s)))
-            y = inverses.ndtri(x) if name == "ndtri" else s.functions[name](x)
+                return gamma().polygamma(np.asarray(x), round(order(s)))
+            y = inverses().ndtri(x) if name == "ndtri" else s.functions[name](x)
             return y if power is None else y ** power(s)
 
         return self.power(value)

@@ -26,8 +26,8 @@ from minigrad.core.backward import unbroadcast
 from minigrad.core.devices import find_backend, is_array
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key, keep_mask
-from minigrad.gradcheck.every_op import forms, samples_of
 from minigrad.kernels.cuda.fused import activations, launching
+from minigrad.ops.sample_calls import forms, samples_of
 
 pytestmark = pytest.mark.slow
 

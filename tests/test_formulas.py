@@ -10,8 +10,8 @@ from latex import Identity, evaluate
 
 import minigrad as mg
 from minigrad.core.op import registry
-from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.ops.axes import axes_of
+from minigrad.ops.sample_calls import as_function, floating, samples_of
 
 UNDOES = "names the op that takes the gradient back to where the value came from"
 SUMS_PLACES = "says in words which places are added up"

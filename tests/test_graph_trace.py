@@ -13,11 +13,11 @@ import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
 from minigrad.core.op import registry
-from minigrad.gradcheck.every_op import as_function, floating, samples_of
 from minigrad.graph import Graph, keeping, named_scope, trace
 from minigrad.graph.parts import parts_of
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
+from minigrad.ops.sample_calls import as_function, floating, samples_of
 from minitransformer import Transformer, TransformerConfig
 
 RTOL = 1e-6

@@ -20,7 +20,7 @@ from minitransformer.cache import KeyValueCache
 from minitransformer.cli import main, sweep
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
-from minitransformer.inspection import card, checks, diagnostics
+from minitransformer.inspection import checks, diagnostics
 from minitransformer.inspection.charts import chart
 from minitransformer.layers import EncoderDecoderModel, FeedForward, LayerConfig
 from minitransformer.models.transformer import Transformer, TransformerConfig
@@ -141,7 +141,14 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
 # --- card ---
 
 
-def test_a_card_counts_parameters_targets_and_flops(cli, monkeypatch):
+@pytest.fixture
+def card():
+    from minitransformer.inspection import card
+
+    return card
+
+
+def test_a_card_counts_parameters_targets_and_flops(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", "8"
     found = json.loads(cli(*command, "--json")[1])
@@ -205,7 +212,7 @@ def run_script(text):
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_card_of_epochs_has_their_steps_and_validates_nothing(cli, monkeypatch):
+def test_a_card_of_epochs_has_their_steps_and_validates_nothing(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     flags = "--data", "pairs.tsv", *TINY, "--epochs", "3", "--samples", "2", "--validation-texts", "2"
     code, out, err = cli("card", "phrasebook", *flags, "--monitor", "bleu", "--json")
@@ -213,7 +220,7 @@ def test_a_card_of_epochs_has_their_steps_and_validates_nothing(cli, monkeypatch
     assert json.loads(out)["steps"] == 3  # a batch holds all pairs
 
 
-def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(cli, monkeypatch):
+def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(card, cli, monkeypatch):
     monkeypatch.setattr(card, "SECONDS", 0.0)
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"

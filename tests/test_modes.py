@@ -12,8 +12,12 @@ from minigrad.core import random
 from minigrad.core.errors import DtypeError, OptionError
 from minigrad.core.modes import BACKWARD, Switch, backward_scope, modes, named_scope
 from minigrad.core.observers import observe, unobserved
-from minigrad.debug.anomaly import detect_anomaly, set_detect_anomaly
-from minigrad.kernels.cuda.fused import cudnn
+
+
+def cudnn():
+    from minigrad.kernels.cuda.fused import cudnn
+
+    return cudnn
 
 
 def scope():
@@ -32,10 +36,10 @@ SWITCHES = {
     "fused": (partial(mg.fused, False), mg.fused.is_enabled, False),
     "autocast": (partial(mg.autocast, dtype="bfloat16"), lambda: modes.autocast_dtype, mg.bfloat16),
     "autocast off": (partial(mg.autocast, enabled=False), lambda: modes.autocast_dtype, None),
-    "detect_anomaly": (detect_anomaly, observers, ["NonFiniteFinder"]),
-    "set_detect_anomaly": (partial(set_detect_anomaly, True), observers, ["NonFiniteFinder"]),
+    "detect_anomaly": (lambda: mg.autograd.detect_anomaly(), observers, ["NonFiniteFinder"]),
+    "set_detect_anomaly": (lambda: mg.autograd.set_detect_anomaly(True), observers, ["NonFiniteFinder"]),
     "kernels.use": (partial(kernels.use, "numpy"), lambda: kernels.active.cpu, kernels.sets["numpy"]),
-    "cudnn.use": (partial(cudnn.use, False), lambda: cudnn._modes.enabled, False),
+    "cudnn.use": (lambda: cudnn().use(False), lambda: cudnn()._modes.enabled, False),
     "named_scope": (partial(named_scope, "part"), scope, "part"),
     "backward_scope": (backward_scope, scope, BACKWARD),
     "observe": (partial(observe, "observer"), observers, ["observer"]),
@@ -156,7 +160,7 @@ def test_observers_add_up(name):
 @pytest.mark.parametrize("name", ["detect_anomaly"])
 def test_numpy_warns_again_after_detect_anomaly(name):
     before = np.geterr()
-    switch = detect_anomaly()
+    switch = mg.autograd.detect_anomaly()
     with switch:
         with switch:
             assert set(np.geterr().values()) == {"ignore"}
@@ -173,12 +177,17 @@ def test_draws_under_rows_start_where_they_do_outside(name):
     assert inside == random.next_key("a")._replace(row=5)
 
 
+@pytest.mark.parametrize(
+    "switch",
+    [lambda: mg.fused, lambda: mg.set_grad_enabled, lambda: cudnn().use],
+    ids=["fused", "grad", "cudnn"],
+)
 @pytest.mark.parametrize("name", ["no_grad"])
-def test_a_flag_that_is_no_bool_is_refused(name):
-    for switch in (mg.fused, mg.set_grad_enabled, cudnn.use):
-        for flag in ("no", 0, None):
-            with pytest.raises(DtypeError, match="takes True or False, not"):
-                switch(flag)
+def test_a_flag_that_is_no_bool_is_refused(name, switch):
+    switch = switch()
+    for flag in ("no", 0, None):
+        with pytest.raises(DtypeError, match="takes True or False, not"):
+            switch(flag)
     assert modes.fused is modes.grad_enabled is True
 
 

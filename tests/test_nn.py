@@ -94,7 +94,7 @@ def test_a_plain_attribute_may_become_a_parameter_and_back():
 
 
 NOT_OF_ITS_KIND = {
-    "a parameter": ("scale", [mg.ones(3), np.ones(3), np.float32(1), 3, "a", [1.0], nn.ReLU()]),
+    "a parameter": ("scale", [mg.ones(3), np.ones(3), np.float32(1), 3, "a", [1.0], nn.LayerNorm(3)]),
     "a buffer": ("table", [np.ones(3), 3, [1.0]]),
     "a module": ("first", [np.ones(3), 3, lambda x: x, mg.ones(3)]),
 }

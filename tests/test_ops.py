@@ -10,10 +10,9 @@ from minigrad.ops.samplers import Sample
 import minigrad as mg
 from minigrad.core.node import Node, producer, tensor_of
 from minigrad.core.op import Op, info_of, registry
-from minigrad.gradcheck.every_op import ATOL, RTOL, as_function, floating, forms, samples_of
 from minigrad.ops import METHODS, recurrent
+from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minitransformer import attention, positions
-from tools.reference import ops_in
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 
@@ -100,6 +99,8 @@ def test_samples_depend_on_the_seed_alone():
 
 
 def test_every_op_can_be_reached_by_a_public_name():
+    from tools.reference import ops_in
+
     public = [
         *METHODS.values(),
         *vars(mg).values(),
@@ -131,7 +132,7 @@ def orders():
     without a fused kernel; parity with PyTorch holds their derivatives, too."""
     for case in FORMS:
         record = case.values[0]
-        is_breadth = ".extra." in record.source.__module__
+        is_breadth = record.source.__module__.startswith("minigrad.breadth.")
         is_composite = isinstance(record, Op) and record.definition
         for order in (1, 2):
             marks = [pytest.mark.slow] if is_breadth or (order == 2 and not is_composite) else []
@@ -140,6 +141,8 @@ def orders():
 
 @pytest.mark.parametrize(("record", "sample", "fused", "order"), list(orders()))
 def test_the_gradient_agrees_with_finite_differences(record, sample, fused, order):
+    from minigrad.gradcheck.every_op import ATOL, RTOL
+
     function, inputs = as_function(record, sample)
     with mg.fused(fused):
         if not outputs(function, inputs):

@@ -9,7 +9,7 @@ from planted import MISTAKES
 
 import minigrad as mg
 from minigrad.core.op import Op, registry
-from minigrad.gradcheck.every_op import as_function, floating, samples_of
+from minigrad.ops.sample_calls import as_function, floating, samples_of
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of mistakes that divide by 0

@@ -8,7 +8,6 @@ import pytest
 from minitransformer.data.conversations import history
 from minitransformer.data.generated import spaced
 from minitransformer.data.labels import Answered, Labelled, Tagged
-from minitransformer.explain import runs as explain
 from minitransformer.layouts import BERT_TOKENS
 from minitransformer.tasks import (
     Classification,
@@ -58,8 +57,10 @@ def a_run(kind, tokenizer, model_type="bert", **data):
 
 def explained(run, text):
     """The ids that the walk-through of a run begins with."""
-    inputs = explain.inputs_of(run)
-    return explain.source_ids(run, run.task.as_read(run, text), inputs, None)
+    from minitransformer.explain.runs import inputs_of, source_ids
+
+    inputs = inputs_of(run)
+    return source_ids(run, run.task.as_read(run, text), inputs, None)
 
 
 def test_the_tokenizers_are_of_all_layouts():

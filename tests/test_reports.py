@@ -10,8 +10,6 @@ import pytest
 import minigrad as mg
 import minitransformer
 from minigrad import nn, optim
-from minigrad.debug.shadow import Shadow
-from minigrad.gradcheck.every_op import Row
 from minitransformer.inspection.checks import Outcome
 
 X = mg.tensor([1.0, 2.0], dtype="float64", requires_grad=True)
@@ -60,6 +58,8 @@ def loaded(**state):
 
 
 def row(*reports):
+    from minigrad.gradcheck.every_op import Row
+
     found = Row("square")
     for report in reports:
         found.add(0, report)
@@ -113,6 +113,8 @@ def test_a_report_is_true_where_all_is_well_and_false_where_not(name):
 
 
 def test_a_comparison_of_devices_is_true_where_nothing_differs():
+    from minigrad.debug.shadow import Shadow
+
     assert Shadow(operations=3)
     assert not Shadow(operations=3, first="matmul differs")
 

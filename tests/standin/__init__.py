@@ -463,13 +463,16 @@ class Device:
 
 
 def _special(name):
-    """Computed by the kernels for the CPU, which CuPy has functions of its own for."""
-    from minigrad.breadth import error_functions
-    from minigrad.ops import special_functions
+    """Computed by the functions for the CPU, which CuPy has functions of its own for."""
 
-    functions = vars(error_functions) | vars(special_functions) | {"expit": special_functions.sigmoid}
-    plain = functions[name]
-    return primitive(lambda x: clad(plain(bare(x))))
+    def compute(x):
+        if name in ("erfcx", "erfinv", "ndtri"):
+            from minigrad.breadth import error_functions as functions
+        else:
+            from minigrad.ops import special_functions as functions
+        return clad(getattr(functions, "sigmoid" if name == "expit" else name)(bare(x)))
+
+    return primitive(compute)
 
 
 def cupy_module():
