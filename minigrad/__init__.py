@@ -48,7 +48,7 @@ from .core.errors import (
     StateError,
 )
 from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .core.precision import GradScaler, autocast, get_float32_matmul_precision, set_float32_matmul_precision
+from .core.precision import autocast, get_float32_matmul_precision, set_float32_matmul_precision
 from .core.printing import set_printoptions
 from .core.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .core.tensor import Tensor, as_tensor, tensor
@@ -59,6 +59,7 @@ _check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
 from .ops import *
 from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
+from .amp import GradScaler
 from .io import load_file, save_file
 
 # kernels/numba: ops on the CPU by loops that numba compiles

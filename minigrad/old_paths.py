@@ -1,4 +1,4 @@
-"""Import paths that programs have from before a module moved: each is that module, under both names."""
+"""Import paths that programs have from before a module moved, or became several."""
 
 import sys
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from .core import (
     versions,
 )
 from .ops import creation
+from .optim import grad_scaler
 
 
 def _together(*parts: ModuleType, **names: Any) -> ModuleType:
@@ -53,7 +54,7 @@ keep(
         "ops.namespace": namespace,
         "ops.op": _together(op, composites),
         "ops.samplers": samplers,
-        "precision": precision,
+        "precision": _together(precision, grad_scaler),
         "random": random,
         "tensor": tensor,
         "versions": versions,

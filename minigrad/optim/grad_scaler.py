@@ -1,0 +1,175 @@
+"""Gradients in float16, kept from underflowing by a factor on the loss."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.devices import array_module, on_cpu
+from ..core.dtypes import float16
+from ..core.errors import DtypeError, NonFiniteError, OptionError, StateError
+from ..core.tensor import Tensor
+
+SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is gained by halving again
+
+
+class GradScaler:
+    """Keeps float16 gradients from underflowing: the loss is multiplied by a factor, the gradients divided.
+
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)      # divides; skips the step if a gradient is infinite or NaN
+        scaler.update()             # a smaller factor after such a step, a larger one after many good ones
+
+    torch.amp.GradScaler, except that the factor does not shrink forever: gradients that are not finite at
+    2**-14 have another cause, and update() says so. bfloat16 has the range of float32 and needs no scaler.
+    With `enabled=False` it does nothing.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if device not in ("cpu", "cuda"):
+            raise OptionError(f"a scaler is for 'cpu' or 'cuda', got {device!r}.\nPass one of them.")
+        self.enabled = enabled
+        self._set(init_scale, growth_factor, backoff_factor, growth_interval, 0)
+        self.found: dict[int, bool] = {}  # optimizer whose gradients were divided -> whether all are finite
+        self.stepped: set[int] = set()  # optimizers that took, or skipped, their step since update()
+
+    def _set(
+        self,
+        factor: float,
+        growth_factor: float,
+        backoff_factor: float,
+        growth_interval: int,
+        good_steps: int,
+    ) -> None:
+        numbers = (factor, growth_factor, backoff_factor)
+        if not (
+            all(isinstance(x, int | float) and math.isfinite(x) for x in numbers)
+            and all(isinstance(n, int) for n in (growth_interval, good_steps))
+            and factor > 0
+            and growth_factor > 1
+            and 0 < backoff_factor < 1
+            and growth_interval > 0
+            and good_steps >= 0
+        ):
+            names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+            found = zip(names, (*numbers, growth_interval), strict=True)
+            given = ", ".join(f"{name}={' '.join(reprlib.repr(x).split())}" for name, x in found)
+            raise OptionError(
+                f"GradScaler needs init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and a positive "
+                f"integer as growth_interval, got {given}.\n"
+                f"Leave them at their defaults."
+            )
+        self.factor, self.growth_factor, self.backoff_factor = float(factor), growth_factor, backoff_factor
+        self.growth_interval = growth_interval
+        self.good_steps = good_steps  # since the factor last changed
+
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss * self.factor if self.enabled else loss
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of the optimizer's parameters: before they are clipped."""
+        _check_optimizer(optimizer)
+        if not self.enabled:
+            return
+        if id(optimizer) in self.stepped:
+            raise StateError("unscale_() comes after step().\nCall it before, and update() at a step's end.")
+        if id(optimizer) in self.found:
+            raise StateError(
+                "unscale_() has already been called on this optimizer since the last update().\n"
+                "Call update() at a step's end."
+            )
+        gradients = [
+            p.grad.array for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+        ]
+        if any(g.dtype == float16 for g in gradients):  # in which 1 / 65536 has lost its digits
+            raise DtypeError(
+                "a scaler divides gradients of float32, got some of float16.\n"
+                "Leave parameters float32, and compute in float16 by autocast(dtype=mg.float16)."
+            )
+        for g in gradients:
+            g *= 1 / self.factor
+        finite = [array_module(g).isfinite(g).all() for g in gradients]
+        self.found[id(optimizer)] = all(on_cpu(x, "GradScaler's check of the gradients") for x in finite)
+
+    def step(self, optimizer: Any) -> None:
+        """The optimizer's step, unless a gradient is infinite or NaN."""
+        _check_optimizer(optimizer)
+        if not self.enabled:
+            return optimizer.step()
+        if id(optimizer) in self.stepped:
+            raise StateError(
+                "step() has already been called since the last update().\nCall update() at a step's end."
+            )
+        if id(optimizer) not in self.found:
+            self.unscale_(optimizer)
+        self.stepped.add(id(optimizer))
+        if self.found[id(optimizer)]:
+            optimizer.step()
+
+    def update(self) -> None:
+        """Choose the next step's factor."""
+        if not self.enabled:
+            return
+        if not self.found:
+            raise StateError("update() comes before any step().\nCall it after scaler.step(optimizer).")
+        finite = all(self.found.values())
+        self.found, self.stepped = {}, set()
+        if not finite:
+            self.factor, self.good_steps = self.factor * self.backoff_factor, 0
+            if self.factor < SMALLEST_FACTOR:
+                raise NonFiniteError(
+                    f"gradients are infinite or NaN, however small the loss is scaled: at "
+                    f"{self.factor:.2g} too.\nFind the first one with mg.autograd.detect_anomaly()."
+                )
+            return
+        self.good_steps += 1
+        if self.good_steps == self.growth_interval:
+            self.factor, self.good_steps = self.factor * self.growth_factor, 0
+
+    def get_scale(self) -> float:
+        return self.factor if self.enabled else 1.0
+
+    def state_dict(self) -> dict[str, float]:
+        """PyTorch's keys; empty where the scaler is not enabled."""
+        if not self.enabled:
+            return {}
+        return {
+            "scale": self.factor,
+            "growth_factor": self.growth_factor,
+            "backoff_factor": self.backoff_factor,
+            "growth_interval": self.growth_interval,
+            "_growth_tracker": self.good_steps,
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        if not self.enabled:
+            return
+        if not isinstance(state_dict, Mapping):
+            raise DtypeError(
+                f"a scaler's state is a dictionary, got {type(state_dict).__name__}.\n"
+                f"Load what the state_dict() of an enabled scaler gave."
+            )
+        missing = self.state_dict().keys() - state_dict.keys()
+        if missing:
+            raise StateError(
+                f"this is not the state of a scaler: it has no {', '.join(sorted(missing))}.\n"
+                f"Load what the state_dict() of an enabled scaler gave."
+            )
+        self._set(*(state_dict[key] for key in self.state_dict()))
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not hasattr(optimizer, "param_groups"):
+        raise DtypeError(
+            f"a scaler steps an optimizer, got {type(optimizer).__name__}.\nPass the optimizer itself."
+        )
