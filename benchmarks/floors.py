@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import minigrad as mg
+from minigrad.core.closures import arrays_in
 from minigrad.core.modes import modes
 from minigrad.core.node import Node
 from minigrad.core.observers import Observer, observe
-from minigrad.core.versions import arrays_in
 
 from .children import in_child
 from .comparison import Comparison

@@ -6,10 +6,12 @@ from types import ModuleType
 from typing import Any
 
 from .core import (
+    closures,
     composites,
     devices,
     dtypes,
     errors,
+    frames,
     modes,
     namespace,
     node,
@@ -21,7 +23,7 @@ from .core import (
     tensor,
     versions,
 )
-from .ops import creation
+from .ops import creation, strides
 from .optim import grad_scaler
 
 
@@ -57,6 +59,6 @@ keep(
         "precision": _together(precision, grad_scaler),
         "random": random,
         "tensor": tensor,
-        "versions": versions,
+        "versions": _together(versions, frames, closures, strides),
     }
 )

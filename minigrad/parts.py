@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .core.errors import MissingImportError, MissingNameError
-from .core.versions import is_library
+from .core.frames import is_library
 
 # those that bring names; minigrad/__init__.py says what they are
 PARTS = ("gradcheck", "graph", "debug", "capture", "breadth", "torch_names")

@@ -9,9 +9,9 @@ from kernel_sets import BOTH
 import minigrad as mg
 import minitransformer
 from minigrad import nn, optim
+from minigrad.core.frames import is_library, where
 from minigrad.core.op import registry
 from minigrad.core.user_rules import is_users
-from minigrad.core.versions import is_library, where
 from minigrad.nn import functional as F
 from minitransformer.models import MODELS, model_class
 from minitransformer.tasks import TASKS, Translation, task_class

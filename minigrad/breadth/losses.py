@@ -11,11 +11,11 @@ import numpy as np
 
 from ..core.costs import per_element
 from ..core.errors import OptionError, RangeError, ShapeError
+from ..core.frames import warn
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.samplers import distinct, each, integers, positive, probability, real
 from ..core.tensor import as_tensor
-from ..core.versions import warn
 from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import where
 from ..ops.elementary import logaddexp

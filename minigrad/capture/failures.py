@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from ..core.devices import backends
 from ..core.errors import CaptureError
-from ..core.versions import is_library, where
+from ..core.frames import is_library, where
 
 WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
 HINTS = {
@@ -58,7 +58,7 @@ def _hint(what: str) -> str:
 
 
 def _users_place() -> tuple[CodeType, int]:
-    """The nearest place that is in no library of arrays: see `versions.where`."""
+    """The nearest place that is in no library of arrays: see `frames.where`."""
     frame = sys._getframe(1)
     while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core import random
+from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of
 from ..core.errors import MinigradError
 from ..core.modes import Switch
 from ..core.observers import observe
 from ..core.tensor import Tensor
 from ..core.trees import map_leaves
-from ..core.versions import root
 from ..kernels.cuda.cublas import handle_in_use
 from .draws import RecordedGenerator
 from .failures import UploadError, explain, is_of_the_capture

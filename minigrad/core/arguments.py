@@ -33,12 +33,12 @@ from .errors import (
     SignatureError,
 )
 from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
+from .frames import warn
 from .half import any_half, half_of, round_once
 from .modes import modes
 from .precision import dtype_of
 from .tensor import Tensor, as_tensor
 from .trees import map_leaves
-from .versions import warn
 
 if TYPE_CHECKING:
     from .op import Op

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .closures import arrays_in
 from .devices import device_of
 from .errors import (
     DeviceError,
@@ -23,10 +24,10 @@ from .errors import (
     SignatureError,
     counted,
 )
+from .frames import is_library
 from .node import producer
 from .tensor import Tensor
 from .trees import leaves
-from .versions import arrays_in, is_library
 
 FOREIGN = (  # what NumPy and Python raise
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, OSError,

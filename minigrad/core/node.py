@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from .dtypes import is_floating
 from .errors import GraphError
+from .frames import caller, where
 from .modes import modes
-from .versions import VersionCounter, caller, modifications, version_of, where
+from .versions import VersionCounter, modifications, version_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -28,9 +28,10 @@ from .devices import (
 )
 from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .frames import warn
 from .modes import modes
 from .node import RETAINS_GRAD, ResultEdge, producer
-from .versions import VersionCounter, share_version, version_of, warn
+from .versions import VersionCounter, share_version, version_of
 
 
 class Tensor:

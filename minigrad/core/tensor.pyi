@@ -12,9 +12,10 @@ from . import devices, printing
 from .devices import CPU, array_module, check_device, device_of, is_array, is_device_name, load_library_of, on_cpu, on_device, to_device_of
 from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
+from .frames import warn
 from .modes import modes
 from .node import RETAINS_GRAD, ResultEdge, producer
-from .versions import VersionCounter, share_version, version_of, warn
+from .versions import VersionCounter, share_version, version_of
 
 class Tensor:
     __slots__ = ('__weakref__', '_grad', '_requires_grad', 'array', 'hooks', 'node', 'version')

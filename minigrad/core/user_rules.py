@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .closures import closure_of
 from .devices import is_array
 from .errors import DtypeError, MinigradError, OptionError, ShapeError, counted
 from .modes import modes
 from .observers import unobserved
 from .tensor import Tensor
-from .versions import closure_of
 
 TESTED = ("minigrad.", "minitransformer.")  # whose rules have tests
 PASSES = 3  # gradients that must be as they should before a rule is trusted

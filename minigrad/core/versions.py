@@ -7,67 +7,18 @@ whether an array that it needs has been changed since.
 
 from __future__ import annotations
 
-import itertools
-import math
-import os
-import sys
-import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
-from types import CellType, CodeType, FunctionType
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
-
-from .devices import address_of
+from .closures import holds, root
 from .errors import GraphError
+from .frames import caller, where
 
 if TYPE_CHECKING:
     from .node import Node
     from .tensor import Tensor
-
-
-class _IsLibrary(dict[str, bool]):
-    """Whether a file is one of minigrad's; a frame in another is the user's. Each file is looked at once."""
-
-    folder = str(Path(__file__).parents[1]) + os.sep
-
-    def __missing__(self, file: str) -> bool:
-        self[file] = is_ours = file.startswith(self.folder)
-        return is_ours
-
-
-is_library = _IsLibrary()
-
-
-def caller(above: int = 1) -> tuple[CodeType, int]:
-    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`.
-
-    `above`: how many frames up to begin, where those below are known to be the library's.
-    """
-    frame = sys._getframe(above)
-    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
-
-
-def where(source: tuple[CodeType, int]) -> str:
-    """`file:line` of what `caller` took."""
-    code, instruction = source
-    line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
-    return f"{code.co_filename}:{line}"
-
-
-def warn(message: str) -> None:
-    """A UserWarning at the user's line, the nearest outside the library."""
-    frame, level = sys._getframe(1), 2
-    while is_library[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, stacklevel=level)
 
 
 class Change(NamedTuple):
@@ -113,62 +64,6 @@ class _Modifications:
 
 modifications = _Modifications()
 new_ref = weakref.ref
-
-
-def root(array: Any) -> Any:
-    """The array that owns the memory of `array`."""
-    while array.base is not None and hasattr(array.base, "base"):
-        array = array.base
-    return array
-
-
-def axes_in_memory(tensor: Tensor) -> tuple[int, ...]:
-    """The axes of a tensor, the one with the largest step in memory first."""
-    strides = tensor.array.strides
-    return tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
-
-
-def is_dense(tensor: Tensor) -> bool:
-    """Whether a tensor's elements lie in memory without gaps."""
-    return tensor.array.transpose(axes_in_memory(tensor)).flags.c_contiguous
-
-
-def overlaps_itself(tensor: Tensor) -> bool:
-    """Whether some of a tensor's elements share memory with each other: it is expanded, or of windows."""
-    array = tensor.array
-    steps = sorted((abs(step), n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1)
-    reach = 0  # from the first to the last element along the axes with smaller steps
-    for step, n in steps:
-        if step <= reach or not step:
-            break
-        reach += step * (n - 1)
-    else:
-        return False
-    if not steps[0][0]:
-        return True
-    unit = math.gcd(*[step for step, _ in steps])
-    used = np.zeros(sum(step // unit * (n - 1) for step, n in steps) + 1, bool)
-    as_strided(used, [n for _, n in steps], [step // unit for step, _ in steps])[...] = True
-    return int(np.count_nonzero(used)) < array.size
-
-
-def first_address(tensors: Iterable[Tensor]) -> int:
-    """The lowest address of an element of these tensors."""
-    addresses = []
-    for tensor in tensors:
-        array = tensor.array
-        backward = sum(min(0, (n - 1) * step) for n, step in zip(array.shape, array.strides, strict=True))
-        addresses.append(address_of(array) + backward)
-    return min(addresses)
-
-
-def place_in_memory(tensor: Tensor, first: int, order: tuple[int, ...]) -> dict[str, Any]:
-    """The settings with which `strided` takes a tensor from memory that begins at the address `first`."""
-    array, item = tensor.array, tensor.array.itemsize
-    stride = tuple(step // item for step in array.strides)
-    return {
-        "size": array.shape, "stride": stride, "offset": (address_of(array) - first) // item, "order": order
-    }  # fmt: skip
 
 
 def version_of(tensor: Tensor) -> VersionCounter:
@@ -235,43 +130,6 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
                     others.append(change)
         version.modified_at = modifications.count
         version.changes = [*others, Change(modifications.count, reference, name, source)]
-
-
-def arrays_in(thing: Any) -> Iterator[Any]:
-    """Every array that a gradient function (its closure, to the bottom) refers to."""
-    stack, seen = [thing], set()
-    while stack:
-        thing = stack.pop()
-        if hasattr(thing, "strides"):
-            yield thing
-        elif isinstance(thing, tuple | list) and id(thing) not in seen:
-            seen.add(id(thing))
-            stack.extend(thing)
-        elif isinstance(thing, dict):
-            stack.extend(thing.values())
-        elif isinstance(thing, partial):
-            stack += (thing.func, thing.args, thing.keywords)
-        elif isinstance(thing, FunctionType) and id(thing) not in seen:
-            seen.add(id(thing))
-            stack += closure_of(thing)
-            stack += (thing.__defaults__, thing.__kwdefaults__)
-
-
-def closure_of(function: Any) -> list[Any]:
-    """What a function keeps of the variables around it."""
-    return [c.cell_contents for c in getattr(function, "__closure__", None) or () if _is_filled(c)]
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # named in a closure, and never assigned
-        return False
-
-
-def holds(thing: Any, memory: Any = None) -> bool:
-    """Whether a gradient function refers to `memory`, or to any array."""
-    return any(memory is None or root(array) is memory for array in arrays_in(thing))
 
 
 def check_versions(node: Node, needs: Sequence[bool], replayed: bool = False) -> None:

@@ -12,11 +12,12 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from ..core.closures import arrays_in
 from ..core.devices import as_array, on_cpu
+from ..core.frames import caller, where
 from ..core.modes import Switch, modes
 from ..core.node import Node, producer, tensor_of
 from ..core.tensor import Tensor
-from ..core.versions import arrays_in, caller, where
 from ..graph.tape import operand_names
 from ..nn.finite import (
     Index,

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..core.backward import propagate
 from ..core.checkpointing import Checkpoint
+from ..core.closures import arrays_in, root
 from ..core.node import Node, ResultEdge, producer, requires_grad
 from ..core.tensor import Tensor
-from ..core.versions import VersionCounter, arrays_in, root
+from ..core.versions import VersionCounter
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
 from ..ops.linalg import matmul

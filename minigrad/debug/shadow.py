@@ -16,9 +16,9 @@ import numpy as np
 from ..core.devices import check_device, device_of, is_array, on_cpu, on_device
 from ..core.dtypes import is_floating
 from ..core.errors import OptionError
+from ..core.frames import caller, where
 from ..core.node import Node
 from ..core.observers import Observer, observe, unobserved
-from ..core.versions import caller, where
 from ..graph.tape import pulled_places
 from ..ops.arithmetic import to_device
 from ..optim import Optimizer

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.closures import arrays_in
 from ..core.devices import array_module, as_array, is_array, on_cpu
 from ..core.dtypes import is_floating
 from ..core.errors import NonFiniteError
 from ..core.modes import modes, no_grad
 from ..core.observers import Observer, observe
-from ..core.versions import arrays_in
 from .module import Module
 
 Index = tuple[int, ...]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
+from ..core.frames import warn
 from ..core.modes import modes
 from ..core.tensor import Tensor
-from ..core.versions import warn
 from ..ops import recurrent
 from ..ops.creation import zeros
 from ..ops.shaping import cat, stack

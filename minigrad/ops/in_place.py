@@ -22,6 +22,7 @@ from ..core.backward import nodes_behind
 from ..core.devices import array_module, is_writeable
 from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, ShapeError
+from ..core.frames import caller
 from ..core.modes import modes, set_grad_enabled
 from ..core.node import RETAINS_GRAD, set_tensor
 from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
@@ -30,21 +31,16 @@ from ..core.versions import (
     Change,
     VersionCounter,
     View,
-    axes_in_memory,
     bump_version,
-    caller,
     existing_views,
-    first_address,
-    is_dense,
     modifications,
-    overlaps_itself,
-    place_in_memory,
     share_version,
 )
 from .creation import zeros
 from .indices import array_index
 from .scattering import replaced
 from .shaping import permute_axes, view_as_shape
+from .strides import axes_in_memory, first_address, is_dense, overlaps_itself, place_in_memory
 from .views import in_row_order
 
 # ---------------------------------------------------------------- in a graph

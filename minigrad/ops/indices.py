@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.devices import CPU, array_module, device_of, is_array
 from ..core.errors import DtypeError, OptionError, RangeError
-from ..core.versions import warn
+from ..core.frames import warn
 
 _PLAIN = {int, type(None), type(Ellipsis)}
 _BASIC = {slice, *_PLAIN}

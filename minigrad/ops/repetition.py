@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.closures import root
 from ..core.costs import zero_flops
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.samplers import each, integers, real
 from ..core.tensor import as_tensor
-from ..core.versions import root
 from .axes import axes_of, axis_of
 from .selection import index_select
 from .shaping import broadcast_to, flatten, joined, sizes_of, split, transpose, unsqueeze, view_as_shape

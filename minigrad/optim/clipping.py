@@ -13,9 +13,10 @@ import numpy as np
 from ..core.devices import array_module, is_array, to_device_of
 from ..core.dtypes import float32
 from ..core.errors import ArgumentError, NonFiniteError, OptionError
+from ..core.frames import caller
 from ..core.kernels import Routine
 from ..core.tensor import Tensor
-from ..core.versions import bump_versions, caller
+from ..core.versions import bump_versions
 
 
 def clip_grad_norm_(

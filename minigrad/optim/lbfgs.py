@@ -11,9 +11,9 @@ import numpy as np
 from ..core.checks import INTEGER, is_integer, refuse
 from ..core.devices import array_module, on_device
 from ..core.errors import OptionError, StateError
+from ..core.frames import caller
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
-from ..core.versions import caller
 from .optimizer import Optimizer, as_array
 
 

@@ -17,14 +17,16 @@ import numpy as np
 
 from .. import allocator
 from ..core.checks import FLAG, SETTING, Checks, check_constructor, check_methods, refuse
+from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
 from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
 from ..core.explain import describe
+from ..core.frames import caller
 from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
-from ..core.versions import bump_versions, caller, root
+from ..core.versions import bump_versions
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.frames import is_library
 from ..core.modes import modes
 from ..core.tensor import Tensor, refuse_lost_gradient
-from ..core.versions import is_library
 
 _NUMPY = str(Path(np.__file__).parent)
 _CONVERT = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asarray_chkfinite"}

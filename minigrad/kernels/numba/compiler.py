@@ -14,7 +14,7 @@ from typing import Any
 import numba
 from numba.core import caching
 
-from ...core.versions import warn
+from ...core.frames import warn
 
 config: Any = numba.config
 if config.DISABLE_JIT:

@@ -1,0 +1,52 @@
+"""What a gradient function keeps: the arrays that its closure refers to, and who owns their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from types import CellType, FunctionType
+from typing import Any
+
+
+def arrays_in(thing: Any) -> Iterator[Any]:
+    """Every array that a gradient function (its closure, to the bottom) refers to."""
+    stack, seen = [thing], set()
+    while stack:
+        thing = stack.pop()
+        if hasattr(thing, "strides"):
+            yield thing
+        elif isinstance(thing, tuple | list) and id(thing) not in seen:
+            seen.add(id(thing))
+            stack.extend(thing)
+        elif isinstance(thing, dict):
+            stack.extend(thing.values())
+        elif isinstance(thing, partial):
+            stack += (thing.func, thing.args, thing.keywords)
+        elif isinstance(thing, FunctionType) and id(thing) not in seen:
+            seen.add(id(thing))
+            stack += closure_of(thing)
+            stack += (thing.__defaults__, thing.__kwdefaults__)
+
+
+def closure_of(function: Any) -> list[Any]:
+    """What a function keeps of the variables around it."""
+    return [c.cell_contents for c in getattr(function, "__closure__", None) or () if _is_filled(c)]
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # named in a closure, and never assigned
+        return False
+
+
+def holds(thing: Any, memory: Any = None) -> bool:
+    """Whether a gradient function refers to `memory`, or to any array."""
+    return any(memory is None or root(array) is memory for array in arrays_in(thing))
+
+
+def root(array: Any) -> Any:
+    """The array that owns the memory of `array`."""
+    while array.base is not None and hasattr(array.base, "base"):
+        array = array.base
+    return array
