@@ -187,10 +187,6 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
     if kind is RangeError:
         if "of bounds" in said:
             return "Indices and axes count from 0, or from the end from -1."
-        if said.startswith("id "):
-            return "Ids count from 0. Use the tokenizer of the model, or a table of more rows (vocab_size)."
-        if said.startswith("class "):
-            return "Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
         if said == "no tensors were passed":
             return "Pass at least one."
         if "axis is needed" in said:
@@ -209,8 +205,6 @@ def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
             "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and of a tensor "
             "that is not a leaf."
         )
-    if kind is DtypeError and said.startswith("ids must be integers"):
-        return "Use ids.long()."
     if kind is DtypeError:
         return "Look at what each argument is, and at its dtype."
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]

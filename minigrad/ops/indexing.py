@@ -220,3 +220,11 @@ def embedding(weight, ids, /):
     if weight.ndim != 2:
         raise ShapeError(f"a table of shape {weight.shape}.\nThe table is a matrix: a row for each id.")
     return getitem(weight, checked_ids("embedding", ids, weight.shape[0]))
+
+
+def refuse_id(wrong, rows):
+    """Refuse an id that is not in a table; kernels call it with one that they found."""
+    raise RangeError(
+        f"id {wrong} in a table of {rows} rows.\n"
+        f"Ids count from 0. Use the tokenizer of the model, or a table of more rows (vocab_size)."
+    )

@@ -9,7 +9,7 @@ import math
 
 from ..core.composites import composite
 from ..core.costs import per_input
-from ..core.errors import DtypeError, OptionError, ShapeError
+from ..core.errors import DtypeError, OptionError, RangeError, ShapeError
 from ..core.op import derived
 from ..core.samplers import each, integers, positive, probability, real
 from ..core.tensor import as_tensor_like
@@ -70,6 +70,14 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     if reduction == "none":
         return losses
     return losses.sum() / valid.sum() if reduction == "mean" else losses.sum()
+
+
+def refuse_class(wrong, classes, ignore_index):
+    """Refuse a target that is not one of the classes; kernels call it with one that they found."""
+    raise RangeError(
+        f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored.\n"
+        f"Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
+    )
 
 
 def class_numbers(name, input, target):

@@ -31,7 +31,7 @@ def embedding(weight, ids):
 
 
 def refuse_wrong_ids(wrong, weight, ids):
-    """Raise an IndexError if `_rows` found an id that no row has."""
+    """Raise a RangeError if `_rows` found an id that no row has."""
     if wrong[0]:
         linear.embedding(weight, ids)  # says what is wrong
 

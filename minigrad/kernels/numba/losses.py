@@ -20,7 +20,8 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     n, classes = logits.shape
     counts = np.empty(2, np.int64)
     _count(target, classes, ignore_index, counts)
-    refuse_wrong_classes(counts, target, classes, ignore_index)
+    if counts[0] >= 0:
+        ops.refuse_class(target[counts[0]], classes, ignore_index)
     losses, shifts, smoothing = np.empty(n, F), np.empty((n, 2), F), F(label_smoothing)
     _cross_entropy(logits, target, losses, shifts, ignore_index, smoothing)
     is_mean = reduction == "mean"
@@ -36,15 +37,6 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     total = np.empty((), F)
     _sum(losses, counts, is_mean, total)
     return total, gradient
-
-
-def refuse_wrong_classes(counts, target, classes, ignore_index):
-    """Raise an IndexError if `_count` found a class that is out of range."""
-    if counts[0] >= 0:
-        raise IndexError(
-            f"class {target[counts[0]]} with {classes} classes; classes count from 0, and {ignore_index} "
-            f"is ignored"
-        )
 
 
 @loop

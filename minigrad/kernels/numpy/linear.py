@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ...core.dtypes import HALF, float32
-from ...core.errors import ShapeError
+from ...core.errors import DtypeError, ShapeError
 from ...core.kernels import kernel
 from ...core.sums import column_sums
 from ...ops import indexing, linalg
@@ -40,13 +40,11 @@ def embedding(weight, ids):
     if len(shape) != 2:
         raise ShapeError(f"a table of shape {shape}.\nThe table is a matrix: a row for each id.")
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"ids must be integers, got {ids.dtype}")
+        raise DtypeError(f"ids must be integers, got {ids.dtype}.\nUse ids.long().")
     if ids.size:
         smallest, largest = np.minimum.reduce(ids, axis=None), np.maximum.reduce(ids, axis=None)
         if smallest < 0 or largest >= shape[0]:
-            raise IndexError(
-                f"id {largest if largest >= shape[0] else smallest} in a table of {shape[0]} rows"
-            )
+            indexing.refuse_id(largest if largest >= shape[0] else smallest, shape[0])
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)
