@@ -19,7 +19,6 @@ from .core import (
     op,
     precision,
     random,
-    samplers,
     tensor,
     versions,
 )
@@ -55,7 +54,6 @@ keep(
         "nodes": node,
         "ops.namespace": namespace,
         "ops.op": _together(op, composites),
-        "ops.samplers": samplers,
         "precision": _together(precision, grad_scaler),
         "random": random,
         "tensor": tensor,

@@ -9,8 +9,8 @@ from minigrad import Tensor
 from minigrad.core import random
 from minigrad.core.composites import composite
 from minigrad.core.costs import Flops
-from minigrad.core.samplers import each, mask, real
 from minigrad.ops.attention import scaled_dot_product_attention
+from minigrad.ops.samplers import each, mask, real
 
 
 def split_heads(x: Any, kv: Any, num_heads: int, num_kv_heads: int | None = None) -> tuple[Any, Any, Any]:

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from minigrad import Tensor, nn
 from minigrad.core.composites import composite
 from minigrad.core.devices import to_device_of
-from minigrad.core.samplers import each, real
 from minigrad.core.tensor import as_tensor_like, constant
 from minigrad.nn import functional as F
+from minigrad.ops.samplers import each, real
 from minigrad.ops.shaping import cat
 
 from .errors import UserError, check_integer

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import standin
-from minigrad.ops.samplers import Sample
 from tiny import PAIRS, TINY, TINY_GPT
 
 import minigrad as mg
@@ -24,6 +23,7 @@ from minigrad.core.op import Op, registry
 from minigrad.core.random import Key, keep_mask
 from minigrad.kernels.cuda import backend, draws
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
+from minigrad.ops.samplers import Sample
 from minigrad.optim.optimizer import adam_update
 from minitransformer import (
     GPT,

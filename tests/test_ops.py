@@ -5,13 +5,13 @@ import inspect
 
 import numpy as np
 import pytest
-from minigrad.ops.samplers import Sample
 
 import minigrad as mg
 from minigrad.core.node import Node, producer, tensor_of
 from minigrad.core.op import Op, info_of, registry
 from minigrad.ops import METHODS, recurrent
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
+from minigrad.ops.samplers import Sample
 from minitransformer import attention, positions
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none

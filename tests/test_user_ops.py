@@ -8,7 +8,6 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from kernel_sets import NUMBA, needs_numba
-from minigrad.ops.samplers import real, unary
 from standin import cublas, emulator
 
 import minigrad as mg
@@ -20,6 +19,7 @@ from minigrad.nn import functional as F
 from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.attention import scaled_dot_product_attention
 from minigrad.ops.sample_calls import forms
+from minigrad.ops.samplers import real, unary
 from minitransformer.attention import multi_head_attention
 
 

@@ -7,7 +7,6 @@ from ..core.dtypes import is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import along_axis, distinct, each, real, unary
 from ..core.tensor import as_tensor
 from ..ops.activations import sigmoid, softmax
 from ..ops.arithmetic import absolute, multiply, negative, subtract
@@ -15,6 +14,7 @@ from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import ge, gt, le, where
 from ..ops.elementary import logaddexp, tanh
 from ..ops.logic import clamp
+from ..ops.samplers import along_axis, distinct, each, real, unary
 from ..ops.shaping import reshape, split
 
 __family__ = "activation"

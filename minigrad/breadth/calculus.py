@@ -7,10 +7,10 @@ import numpy as np
 from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.explain import describe
 from ..core.op import derived
-from ..core.samplers import distinct, each, real
 from ..core.tensor import Tensor, as_tensor, constant
 from ..ops.axes import all_floating, as_floating, axes_of, axis_of, slice_along
 from ..ops.creation import full
+from ..ops.samplers import distinct, each, real
 from ..ops.shaping import cat
 
 __family__ = "reduction"

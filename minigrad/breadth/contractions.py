@@ -12,10 +12,10 @@ from ..core.errors import ArgumentError, OptionError, ShapeError
 from ..core.explain import describe
 from ..core.half import round_once
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
 from ..ops.linalg import matmul
+from ..ops.samplers import each, real
 from .diagonals import diagonal
 from .matrix_products import mm
 

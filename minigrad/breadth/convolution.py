@@ -18,9 +18,9 @@ from ..core.dtypes import int64
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import all_floating
+from ..ops.samplers import each, real
 from .windows import per_axis
 
 __family__ = "convolution"

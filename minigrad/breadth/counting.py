@@ -12,9 +12,9 @@ from ..core.dtypes import HALF, result_type, uint8
 from ..core.errors import ArgumentError, DtypeError, OptionError, RangeError, ShapeError
 from ..core.explain import describe
 from ..core.op import derived
-from ..core.samplers import each, integers, real
 from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import as_floating, axis_of
+from ..ops.samplers import each, integers, real
 
 __family__ = "reduction"
 __exact_in_half__ = True

@@ -16,8 +16,8 @@ from ..core.devices import to_device_of
 from ..core.errors import OptionError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.samplers import each, invertible, of_symmetric, real, symmetric
 from ..core.tensor import Tensor, as_tensor, constant
+from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
 from .inverses import by_lapack, cubic, cutoff, inv, limits, mirrored, solve_matrices, transposed, triangle
 
 __family__ = "matrix"

@@ -9,11 +9,11 @@ from ..core.dtypes import int64
 from ..core.errors import DtypeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
 from ..ops.creation import tensor
 from ..ops.reductions import sum as sum_of
+from ..ops.samplers import each, real
 from ..ops.scattering import replaced, scattered
 from ..ops.shaping import cat, view_as_shape
 from ..ops.views import atleast_2d, movedim, ravel

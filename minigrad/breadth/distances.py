@@ -6,10 +6,10 @@ import numpy as np
 
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import all_floating, as_floating
 from ..ops.linalg import linear
+from ..ops.samplers import each, real
 from ..ops.shaping import broadcast_to, flatten
 from .norms import norm
 

@@ -7,11 +7,11 @@ import math
 from ..core.costs import per_element
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import above_one, away_from_zero, binary, positive, real, unary, within_one
 from ..ops.arithmetic import absolute
 from ..ops.axes import as_floating
 from ..ops.comparisons import lt, where
 from ..ops.elementary import sin
+from ..ops.samplers import above_one, away_from_zero, binary, positive, real, unary, within_one
 
 __family__ = "elementwise"
 __all__ = [

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.indexing import getitem
+from ..ops.samplers import each, real
 from ..ops.shaping import broadcast_to, stack, view_as_shape
 from ..ops.views import ravel
 

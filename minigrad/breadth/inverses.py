@@ -17,11 +17,11 @@ from ..core.dtypes import finfo
 from ..core.errors import MinigradError, OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.samplers import each, invertible, of_symmetric, real, symmetric
 from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import axes_of
 from ..ops.comparisons import where
 from ..ops.creation import eye
+from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
 
 __family__ = "matrix"
 __all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]

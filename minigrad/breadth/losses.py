@@ -14,12 +14,12 @@ from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.frames import warn
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import distinct, each, integers, positive, probability, real
 from ..core.tensor import as_tensor
 from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import where
 from ..ops.elementary import logaddexp
 from ..ops.losses import check_reduction, class_numbers, likelihoods, reduced
+from ..ops.samplers import distinct, each, integers, positive, probability, real
 from .distances import no_less
 
 __family__ = "loss"

@@ -10,7 +10,6 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, integers, positive, probability, real
 from ..core.tensor import Tensor, as_tensor, constant
 from ..ops.activations import relu
 from ..ops.axes import all_floating, as_floating
@@ -18,6 +17,7 @@ from ..ops.comparisons import minimum, where
 from ..ops.elementary import logaddexp
 from ..ops.indexing import checked_ids, gather
 from ..ops.losses import class_weights, reduced
+from ..ops.samplers import each, integers, positive, probability, real
 from .distances import pairwise_distance
 from .losses import binary_cross_entropy_with_logits, of_one_shape
 

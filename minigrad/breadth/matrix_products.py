@@ -7,11 +7,11 @@ import numpy as np
 from ..core.dtypes import result_type
 from ..core.errors import ShapeError
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor, constant
 from ..ops.arithmetic import multiply
 from ..ops.axes import all_floating, axis_of
 from ..ops.linalg import matmul
+from ..ops.samplers import each, real
 from ..ops.shaping import stack
 from ..ops.stacking import unbind
 

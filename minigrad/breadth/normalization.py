@@ -13,11 +13,11 @@ from ..core.errors import OptionError, ShapeError
 from ..core.half import round_once
 from ..core.modes import no_grad
 from ..core.op import derived
-from ..core.samplers import each, positive, real
 from ..core.tensor import Tensor, as_tensor
 from ..ops.arithmetic import clone
 from ..ops.axes import all_floating, as_floating
 from ..ops.normalization import layer_norm
+from ..ops.samplers import each, positive, real
 from .norms import norm
 from .windows import sliding_windows
 

@@ -9,12 +9,12 @@ from ..core.dtypes import as_dtype, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
 from ..core.sums import total
 from ..core.tensor import as_tensor
 from ..ops.axes import as_floating, axes_of, axis_of, count, expand_reduced
 from ..ops.comparisons import where
 from ..ops.lengths import length
+from ..ops.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv
 

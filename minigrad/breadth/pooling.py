@@ -11,13 +11,13 @@ from ..core.costs import Flops
 from ..core.devices import array_module
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived, differentiable
-from ..core.samplers import distinct, each, real
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import as_floating
 from ..ops.creation import zeros
 from ..ops.indexing import index
 from ..ops.linalg import linear
 from ..ops.memory import check_allocation
+from ..ops.samplers import distinct, each, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
 
 __family__ = "convolution"

@@ -13,9 +13,9 @@ import numpy as np
 from ..core.dtypes import float32, uint8
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import as_floating
+from ..ops.samplers import each, real
 from ..ops.selection import index_select
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, along_axis
 from .windows import per_axis

@@ -11,11 +11,11 @@ from ..core.devices import through_cpu
 from ..core.dtypes import is_floating
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.samplers import along_axis, distinct, each, real
 from ..core.sums import in_wide_floats
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import axis_of, cast, slice_along
 from ..ops.reductions import Extremes
+from ..ops.samplers import along_axis, distinct, each, real
 
 __family__ = "reduction"
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]

@@ -16,10 +16,10 @@ from ..core.dtypes import is_floating
 from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import along_axis, distinct, each, probability
 from ..core.tensor import Tensor, as_tensor, constant, tensor
 from ..ops.axes import axis_of, refuse_none
 from ..ops.comparisons import where
+from ..ops.samplers import along_axis, distinct, each, probability
 
 __family__ = "reduction"
 __all__ = [

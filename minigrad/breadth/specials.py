@@ -9,9 +9,9 @@ from ..core.dtypes import finfo
 from ..core.errors import OptionError, RangeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import above_one, binary, each, positive, probability, real, unary, within_one
 from ..core.tensor import as_tensor
 from ..ops.elementary import erfc
+from ..ops.samplers import above_one, binary, each, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"
 __all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]

@@ -10,9 +10,9 @@ from ..core.costs import per_input, zero_flops
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
+from ..ops.samplers import each, real
 from ..ops.shaping import view_as_shape
 from ..ops.views import movedim
 

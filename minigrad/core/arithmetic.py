@@ -11,8 +11,6 @@ from .devices import device_of, on_device
 from .dtypes import as_dtype, is_floating, refuse_unconvertible
 from .namespace import namespace, value_in_rule
 from .op import differentiable
-from .samplers import away_from_zero, binary, each, unary
-from .samplers import real as reals
 from .tensor import Tensor, destination
 
 __family__ = "elementwise"
@@ -28,7 +26,7 @@ def identity(g):
     return g
 
 
-@differentiable(sign="+", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"\alpha\,g"))
+@differentiable(sign="+", latex=("g", r"\alpha\,g"))
 def add(x, y, /, *, alpha=1):
     """x + alpha y."""
     if alpha == 1:
@@ -36,7 +34,7 @@ def add(x, y, /, *, alpha=1):
     return x + alpha * y, (identity, lambda g: g * alpha)
 
 
-@differentiable(sign="−", samples=binary(reals) | binary(reals, alpha=0.5), latex=("g", r"-\alpha\,g"))
+@differentiable(sign="−", latex=("g", r"-\alpha\,g"))
 def subtract(x, y, /, *, alpha=1):
     """x - alpha y."""
     if alpha == 1:
@@ -44,7 +42,7 @@ def subtract(x, y, /, *, alpha=1):
     return x - alpha * y, (identity, lambda g: g * -alpha)
 
 
-@differentiable(sign="×", samples=binary(reals), latex=(r"g\,y", r"g\,x"))
+@differentiable(sign="×", latex=(r"g\,y", r"g\,x"))
 def multiply(x, y, /):
     """x * y; d/dx = y, d/dy = x."""
     return x * y, (lambda g: g * y, lambda g: g * x)
@@ -56,7 +54,6 @@ def multiply(x, y, /):
     advice=SAFE_DENOMINATOR,
     gradient_advice=SAFE_DENOMINATOR,
     floating=True,
-    samples=binary(reals, away_from_zero),
     latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
 )
 def true_divide(x, y, /):
@@ -65,7 +62,7 @@ def true_divide(x, y, /):
     return q, (lambda g: g / y, lambda g: -g * (q / y))
 
 
-@differentiable(sign="−x", samples=unary(reals), latex="-g")
+@differentiable(sign="−x", latex="-g")
 def negative(x, /):
     """-x."""
     return -x, (lambda g: -g,)
@@ -74,13 +71,13 @@ def negative(x, /):
 # ---------------------------------------------------------------- the same value
 
 
-@differentiable(view=True, samples=unary(reals), latex="g", flops=zero_flops)
+@differentiable(view=True, latex="g", flops=zero_flops)
 def alias(x, /):
     """x itself, as a node of its own."""
     return x, (identity,)
 
 
-@differentiable(exact_in_half=True, samples=unary(reals), latex="g", flops=zero_flops)
+@differentiable(exact_in_half=True, latex="g", flops=zero_flops)
 def clone(x, /, memory_format=None):
     """A copy of x, recorded in the graph; `memory_format` is ignored."""
     return namespace(x).copy(x), (identity,)
@@ -91,7 +88,6 @@ def clone(x, /, memory_format=None):
     public_name="to",
     exact_in_half=True,
     promotes=False,
-    samples=each((reals, 2, 3), dtype="float64"),
     latex="g",
     flops=zero_flops,
 )
@@ -102,9 +98,7 @@ def astype(x, /, dtype):
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
 
 
-@differentiable(
-    view=True, promotes=False, samples=each((reals, 2, 3), device="cpu"), latex="g", flops=zero_flops
-)
+@differentiable(view=True, promotes=False, latex="g", flops=zero_flops)
 def to_device(x, /, device):
     """x's numbers on another device; the gradient comes back to the first."""
     back = x.device if isinstance(x, Tensor) else device_of(x)

@@ -12,10 +12,10 @@ from ..core.composites import composite
 from ..core.costs import per_element
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import along_axis, distinct, each, real, unary
 from ..core.tensor import constant
 from .arithmetic import astype, multiply
 from .elementary import erfc
+from .samplers import along_axis, distinct, each, real, unary
 
 __family__ = "activation"
 __all__ = ["log_softmax", "relu", "sigmoid", "silu", "softmax"]

@@ -21,15 +21,23 @@ from ..core.arithmetic import (  # noqa: F401 (the rest of the family)
 from ..core.dtypes import is_floating
 from ..core.namespace import namespace
 from ..core.op import differentiable
-from ..core.samplers import away_from_zero, binary, distinct, each, unary
-from ..core.samplers import positive as positives
-from ..core.samplers import real as reals
+from .samplers import away_from_zero, binary, distinct, each, unary
+from .samplers import positive as positives
+from .samplers import real as reals
 
 __family__ = "elementwise"
 __all__ = [
     "abs", "absolute", "add", "clone", "mul", "multiply", "neg", "negative", "pow", "power", "sqrt", "sub",
     "subtract", "true_divide",
 ]  # fmt: skip
+
+# what core's own are tried on: core has no samplers
+add.op.samples = subtract.op.samples = binary(reals) | binary(reals, alpha=0.5)
+multiply.op.samples = binary(reals)
+true_divide.op.samples = binary(reals, away_from_zero)
+negative.op.samples = alias.op.samples = clone.op.samples = unary(reals)
+astype.op.samples = each((reals, 2, 3), dtype="float64")
+to_device.op.samples = each((reals, 2, 3), device="cpu")
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..core.composites import composite
 from ..core.costs import Flops
 from ..core.random import Key
-from ..core.samplers import each, mask, real
 from ..core.tensor import constant
 from .activations import dropout
+from .samplers import each, mask, real
 
 __family__ = "attention"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
 from ..core.op import differentiable
-from ..core.samplers import Domain, binary, distinct, each, integers, mask, real, unary
+from .samplers import Domain, binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
 __all__ = [

@@ -7,7 +7,7 @@ import math
 from ..core.costs import per_element
 from ..core.namespace import namespace
 from ..core.op import differentiable
-from ..core.samplers import binary, positive, real, unary
+from .samplers import binary, positive, real, unary
 
 __family__ = "elementwise"
 __all__ = ["cos", "erf", "erfc", "exp", "log", "logaddexp", "sin", "tanh"]

@@ -14,11 +14,11 @@ from ..core.dtypes import plain_number
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, integers, mask, real
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .comparisons import where
 from .indices import array_index, as_index_array, is_mask
+from .samplers import each, integers, mask, real
 from .shaping import view_as_shape
 
 __family__ = "shape"

@@ -8,8 +8,8 @@ from ..core.composites import composite
 from ..core.costs import Flops
 from ..core.errors import DtypeError, ShapeError, counted
 from ..core.op import differentiable
-from ..core.samplers import each, real
 from .arithmetic import TOO_LARGE
+from .samplers import each, real
 
 __family__ = "matrix"
 __all__ = ["matmul"]

@@ -10,9 +10,9 @@ from ..core.dtypes import finfo, is_floating
 from ..core.errors import OptionError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import binary, distinct, each, integers, mask, real, unary
 from ..core.tensor import as_tensor
 from .comparisons import _bits, _pairs, _small, eq
+from .samplers import binary, distinct, each, integers, mask, real, unary
 
 __family__ = "elementwise"
 __all__ = [

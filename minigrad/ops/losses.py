@@ -11,12 +11,12 @@ from ..core.composites import composite
 from ..core.costs import per_input
 from ..core.errors import DtypeError, OptionError, RangeError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, integers, positive, probability, real
 from ..core.tensor import as_tensor_like
 from .activations import log_softmax
 from .elementary import logaddexp
 from .indexing import checked_ids, gather
 from .reductions import logsumexp
+from .samplers import each, integers, positive, probability, real
 
 __family__ = "loss"
 

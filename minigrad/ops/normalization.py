@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.composites import composite
 from ..core.costs import per_input
-from ..core.samplers import each, real
+from .samplers import each, real
 
 __family__ = "normalization"
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from .creation import full
 from .indexing import getitem
+from .samplers import each, real
 from .scattering import replaced, scattered
 
 __family__ = "shape"

@@ -14,11 +14,11 @@ import numpy as np
 
 from ..core.composites import composite
 from ..core.costs import Flops
-from ..core.samplers import each, within_one
 from .activations import relu, sigmoid
 from .comparisons import where
 from .elementary import tanh
 from .linalg import linear
+from .samplers import each, within_one
 from .shaping import stack
 from .stacking import chunk, unbind
 

@@ -18,11 +18,11 @@ from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import distinct, each, mask, real, reducing
 from ..core.sums import total
 from ..core.tensor import Tensor, as_tensor
 from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
 from .comparisons import maximum, minimum
+from .samplers import distinct, each, mask, real, reducing
 
 __family__ = "reduction"
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "sum"]

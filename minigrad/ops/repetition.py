@@ -11,9 +11,9 @@ from ..core.costs import zero_flops
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, integers, real
 from ..core.tensor import as_tensor
 from .axes import axes_of, axis_of
+from .samplers import each, integers, real
 from .selection import index_select
 from .shaping import broadcast_to, flatten, joined, sizes_of, split, transpose, unsqueeze, view_as_shape
 from .views import ravel

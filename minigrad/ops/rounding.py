@@ -11,13 +11,13 @@ from ..core.dtypes import float64, is_floating
 from ..core.errors import DivisionError, OptionError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import away_from_zero, binary, distinct, each, unary
-from ..core.samplers import positive as positives
-from ..core.samplers import real as reals
 from ..core.tensor import as_tensor
 from .arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
 from .axes import all_floating, as_floating
 from .comparisons import where
+from .samplers import away_from_zero, binary, distinct, each, unary
+from .samplers import positive as positives
+from .samplers import real as reals
 
 __family__ = "elementwise"
 __all__ = [

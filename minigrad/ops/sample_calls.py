@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.op import Op, OpInfo
-from ..core.samplers import Sample
 from ..core.tensor import Tensor
+from .samplers import Sample
 
 
 def samples_of(record: OpInfo, seed: int = 0) -> list[Sample]:

@@ -16,12 +16,12 @@ from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
 from ..core.half import round_once
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, integers, mask, real
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .creation import full, ones
 from .indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
 from .indices import array_index, is_basic
+from .samplers import each, integers, mask, real
 from .shaping import broadcast_to, view_as_shape
 from .statistics import prod
 from .views import broadcast_tensors, ravel

@@ -9,12 +9,12 @@ import numpy as np
 from ..core.devices import array_module
 from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.op import derived
-from ..core.samplers import each, integers, mask, real, unary
 from ..core.tensor import Tensor, as_tensor
 from . import comparisons
 from .axes import axis_of
 from .indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
 from .indices import as_index_array
+from .samplers import each, integers, mask, real, unary
 from .shaping import broadcast_to, view_as_shape
 from .views import broadcast_tensors, ravel
 

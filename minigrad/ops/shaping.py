@@ -17,10 +17,10 @@ from ..core.dtypes import result_type
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, real
 from ..core.tensor import Tensor, as_tensor, holds_gradient
 from .arithmetic import identity
 from .axes import axes_of, axis_of
+from .samplers import each, real
 
 __family__ = "shape"
 __exact_in_half__ = True

@@ -9,10 +9,10 @@ from ..core.devices import to_device_of
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, real
 from ..core.tensor import as_tensor
 from .axes import axis_of
 from .indexing import getitem
+from .samplers import each, real
 from .shaping import _SOME, cat, split, view_as_shape
 from .views import atleast_1d, atleast_2d, atleast_3d
 

@@ -13,11 +13,11 @@ from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.samplers import distinct, each, mask, positive, real, reducing
 from ..core.tensor import Tensor, as_tensor
 from . import lengths
 from .axes import as_floating, axes_of, cast, count, expand_reduced
 from .reductions import _total, amax, amin, mean, sum
+from .samplers import distinct, each, mask, positive, real, reducing
 
 __family__ = "reduction"
 __all__ = [

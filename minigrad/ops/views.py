@@ -13,11 +13,11 @@ from ..core.dtypes import as_dtype
 from ..core.errors import ShapeError, SignatureError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.samplers import each, mask, real
 from ..core.tensor import Tensor, as_tensor
 from ..core.versions import version_of
 from .arithmetic import alias
 from .axes import axis_of
+from .samplers import each, mask, real
 from .shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze, view_as_shape
 
 __family__ = "shape"
