@@ -25,8 +25,9 @@ from minigrad import kernels
 from minigrad.core.backward import unbroadcast
 from minigrad.core.devices import find_backend, is_array
 from minigrad.core.dtypes import as_dtype
-from minigrad.core.random import Key, keep_mask
+from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import activations, launching
+from minigrad.ops.draws import keep_mask
 from minigrad.ops.sample_calls import forms, samples_of
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,9 @@ from minigrad.core import devices
 from minigrad.core.devices import array_module, check_device, kind_of, on_cpu
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.core.op import Op, registry
-from minigrad.core.random import Key, keep_mask
+from minigrad.core.random import Key
 from minigrad.kernels.cuda import backend, draws
+from minigrad.ops.draws import keep_mask
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minigrad.ops.samplers import Sample
 from minigrad.optim.optimizer import adam_update

@@ -14,6 +14,7 @@ from minigrad.autograd import checkpoint
 from minigrad.core import random
 from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
+from minigrad.ops import draws
 
 DRAWS = {
     "rand": lambda: mg.rand(3, 4),
@@ -84,8 +85,8 @@ SIZES = st.integers(1, 21)
 def test_rows_of_a_batch_drop_what_the_whole_batch_drops_there(rows, width, first, p):
     first = min(first, rows - 1)
     whole = random.Key(seed=3, stream=1, step=2, call=4)
-    mask = random.keep_mask(whole, (rows, *width), p)
-    part = random.keep_mask(whole._replace(row=first), (rows - first, *width), p)
+    mask = draws.keep_mask(whole, (rows, *width), p)
+    part = draws.keep_mask(whole._replace(row=first), (rows - first, *width), p)
     np.testing.assert_array_equal(part, mask[first:])
 
 
@@ -114,14 +115,14 @@ def test_micro_batches_draw_what_the_whole_batch_draws(draw):
 def test_a_mask_keeps_the_fraction_it_should():
     key = random.Key(seed=0, stream=0, step=0, call=0)
     for p in (0.0, 0.1, 0.5, 1.0):
-        assert random.keep_mask(key, (100, 1000), p).mean() == pytest.approx(1 - p, abs=0.005)
+        assert draws.keep_mask(key, (100, 1000), p).mean() == pytest.approx(1 - p, abs=0.005)
 
 
 def test_keys_differ_in_every_part():
     key = random.Key(seed=1, stream=2, step=3, call=4)
     keys = [key, *(key._replace(**{field: 9}) for field in ("seed", "stream", "step", "call"))]
-    assert len({random.keep_mask(k, (64,), 0.5).tobytes() for k in keys}) == 5
-    assert len({random.generator(k).random(4).tobytes() for k in keys}) == 5
+    assert len({draws.keep_mask(k, (64,), 0.5).tobytes() for k in keys}) == 5
+    assert len({draws.generator(k).random(4).tobytes() for k in keys}) == 5
 
 
 # ---------------------------------------------------------------- threads

@@ -14,6 +14,7 @@ from ..core.half import round_once
 from ..core.tensor import Tensor
 from ..nn import functional
 from ..nn.functional.core import check_probability, dropout, softmax
+from ..ops import draws
 from ..ops.comparisons import where
 from ..ops.creation import empty_like, ones, zeros_like
 from ..ops.padding import pad
@@ -135,7 +136,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     if p == 1:
         return input * 0
     a = -1.7580993408473766
-    keep = Tensor(random.keep_mask(random.next_key("dropout"), input.shape, p))
+    keep = Tensor(draws.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
     return _rescaled(input, keep, a, scale, -a * p * scale)
 

@@ -10,6 +10,7 @@ from ..core.devices import on_cpu
 from ..core.dtypes import float64, int64, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.tensor import Tensor, constant
+from ..ops import draws
 from ..ops.creation import rand
 
 __all__ = ["bernoulli", "multinomial", "poisson"]
@@ -83,7 +84,7 @@ def poisson(input: Tensor, generator: random.Generator | None = None) -> Tensor:
     rates = _checked("poisson", input)
     if not (rates >= 0).all():
         raise OptionError("poisson needs rates >= 0.\nCheck them for NaN; apply exp() or relu().")
-    drawn = random.generator(random.next_key("poisson", generator)).poisson(rates)
+    drawn = draws.generator(random.next_key("poisson", generator)).poisson(rates)
     return constant(np.asarray(drawn).astype(input.dtype), input)
 
 

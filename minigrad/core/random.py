@@ -2,9 +2,10 @@
 
 A key is (seed, stream, step, call): the run's seed, what the draw is for ("dropout", "init", ...), the
 training step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel
-Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state, so evaluating between
-two steps cannot disturb the next draw, a resumed run draws what the unbroken one would have, and a slice of a
-batch can draw its own part of the whole batch's numbers (`rows`).
+Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state (`ops/draws.py`), so
+evaluating between two steps cannot disturb the next draw, a resumed run draws what the unbroken one would
+have, and a slice of a batch can draw its own part of the whole batch's numbers (`rows`). Core needs the keys:
+a checkpoint runs again with the same draws.
 
 Each thread draws from a generator of its own, and `manual_seed`, `set_step` and `restore` concern the thread
 that calls them: a thread that seeds itself draws what it would draw alone, whatever others draw meanwhile. A
@@ -25,7 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .checks import checked
-from .dtypes import finfo, is_floating, plain_number
 from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor
@@ -270,60 +270,3 @@ def next_key(stream: str, generator: Generator | None = None) -> Key:
     for noted in in_use.noted:
         noted.setdefault(generator, generator.snapshot())
     return generator.next_key(stream)
-
-
-def generator(key: Key) -> np.random.Generator:
-    """A NumPy generator that starts at the key; two calls with one key give the same numbers."""
-    return np.random.Generator(_philox(key, 0))
-
-
-def _philox(key: Key, block: int) -> np.random.Philox:
-    words = np.array((key.seed, key.stream), np.uint64)  # a list with 2**63 in it would become floats
-    return np.random.Philox(key=words, counter=np.array((block, key.call, key.step, 0), np.uint64))
-
-
-def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """Boolean array of `shape`: False with probability p (to a multiple of 2**-16).
-
-    Element i of the whole batch is decided by the i-th group of 16 bits of the key's sequence, so rows
-    [a, b) of a batch, drawn with `row=a`, agree with the whole batch drawn at once.
-    """
-    size = int(np.prod(shape))
-    first = key.row * (size // shape[0] if shape and shape[0] else 0)
-    block, skip = divmod(first, 16)  # a Philox block is 4 words of 64 bits, 16 groups
-    words = _philox(key, block).random_raw((skip + size + 3) // 4)
-    bits = words.view(np.uint16)[skip : skip + size]
-    return (bits >= drop_threshold(p)).reshape(shape)
-
-
-def drop_threshold(p: float) -> int:
-    """Of 65,536 equally likely groups of bits, how many mean "drop"."""
-    return round(p * 65536)
-
-
-def keep_probability(p: float) -> float:
-    """The share of elements that dropout with `p` really keeps: p rounded to a multiple of 2**-16."""
-    return 1 - drop_threshold(p) / 65536
-
-
-def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:
-    """The first and the last number of a floating dtype in [low, high), both rounded to it.
-
-    A number drawn in a wider dtype may be rounded up to `high`: draws are clipped to these first. Where the
-    range holds no other number both are `low`.
-    """
-    first, end = dtype.type(low), dtype.type(high)
-    return float(first), max(float(np.nextafter(end, dtype.type(-np.inf))), float(first))
-
-
-def refuse_beyond(name: str, low: float, last: float, dtype: np.dtype) -> None:
-    """An OptionError if a dtype does not reach from `low` to `last`."""
-    least, largest = 0.0, 1.0
-    if dtype.kind != "b":
-        limits = finfo(dtype) if is_floating(dtype) else np.iinfo(dtype)
-        least, largest = plain_number(limits.min), plain_number(limits.max)
-    if not least <= low <= last <= largest:
-        raise OptionError(
-            f"{name} from {low} to {last}, of which {dtype} holds those from {least} to {largest}.\n"
-            f"Give bounds within them, or draw in a wider dtype and convert."
-        )

@@ -14,6 +14,7 @@ from ..core.errors import OptionError, ShapeError
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..core.versions import bump_version
+from ..ops import draws
 
 
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:
@@ -34,12 +35,12 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _draws(generator: Any) -> np.random.Generator:
-    return random.generator(random.next_key("init", generator))
+    return draws.generator(random.next_key("init", generator))
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform on [a, b), both rounded to the dtype."""
-    first, last = random.bounds(a, b, tensor.dtype)
+    first, last = draws.bounds(a, b, tensor.dtype)
     return _fill(tensor, _draws(generator).uniform(a, b, tensor.shape).clip(first, last))
 
 

@@ -13,6 +13,7 @@ from ..core.costs import per_element
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import constant
+from . import draws
 from .arithmetic import astype, multiply
 from .elementary import erfc
 from .samplers import along_axis, distinct, each, real, unary
@@ -141,5 +142,5 @@ def dropout(x, /, p, key):
     p is rounded to a multiple of 2**-16, and the division is by the rounded value, so that the
     expectation is x. A gradient passes where x did, divided by 1 - p as well.
     """
-    kept = random.keep_probability(p)
-    return x * constant(random.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)
+    kept = draws.keep_probability(p)
+    return x * constant(draws.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)

@@ -22,6 +22,7 @@ from ..core.dtypes import as_dtype, default_float, finfo, float64, int64, is_flo
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
 from ..core.explain import describe
 from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
+from . import draws
 from .memory import check_allocation, out_of_memory
 
 __all__ = [
@@ -287,7 +288,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform on [0, 1)."""
-    last = random.bounds(0, 1, as_dtype(dtype or default_float))[1]  # what would be rounded up to 1
+    last = draws.bounds(0, 1, as_dtype(dtype or default_float))[1]  # what would be rounded up to 1
     return _drawn("random", size, generator, dtype, device, requires_grad, last)
 
 
@@ -316,7 +317,7 @@ def randint(
     if low >= high:
         raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
     kind = as_dtype(dtype or int64)
-    random.refuse_beyond("randint", low, high - 1, kind)
+    draws.refuse_beyond("randint", low, high - 1, kind)
     last = _last_integer(low, high, kind)
     integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
     draw = lambda xp, shape, dtype: xp.asarray(np.minimum(_rows(integers, shape), last).astype(dtype))
@@ -326,7 +327,7 @@ def randint(
 def _last_integer(low: int, high: int, dtype: np.dtype) -> int:
     """The largest integer before `high` that the dtype holds."""
     if is_floating(dtype) and int(dtype.type(high - 1)) != high - 1:
-        return int(random.bounds(low, high, dtype)[1])
+        return int(draws.bounds(low, high, dtype)[1])
     return high - 1
 
 
@@ -424,7 +425,7 @@ def _drawn(
 
 
 def _generator(stream: str, generator: Generator) -> np.random.Generator:
-    return random.generator(random.next_key(stream, generator))
+    return draws.generator(random.next_key(stream, generator))
 
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:

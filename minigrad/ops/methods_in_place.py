@@ -14,10 +14,11 @@ from ..core.devices import array_module
 from ..core.dtypes import HALF, finfo, float32, float64, is_floating
 from ..core.errors import DtypeError, GraphError, OptionError, ShapeError
 from ..core.explain import describe
-from ..core.random import Generator, bounds, refuse_beyond
+from ..core.random import Generator
 from ..core.tensor import Tensor, on_device_of
 from ..core.versions import View
 from .creation import largest_integer, normal, rand, randint
+from .draws import bounds, refuse_beyond
 from .in_place import (
     become,
     copy_values,

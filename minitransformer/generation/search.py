@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from minigrad import NonFiniteError
 from minigrad.core import random
+from minigrad.ops import draws
 
 from .decoder import Decoder
 from .request import GenerationConfig
@@ -82,7 +83,7 @@ def sample(
 
     The noise of a row depends on its number in `rows`: other rows do not change what it draws.
     """
-    noise = random.generator(random.next_key("generate", generator))
+    noise = draws.generator(random.next_key("generate", generator))
     return (scores + noise.gumbel(size=(rows.max() + 1, scores.shape[-1]))[rows]).argmax(-1)
 
 

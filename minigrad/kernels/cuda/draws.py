@@ -14,8 +14,9 @@ import numpy as np
 from ...core.devices import array_module
 from ...core.dtypes import HALF, float32
 from ...core.kernels import kernel
-from ...core.random import Key, drop_threshold, keep_probability
+from ...core.random import Key
 from ...ops import activations as ops
+from ...ops.draws import drop_threshold, keep_probability
 
 
 @kernel(ops.dropout, "cupy")
@@ -34,7 +35,7 @@ _STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # of the two words of the key, 
 
 
 def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
-    """`minigrad.random.keep_mask`, on the device of `xp`: False with probability p."""
+    """`ops.draws.keep_mask`, on the device of `xp`: False with probability p."""
     size = math.prod(shape)
     first = key.row * (size // shape[0] if shape and shape[0] else 0)
     block, skip = divmod(first, 16)

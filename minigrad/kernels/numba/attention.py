@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.kernels import kernel
-from ...core.random import keep_probability
 from ...ops import attention as ops
+from ...ops.draws import keep_probability
 from ..numpy import attention as tiles
 from ..numpy.attention import EXACT, NUMPY, RowWork, attend, empty_heads
 from .arrays import is_float32, row_of, rows_of

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ...core import random
 from ...core.kernels import kernel
 from ...core.sums import sum_along
 from ...ops import activations as ops
+from ...ops import draws
 from ...ops.special_functions import BLOCK, erfc, sigmoid
 
 
@@ -143,7 +143,7 @@ def dropout(x, p, key):
 
 def scaled_keep(key, shape, p, dtype):
     """keep / (1 - p): 0 where an element is dropped. `p` is rounded to a multiple of 2**-16."""
-    kept = random.keep_probability(p)
-    scaled = random.keep_mask(key, shape, p).astype(dtype)
+    kept = draws.keep_probability(p)
+    scaled = draws.keep_mask(key, shape, p).astype(dtype)
     scaled *= 1 / kept if kept else 0
     return scaled

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.kernels import kernel
-from ...core.random import keep_mask, keep_probability
 from ...ops import attention as ops
+from ...ops.draws import keep_mask, keep_probability
 
 TILE = 1 << 18  # scores
 MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import array_module
-from ....core.random import Key, drop_threshold
+from ....core.random import Key
+from ....ops.draws import drop_threshold
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
@@ -117,7 +118,7 @@ NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """The argument `Draw` of a kernel: what `random.keep_mask(key, shape, p)` draws."""
+    """The argument `Draw` of a kernel: what `ops.draws.keep_mask(key, shape, p)` draws."""
     if not p or key is None:
         return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
