@@ -16,7 +16,6 @@ import sys as _sys
 
 # core: what a tensor, an op, a node and a walk back are
 from .core import random
-from .core.checks import check_all as _check_all
 from .core.devices import Size
 from .core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.dtypes import bool_ as bool
@@ -53,14 +52,16 @@ from .core.printing import set_printoptions
 from .core.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .core.tensor import Tensor, as_tensor, tensor
 
-_check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
-
 # ops, and the public modules that are made of them
 from .ops import *
 from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
 from .amp import GradScaler
 from .io import load_file, save_file
+from .ops.checked import check_all as _check_all
+
+_check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
+_check_all(vars(random), ["set_step"])
 
 # kernels/numba: ops on the CPU by loops that numba compiles
 from .kernels import numba as _numba

@@ -11,12 +11,12 @@ from typing import Any
 from .core import observers
 from .core.backward import leaves_only, propagate, seed_of
 from .core.checkpointing import checkpoint
-from .core.checks import check_all
 from .core.errors import OptionError
 from .core.grad import grad
 from .core.hooks import Handle, register_hook, retain_grad
 from .core.modes import backward_scope, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.tensor import Tensor, as_tensor
+from .ops.checked import check_all
 
 __all__ = [
     "Handle", "Variable", "backward", "checkpoint", "enable_grad", "grad", "is_grad_enabled", "no_grad",

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from . import autograd
-from .core.checks import check_all
 from .core.dtypes import is_floating
 from .core.errors import DtypeError, OptionError, ShapeError
 from .core.modes import enable_grad, is_grad_enabled
@@ -27,6 +26,7 @@ from .core.trees import fill, flatten, leaves, map_leaves, structure
 from .core.versions import version_of
 from .nn.utils.stateless import functional_call
 from .ops import alias, stack
+from .ops.checked import check_all
 from .ops.creation import ones_like, zeros, zeros_like
 
 __all__ = [

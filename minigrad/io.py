@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .core.checks import check_all
 from .core.devices import check_device, on_cpu, on_device
 from .core.errors import FileError, MissingFileError, UnwritableFileError
 from .core.tensor import Tensor
+from .ops.checked import check_all
 
 # as safetensors calls them
 DTYPES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import random
-from ..core.checks import check_all
 from ..core.devices import on_cpu
 from ..core.dtypes import float64, int64, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.tensor import Tensor, constant
 from ..ops import draws
+from ..ops.checked import check_all
 from ..ops.creation import rand
 
 __all__ = ["bernoulli", "multinomial", "poisson"]

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .checks import checked
 from .errors import DtypeError, OptionError, StateError
 from .modes import Switch
 from .tensor import Tensor
@@ -188,7 +187,6 @@ def set_rng_state(new_state: Tensor) -> None:
     in_use.generator.set_state(new_state)
 
 
-@checked
 def set_step(step: int) -> None:
     """Say which training step the next draws belong to; the streams' call counts start again at 0."""
     if not 0 <= step < 2**63:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..core import random
-from ..core.checks import check_all
 from ..core.devices import to_device_of
 from ..core.errors import OptionError, ShapeError
 from ..core.modes import no_grad
 from ..core.tensor import Tensor
 from ..core.versions import bump_version
 from ..ops import draws
+from ..ops.checked import check_all
 
 
 def _fill(tensor: Tensor, values: np.ndarray) -> Tensor:

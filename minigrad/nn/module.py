@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.checks import check_constructor, check_methods
 from ..core.devices import as_array, on_cpu, on_device
 from ..core.dtypes import default_float, is_floating
 from ..core.errors import (
@@ -25,6 +24,7 @@ from ..core.explain import FOREIGN, explain, raised_by_library
 from ..core.hooks import Handle
 from ..core.modes import Scope, modes, no_grad
 from ..core.tensor import Tensor, destination
+from ..ops.checked import check_constructor, check_methods
 from ..optim.optimizer import zero_gradients
 from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 

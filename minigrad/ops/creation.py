@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..core import random
-from ..core.checks import check_all, checked, is_integer
+from ..core.checks import is_integer
 from ..core.devices import check_device, find_backend, library_of, on_device
 from ..core.dtypes import as_dtype, default_float, finfo, float64, int64, is_floating, plain_number
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
 from ..core.explain import describe
 from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
 from . import draws
+from .checked import check_all, checked
 from .memory import check_allocation, out_of_memory
 
 __all__ = [

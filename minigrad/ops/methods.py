@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..core.arithmetic import to
-from ..core.checks import check_methods
 from ..core.errors import DtypeError
 from ..core.methods import METHODS, PROPERTIES, bind, reflected  # noqa: F401
 from ..core.tensor import Tensor
@@ -39,6 +38,7 @@ from .arithmetic import (
     multiply,
     power,
 )
+from .checked import check_methods
 from .comparisons import bitwise_and, bitwise_not, bitwise_or, eq, ge, gt, le, lt, ne, where
 from .in_place import assign
 from .indexing import index

@@ -1,6 +1,6 @@
 """Optimizers, gradient clipping and learning-rate schedules, with PyTorch's names."""
 
-from ..core.checks import check_all
+from ..ops.checked import check_all
 from . import lr_scheduler
 from .clipping import clip_grad_norm_
 from .lbfgs import LBFGS

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..core.checks import FLAG, SETTING, Checks, check_constructor, check_methods, refuse
+from ..core.checks import FLAG, SETTING, Checks, refuse
 from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
 from ..core.dtypes import is_floating
@@ -27,6 +27,7 @@ from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
 from ..core.tensor import Tensor
 from ..core.versions import bump_versions
+from ..ops.checked import check_constructor, check_methods
 
 SMALL = 1 << 13  # parameters with at most this many elements are updated as one
 IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same

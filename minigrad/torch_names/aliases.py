@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..core import devices, dtypes
-from ..core.checks import check_all
 from ..core.devices import address_of, check_device
 from ..core.dtypes import as_dtype, default_float, is_floating
 from ..core.errors import DtypeError, OptionError
 from ..core.modes import is_grad_enabled, no_grad, set_grad_enabled
 from ..core.tensor import Tensor, tensor
+from ..ops.checked import check_all
 from ..ops.creation import empty
 
 __all__ = [

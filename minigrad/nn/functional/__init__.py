@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...core.arguments import accept_aliases
-from ...core.checks import check_all
 from ...ops import one_hot, relu, sigmoid, silu, tanh
+from ...ops.checked import check_all
 from .core import (
     check_probability,
     cross_entropy,

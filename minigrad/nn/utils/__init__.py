@@ -1,6 +1,6 @@
 """Helpers for gradients and parameters, named as in torch.nn.utils."""
 
-from ...core.checks import check_all
+from ...ops.checked import check_all
 from ...optim.clipping import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from . import rnn, stateless
 from .convert_parameters import parameters_to_vector, vector_to_parameters

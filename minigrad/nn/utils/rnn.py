@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.checks import check_all
 from ...core.errors import DtypeError, OptionError, ShapeError
 from ...core.tensor import Tensor, as_tensor, constant
+from ...ops.checked import check_all
 from ...ops.comparisons import where
 from ...ops.padding import pad
 from ...ops.shaping import stack

@@ -1,0 +1,68 @@
+"""Public functions, constructors and methods that are not ops refuse arguments as ops do."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..core.checks import FLAG, SETTING, Checks, Kind
+from ..core.errors import MinigradError
+from ..core.explain import FOREIGN, explain, place, raised_by_library
+
+F = TypeVar("F", bound=Callable)
+
+
+def checked(function: F, flag: Kind = FLAG) -> F:
+    """Refuse arguments that are not of their kinds, and explain NumPy's errors."""
+    checks, own, name = Checks(function, flag), inspect.signature(function).parameters, function.__name__
+    is_method = next(iter(own), "") == "self"
+
+    def named(args: tuple) -> str:
+        return type(args[0]).__name__ if name == "__init__" else name
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        try:
+            checks.check(args, settings)
+        except MinigradError as error:
+            place(error, named(args), args[is_method:], settings)
+            raise
+        try:
+            return function(*args, **settings)
+        except MinigradError as error:  # which says where it happened itself
+            checks.check_rest(name, args, error)
+            raise
+        except FOREIGN as error:
+            if raised_by_library(error):
+                explain(named(args), args[is_method:], settings, error, function)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def check_all(
+    namespace: dict[str, Any], names: Iterable[str] = (), wrap: Callable[[Callable], Callable] = checked
+) -> None:
+    """Replace public functions of a module, given its globals(), by checked ones; ops check themselves.
+
+    Without names, those that the module defines.
+    """
+    for name in tuple(names) or [name for name in namespace if not name.startswith("_")]:
+        function = namespace[name]
+        defined = names or getattr(function, "__module__", "") == namespace["__name__"]
+        if inspect.isfunction(function) and defined and not hasattr(function, "op"):
+            namespace[name] = wrap(function)
+
+
+def check_constructor(cls: type) -> None:
+    """Let a class of the library refuse arguments of its constructor; a user's class is left as it is."""
+    if cls.__module__.startswith("minigrad.") and "__init__" in vars(cls):
+        cls.__init__ = checked(cls.__init__, SETTING)  # type: ignore[misc]
+
+
+def check_methods(cls: type, names: Iterable[str]) -> None:
+    """Let methods of a class refuse arguments."""
+    for name in names:
+        setattr(cls, name, checked(vars(cls)[name]))
