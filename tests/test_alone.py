@@ -25,6 +25,7 @@ sys.meta_path.insert(0, Nothing())
 """
 
 ARITHMETIC = """
+import numpy as np
 import minigrad as mg
 
 x = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -46,6 +47,16 @@ square.register_hook(seen.append)
 square.backward(create_graph=True)
 v.grad.backward()  # 2 v has the derivative 2, which is added
 assert (seen[0].item(), square.grad.item(), v.grad.item()) == (1, 1, 8)
+
+row = mg.tensor([[1.0, 2.0]], requires_grad=True)  # a second derivative goes through broadcasting twice
+column = mg.tensor([[1.0], [3.0]], requires_grad=True)
+(row * row / column).backward(mg.tensor([[1.0, 1.0], [1.0, 1.0]]), create_graph=True)
+first = row.grad
+assert np.allclose(first.numpy(), [[8 / 3, 16 / 3]])
+row.grad = column.grad = None
+first.clone().backward(mg.tensor([[1.0, 1.0]]))  # d/d column of 2 row / column
+assert np.allclose(row.grad.numpy(), [[8 / 3, 8 / 3]])
+assert np.allclose(column.grad.numpy(), [[-6], [-6 / 9]])
 assert not {name for name in sys.modules if name.startswith("minigrad.") and ".core" not in name}
 """
 

@@ -38,7 +38,7 @@ class Ends:
 
 @pytest.fixture
 def ends(monkeypatch):
-    monkeypatch.setattr(random, "generator", lambda key: Ends())
+    monkeypatch.setattr(draws, "generator", lambda key: Ends())
 
 
 UNIFORM = {  # low, high and the draw

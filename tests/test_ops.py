@@ -20,7 +20,7 @@ WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 WITHIN_RULES = {
     "gamma_derivative": "lgamma", "convolution_input": "convolution",
     "convolution_weight": "convolution", "alias": "composites", "logistic": "sigmoid",
-    "erfcx_derivative": "erfcx", "strided": "views of views",
+    "erfcx_derivative": "erfcx", "strided": "views of views", "sum_to": "broadcast_to",
 }  # fmt: skip
 
 OURS = {

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..core.costs import per_element
 from ..core.devices import through_cpu
-from ..core.dtypes import is_floating
+from ..core.dtypes import float32, float64, is_floating
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.sums import in_wide_floats
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import axis_of, cast, slice_along
 from ..ops.reductions import Extremes
@@ -19,6 +18,14 @@ from ..ops.samplers import along_axis, distinct, each, real
 
 __family__ = "reduction"
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+
+def in_wide_floats(accumulate, x):
+    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
+    wide = float64 if isinstance(x, np.ndarray) else float32
+    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
+    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
+
 
 _with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
 

@@ -11,9 +11,10 @@ To read first, in this order:
     higher_order    how a gradient is differentiated again
 
 What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),
-`versions` (changes in place), `closures` (which arrays a gradient function keeps), `hooks`, `modes`,
-`dtypes`, `half` (16 bits), `precision` (autocast), `sums`, `errors`, `checks` and `explain` (mistakes in the
-user's terms), `frames` (the user's line), `user_rules`, `printing`, `trees`.
-Made of them: `grad`, `checkpointing` with `random`, `boundaries`.
+`versions` (changes in place), `closures` (which arrays a gradient function keeps), `sums` (over broadcast
+axes), `hooks`, `modes` with `generators`, `dtypes`, `half` (16 bits), `precision` (autocast), `costs`
+(FLOPs), `errors`, `checks` and `explain` (mistakes in the user's terms), `frames` (the user's line),
+`user_rules`, `printing`, `trees`.
+Made of them: `grad`, `checkpointing` with `random` (the keys of draws), `boundaries`.
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

@@ -1,4 +1,4 @@
-"""Sums and products, and the same value once more: what the engine itself needs, and the first ops to read.
+"""Sums and products, broadcasting, and the same value once more: what the engine needs, to be read first.
 
 `ops` has all others.
 """
@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from .checks import FLAG, refuse
-from .costs import zero_flops
+from .costs import per_input, zero_flops
 from .devices import device_of, on_device
 from .dtypes import as_dtype, is_floating, refuse_unconvertible
+from .errors import ShapeError
 from .namespace import namespace, value_in_rule
 from .op import differentiable
+from .sums import unbroadcast
 from .tensor import Tensor, destination
 
 __family__ = "elementwise"
@@ -66,6 +68,30 @@ def true_divide(x, y, /):
 def negative(x, /):
     """-x."""
     return -x, (lambda g: -g,)
+
+
+# ---------------------------------------------------------------- broadcasting
+
+
+@differentiable(view=True, family="shape", latex=r"\sum_{\text{repetitions}} g", flops=zero_flops)
+def broadcast_to(x, /, shape):
+    """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+    if tuple(shape) == x.shape:
+        return value_in_rule("alias", lambda x: x[...], x), (identity,)  # NumPy's would be read-only
+    try:
+        return namespace(x).broadcast_to(x, shape), (identity,)
+    except ValueError:
+        raise ShapeError(
+            f"shape {x.shape} does not broadcast to {tuple(shape)}.\n"
+            f"Counted from the last, an axis must have that length or 1; new axes come in front."
+        ) from None
+
+
+@differentiable(family="shape", exact_in_half=True, latex="g", flops=per_input(1))
+def sum_to(x, /, shape):
+    """x summed over the axes along which a tensor of `shape` repeats: the gradient of broadcasting."""
+    repeated = x.shape
+    return unbroadcast(x, shape), (lambda g: namespace(g).broadcast_to(g, repeated),)
 
 
 # ---------------------------------------------------------------- the same value

@@ -50,7 +50,7 @@ class Composite(Op):
         values = value if type(value) is tuple else (value,)
         results = tuple([x.array for x in values])
 
-        # `versions.holds` finds what a gradient function refers to: these arrays must not be changed in place
+        # `closures.holds` finds what a gradient function refers to: these arrays must not be changed in place
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             pairs = zip(values, g if type(g) is list else [g], strict=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .backward import GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 from .errors import DtypeError, GraphError, OptionError
 from .modes import backward_scope, set_grad_enabled
 from .node import Node, ResultEdge, producer, refuse_freed, requires_grad
-from .tensor import Tensor
+from .tensor import Tensor, constant
 
 
 def grad(
@@ -46,7 +48,7 @@ def grad(
         raise GraphError(
             f"inputs of shapes {[x.shape for x in unused.values()]} were not used.\nPass allow_unused=True."
         )
-    zeros = {edge: x.new_zeros(x.shape) for edge, x in unused.items() if materialize_grads}
+    zeros = {edge: constant(np.zeros(x.shape, x.dtype), x) for edge, x in unused.items() if materialize_grads}
     return tuple(sums.as_tensor(e, found[e]) if e in found else zeros.get(e) for e in edges)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .arithmetic import add, astype, clone, multiply, negative, subtract, to, true_divide
+from .arithmetic import add, astype, clone, multiply, negative, subtract, sum_to, to, true_divide
 from .backward import backward
 from .hooks import register_hook, retain_grad
 from .tensor import Tensor
@@ -55,3 +55,4 @@ bind(
         "to": to,
     }
 )
+Tensor._sum_to = sum_to

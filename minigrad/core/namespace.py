@@ -46,6 +46,10 @@ class _Tensors:
         return value
 
     @staticmethod
+    def copy(x: Tensor, order: str = "K") -> Tensor:
+        return ops["clone"].call(x)
+
+    @staticmethod
     def ones_like(x: Tensor) -> Tensor:
         return constant(np.ones(x.shape, x.dtype), x)
 

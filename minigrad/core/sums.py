@@ -7,7 +7,6 @@ after another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from .devices import is_array
 from .dtypes import HALF, float32, float64, is_floating
 from .errors import GradientShapeError
+from .tensor import Tensor
 
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
@@ -24,8 +24,8 @@ BLOCK = 128  # so many numbers are added up before their sum is added to those o
 def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
 
-    Where there are gaps in an array's memory it is added up in float64. Tensors and arrays on a GPU have
-    sums of their own.
+    Where there are gaps in an array's memory it is added up in float64. Arrays on a GPU have sums of their
+    own, and so have Tensors, of which rules in `ops` ask one.
     """
     if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         if x.dtype in HALF and is_array(x):
@@ -53,7 +53,7 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
-    """Sum `g` over the axes along which an operand of `shape` was broadcast."""
+    """Sum `g`, an array or a Tensor, over the axes along which an operand of `shape` was broadcast."""
     if g.shape == shape:
         return g
     extra = g.ndim - len(shape)
@@ -64,6 +64,8 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     )
     if any(n not in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True)):
         raise GradientShapeError(tuple(g.shape), shape)
+    if isinstance(g, Tensor):
+        return g._sum_to(tuple(shape))
     if not axes:
         return g.reshape(shape)
     return total(g, axes, keepdims=True).reshape(shape)
@@ -90,18 +92,6 @@ def column_sums(x: np.ndarray) -> np.ndarray:
     whole = rows - rows % BLOCK
     blocks = x[..., :whole, :].reshape(*x.shape[:-2], -1, BLOCK, columns)
     return column_sums(ones(BLOCK, x.dtype) @ blocks) + x[..., whole:, :].sum(axis=-2)
-
-
-def in_wide_floats(accumulate: Callable[[Any], Any], x: Any) -> Any:
-    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
-    wide = float64 if isinstance(x, np.ndarray) else float32
-    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
-    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
-
-
-def sum_along(x: np.ndarray, axis: int) -> np.ndarray:
-    """x.sum(axis, keepdims=True) of an array that may be a number."""
-    return total(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
 
 
 @lru_cache(maxsize=64)

@@ -49,9 +49,10 @@ class Tensor:
     node: Any
     version: VersionCounter | None
     hooks: dict[int, Callable] | None
-    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see ops/numpy_functions.py
+    __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see torch_names/numpy_functions.py
     __array_function__: Any
     _nested: Callable[[Any, Any, Any], Tensor]  # nested lists of tensors as one: see ops/shaping.py
+    _sum_to: Callable[[Any], Tensor]  # over broadcast axes: see arithmetic.py
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if type(data) is np.ndarray and data.dtype in DTYPES:
@@ -117,7 +118,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:
             raise DtypeError("a 0-d tensor cannot be iterated over.\nUse .item() for its number.")
-        return iter(self.unbind(0))
+        return iter(self.unbind(0))  # which `ops` binds
 
     __hash__ = object.__hash__
 

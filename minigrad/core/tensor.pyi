@@ -28,6 +28,7 @@ class Tensor:
     __array_ufunc__: Any
     __array_function__: Any
     _nested: Callable[[Any, Any, Any], Tensor]
+    _sum_to: Callable[[Any], Tensor]
 
     def __init__(self, data: Any, requires_grad: builtins.bool=False) -> None:
         ...

@@ -10,11 +10,13 @@ from ..core.arithmetic import (  # noqa: F401 (the rest of the family)
     add,
     alias,
     astype,
+    broadcast_to,
     clone,
     identity,
     multiply,
     negative,
     subtract,
+    sum_to,
     to_device,
     true_divide,
 )
@@ -38,6 +40,8 @@ true_divide.op.samples = binary(reals, away_from_zero)
 negative.op.samples = alias.op.samples = clone.op.samples = unary(reals)
 astype.op.samples = each((reals, 2, 3), dtype="float64")
 to_device.op.samples = each((reals, 2, 3), device="cpu")
+broadcast_to.op.samples = each((reals, 3), (2, 3)) | each((reals, 2, 1), (4, 2, 3)) | each((reals,), (0, 2))
+sum_to.op.samples = each((reals, 2, 3), (3,)) | each((reals, 4, 2, 3), (2, 1)) | each((reals, 0, 2), ())
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
 

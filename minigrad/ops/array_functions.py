@@ -11,7 +11,6 @@ from ..core.devices import array_module
 from ..core.dtypes import HALF, float32
 from ..core.namespace import provide_for_arrays, provide_for_tensors
 from .activations import logistic
-from .arithmetic import clone
 from .indexing import getitem
 from .indices import is_basic
 from .masks import where
@@ -61,7 +60,6 @@ provide_for_arrays(
 
 provide_for_tensors(
     concat=lambda xs, axis=0: joined(*xs, dim=axis),
-    copy=lambda x, order="K": clone(x),
     flip=reversed_along,
     permute_dims=permute_axes,
     scatter_add=lambda shape, index, values: scattered(values, shape, index),

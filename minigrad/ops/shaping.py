@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..core.arithmetic import broadcast_to, identity
 from ..core.costs import zero_flops
 from ..core.devices import to_device_of
 from ..core.dtypes import result_type
@@ -18,7 +19,6 @@ from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, holds_gradient
-from .arithmetic import identity
 from .axes import axes_of, axis_of
 from .samplers import each, real
 
@@ -273,25 +273,6 @@ def transpose(x, /, dim0, dim1):
 
 
 # ---------------------------------------------------------------- repetition without a copy
-
-
-@differentiable(
-    view=True,
-    samples=each((real, 3), (2, 3)) | each((real, 2, 1), (4, 2, 3)) | each((real,), (0, 2)),
-    latex=r"\sum_{\text{repetitions}} g",
-    flops=zero_flops,
-)
-def broadcast_to(x, /, shape):
-    """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
-    if tuple(shape) == x.shape:
-        return x[...], (identity,)  # NumPy's would be read-only
-    try:
-        return namespace(x).broadcast_to(x, shape), (identity,)
-    except ValueError:
-        raise ShapeError(
-            f"shape {x.shape} does not broadcast to {tuple(shape)}.\n"
-            f"Counted from the last, an axis must have that length or 1; new axes come in front."
-        ) from None
 
 
 @derived(samples=each((real, 2, 1), 4, -1, 3) | each((real, 1, 3), (2, -1)))

@@ -7,10 +7,15 @@ import math
 import numpy as np
 
 from ...core.kernels import kernel
-from ...core.sums import sum_along
+from ...core.sums import total
 from ...ops import activations as ops
 from ...ops import draws
 from ...ops.special_functions import BLOCK, erfc, sigmoid
+
+
+def sum_along(x, axis):
+    """x.sum(axis, keepdims=True) of an array that may be a number."""
+    return total(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
 
 
 @kernel(ops.softmax, "numpy")
