@@ -60,6 +60,7 @@ def contents(folder):
         (f"train phrasebook --vocab-size {10**20}", ["vocab_size = 10", f"< {2**63}"]),
         (f"train phrasebook --max-tokens {10**20}", ["max_tokens = 10", f"< {2**63}"]),
         (f"train phrasebook --pad-token-id {10**20}", ["pad_token_id = 10", f"< {2**63}"]),
+        ("train phrasebook --monitor \udcff", [r"monitor = '\udcff'", "no text"]),  # the byte 0xff
         (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"generate play --max-new-tokens {10**12}", ["max_new_tokens = 10", "< 1000001"]),

@@ -127,6 +127,13 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
 
 def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) -> Recipe:
     """The recipe with these settings. What it expects holds no longer if they change the result."""
+    for part in (data, model, training):
+        for name, value in dataclasses.asdict(part).items():
+            if isinstance(value, str) and printable(value) != value:
+                raise UserError(
+                    f"{name} = {_shown(value)} has control characters, or bytes that are no text.\n"
+                    f"Remove them."
+                )
     neutral = {name: getattr(training, name) for name in NEUTRAL if hasattr(training, name)}
     same = (recipe.data, recipe.model, dataclasses.replace(recipe.training, **neutral)) == (
         data,
