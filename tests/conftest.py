@@ -94,7 +94,7 @@ def asks_for_what_left(error, parts):
     frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     asking = [name for name in frames if not name.startswith("<frozen") and name != minigrad.parts.__file__]
     is_ours = bool(asking) and Path(asking[-1]).is_relative_to(Path(__file__).parent)
-    return is_ours and (isinstance(error, ModuleNotFoundError) or "This copy of minigrad is" in str(error))
+    return is_ours and (isinstance(error, ImportError) or "This copy of minigrad is" in str(error))
 
 
 @pytest.fixture(autouse=True)

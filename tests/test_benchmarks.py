@@ -25,10 +25,8 @@ from standin import cublas, emulator
 from tiny import TINY
 
 import minigrad as mg
-from benchmarks import __main__ as benchmark
 from benchmarks import (
     busy,
-    cards,
     children,
     comparison,
     device_memory,
@@ -40,16 +38,11 @@ from benchmarks import (
     peaks,
     ranks,
     recording,
-    runs,
     scale,
-    shares,
     steps,
     tables,
     worker,
 )  # fmt: skip
-from benchmarks.graphs import KIB, loss_of, measure
-from benchmarks.page import BROWSERS
-from benchmarks.page import measure as measure_page
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import MLP, WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
 from minigrad.core.arguments import ops as registered
@@ -58,8 +51,6 @@ from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
 from minitransformer.config import TrainConfig
 from minitransformer.errors import UserError
-from minitransformer.explain import explain_documents
-from minitransformer.inspection import card
 from minitransformer.recipes import load_recipe
 
 pytestmark = pytest.mark.slow
@@ -267,8 +258,16 @@ def test_other_load_is_warned_of(monkeypatch):
     assert "load average 4.50 before the start, on 4 cores" in machine.warning(4.5, [1])
 
 
+@pytest.fixture
+def command():
+    from benchmarks import __main__
+
+    return __main__
+
+
 @needs_torch
-def test_the_command_writes_its_files(tmp_path, monkeypatch):
+@pytest.mark.needs("graph", "debug")
+def test_the_command_writes_its_files(command, tmp_path, monkeypatch):
     run = [
         sys.executable,
         "-m",
@@ -288,9 +287,9 @@ def test_the_command_writes_its_files(tmp_path, monkeypatch):
     assert {"date", "cpu", "cores", "python", "versions", "threads", "command"} <= found["machine"].keys()
     page = (tmp_path / "a.md").read_text()
     assert (page.count(again), page.count("# Benchmarks")) == (1, 1)
-    monkeypatch.setitem(benchmark.TABLES, "steps", lambda o: [tables.Table("again")])
+    monkeypatch.setitem(command.TABLES, "steps", lambda o: [tables.Table("again")])
     monkeypatch.setattr(sys, "argv", [*run[2:], *files, "--append"])
-    benchmark.main(tyro.cli(benchmark.Options))
+    command.main(tyro.cli(command.Options))
     page = (tmp_path / "a.md").read_text()
     assert (page.count(again), page.count("# Benchmarks")) == (2, 1)
 
@@ -324,12 +323,12 @@ def test_the_command_writes_its_files(tmp_path, monkeypatch):
         ("steps --plots file/plots", "--plots file/plots cannot be created: Not a directory"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_refused_before_anything_is_measured(tmp_path, monkeypatch, argv, message):
+def test_a_mistake_is_refused_before_anything_is_measured(command, tmp_path, monkeypatch, argv, message):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    options = tyro.cli(benchmark.Options, args=argv.split())
+    options = tyro.cli(command.Options, args=argv.split())
     with pytest.raises(UserError) as caught:
-        benchmark.main(options)
+        command.main(options)
     assert str(caught.value).startswith(message)
     assert str(caught.value).count("\n") == 1
 
@@ -342,18 +341,19 @@ def test_a_mistake_is_refused_before_anything_is_measured(tmp_path, monkeypatch,
         ("attention H4 d32 T0 B1", "a size of 'attention H4 d32 T0 B1' is 0"),
     ],
 )
-def test_sizes_that_no_model_has_are_refused(work, message):
+def test_sizes_that_no_model_has_are_refused(command, work, message):
     with pytest.raises(UserError) as caught:
-        benchmark.main(benchmark.Options(("steps",), works=(work,)))
+        command.main(command.Options(("steps",), works=(work,)))
     assert str(caught.value).startswith(message)
 
 
-def test_where_nobody_is_installed_to_compare_with_it_is_said(monkeypatch):
+def test_where_nobody_is_installed_to_compare_with_it_is_said(command, monkeypatch):
     monkeypatch.setattr(peer("torch"), "PACKAGES", ("no_such_package==1.0",))
     with pytest.raises(UserError, match=r"no library to compare with.\ntorch eager is not installed"):
-        benchmark.main(benchmark.Options(("overhead",)))
+        command.main(command.Options(("overhead",)))
 
 
+@pytest.mark.needs("graph", "debug")
 def test_a_users_mistake_ends_with_2_and_two_lines():
     for work in ("huge", "L2 H3 d64 T8 B2 V65"):
         command = [sys.executable, "-m", "benchmarks", "steps", "--works", work]
@@ -373,6 +373,8 @@ def test_notes_are_as_wide_as_the_terminal():
 
 
 def test_the_page_that_is_measured_is_the_one_that_is_seen():
+    from benchmarks.graphs import KIB, loss_of, measure
+
     sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 2, "num_decoder_layers": 1}
     model = Transformer(TransformerConfig(vocab_size=20, **sizes)).eval()
     measured = measure(loss_of, model, readable=True, unfolded=True, repeats=1)
@@ -459,6 +461,8 @@ def test_the_chains_of_operations_are_the_same_for_both(monkeypatch):
 
 
 def test_a_whole_run_has_its_seconds_and_scores(here, monkeypatch):
+    from benchmarks import runs
+
     monkeypatch.setattr(runs, "in_child", lambda module, function, *args, **_: runs.whole(*args))
     case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
     (table,) = runs.runs([case])
@@ -620,6 +624,9 @@ def test_without_a_gpu_it_says_so():
 
 
 def test_a_card_stands_beside_a_training(here, monkeypatch):
+    from benchmarks import cards
+    from minitransformer.inspection import card
+
     case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
     monkeypatch.setattr(card, "SECONDS", 0.0)
     monkeypatch.setattr(train, "Trainer", train.Trainer)  # `trained` replaces it in its process
@@ -635,6 +642,8 @@ def test_a_card_stands_beside_a_training(here, monkeypatch):
 
 
 def test_public_data_is_read_from_its_folder():
+    from benchmarks import cards
+
     folder = Path("data")
     assert cards.command("lstm-char --steps 3", folder) == [
         *["lstm-char", "--steps", "3", "--data-dir"], str(folder / "tinyshakespeare")
@@ -643,6 +652,8 @@ def test_public_data_is_read_from_its_folder():
 
 
 def test_what_is_no_training_is_counted_as_the_recipe_asks_for_it(here, monkeypatch):
+    from benchmarks import shares
+
     monkeypatch.setattr(train, "Trainer", train.Trainer)  # `seconds_of` replaces it in its process
     found = shares.seconds_of(["phrasebook", "--data", "pairs.tsv", *TINY[:-2]], "cpu")
     assert all(found[name] > 0 for name in ("step", "log", "validation", "checkpoint"))
@@ -652,6 +663,8 @@ def test_what_is_no_training_is_counted_as_the_recipe_asks_for_it(here, monkeypa
 
 
 def test_a_checkpoint_at_a_validation_is_the_validations():
+    from benchmarks import shares
+
     config = TrainConfig(steps=10, log_every=4, validate_every=4, checkpoint_every=3, monitor="bleu")
     found = shares.counts(config)
     assert found == {"steps": 10, "logs": 3, "validations": 3 + 1, "checkpoints": 3}  # 4 8 10; 3 6 9
@@ -661,10 +674,13 @@ def test_a_checkpoint_at_a_validation_is_the_validations():
 
 
 def test_the_walk_through_page_is_measured_in_a_browser():
+    from benchmarks.page import BROWSERS, measure
+    from minitransformer.explain import explain_documents
+
     pytest.importorskip("playwright.sync_api", reason="pages are measured with playwright (pip)")
     if not any(map(shutil.which, BROWSERS)):
         pytest.skip("pages are measured in Chromium, which is not on the PATH")
-    rows = measure_page(explain_documents().page, loads=1, sentence="I").rows
+    rows = measure(explain_documents().page, loads=1, sentence="I").rows
     assert float(rows.pop("size, MB")["median"]) < 1
     assert len(rows) == 2 + 2 * 6  # loading; keystrokes on six stages, without and with gradients
     assert all(0 < row["median"].median < 60_000 for row in rows.values())

@@ -17,7 +17,6 @@ from minigrad.graph.labels import lines, number, size, text_width, title_width
 from minigrad.graph.page import MATHML, _asset, _Data, letters, mathml, to_html
 from minigrad.graph.placing import Placing
 from minitransformer import Transformer, TransformerConfig
-from tools.reference import formulas
 
 
 def scalar(x):
@@ -378,6 +377,8 @@ def test_the_panel_shows_formulas_as_mathematics(open_page):
 
 
 def test_every_formula_of_the_library_is_mathematics():
+    from tools.reference import formulas
+
     for _, latex in formulas():
         shown = mathml(latex)
         assert "mtext>\\" not in shown, latex

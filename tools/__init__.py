@@ -1,0 +1,1 @@
+"""Commands for whoever changes minigrad: they write files, compare versions, take parts away."""
