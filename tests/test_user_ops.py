@@ -325,6 +325,24 @@ def test_heads_attend_by_a_users_kernel(own_kernels):
     np.testing.assert_array_equal(x.grad.numpy(), np.repeat([[[0.0, 0.0, 1.0]]], 4, -1).repeat(3, 1))
 
 
+@pytest.mark.parametrize("one_for_all", [False, True])
+def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
+    weights = np.array([1.0, 2.0])
+
+    def weighted(x, /):
+        value = (x * weights).sum()
+        if one_for_all:
+            return value, lambda g, needs: (weights if g == 1 else g * weights,)
+        return value, (lambda g: weights if g == 1 else g * weights,)
+
+    weighted = differentiable(weighted)
+    for _ in range(6):  # also once its gradients have been looked at often enough
+        x = mg.tensor([3.0, 4.0], dtype="float64", requires_grad=True)
+        (weighted(x) + weighted(x)).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
+        np.testing.assert_array_equal(weights, [1, 2])
+
+
 def test_what_takes_no_kernels_is_refused():
     with pytest.raises(mg.OptionError, match=r"silu is no op, so it takes no kernels.\nPass an op"):
         kernels.kernel(mg.silu, "numpy")

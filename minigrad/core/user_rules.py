@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .closures import closure_of
+from .closures import closure_of, holds, root
 from .devices import is_array
 from .errors import DtypeError, MinigradError, OptionError, ShapeError, counted
 from .modes import modes
@@ -219,6 +219,9 @@ def _pull(name: str, function: Callable, dtype: Any, trust: _Trust, g: Any) -> A
     """function(g), which must be an array as g is, of the input's dtype."""
     found = function(g)
     _check_gradient(name, found, g)
+    if _is_kept(found, function):
+        trust.passes = -np.inf
+        found = found.copy()
     if dtype is not None and is_array(found) and found.dtype != dtype:
         trust.passes = -np.inf
         return found.astype(dtype)
@@ -243,8 +246,16 @@ def _pull_all(name: str, function: Callable, count: int, trust: _Trust, g: Any, 
     if len(set(map(id, found))) < len(found) and any(map(is_array, found)):
         trust.passes = -np.inf
         return _distinct(found)
+    if any(_is_kept(part, function) for part in found):
+        trust.passes = -np.inf
+        return [part.copy() if _is_kept(part, function) else part for part in found]
     trust.passes += 1
     return found
+
+
+def _is_kept(gradient: Any, function: Callable) -> bool:
+    """Whether a gradient lies in memory that the rule keeps: the engine may add into what a rule gives."""
+    return is_array(gradient) and holds(function, root(gradient))
 
 
 def _distinct(found: Sequence[Any]) -> list[Any]:
