@@ -15,6 +15,7 @@ What these use: `arguments` (tensors of one dtype and device), `namespace` (one 
 axes), `hooks`, `modes` with `generators`, `dtypes`, `half` (16 bits), `precision` (autocast), `costs`
 (FLOPs), `errors`, `checks` and `explain` (mistakes in the user's terms), `frames` (the user's line),
 `user_rules`, `printing`, `trees`.
-Made of them: `grad`, `checkpointing` with `random` (the keys of draws), `boundaries`.
+Made of them: `composites` (ops written with other ops), `grad`, `checkpointing` with `random` (the keys of
+draws).
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.boundaries import Gradients, boundary
 from ..core.errors import DtypeError, ShapeError
 from ..core.hooks import Handle
 from ..core.tensor import Tensor
 from ..ops.creation import zeros_like
+from .boundaries import Gradients, boundary
 
 if TYPE_CHECKING:
     from .module import Module

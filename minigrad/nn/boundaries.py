@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .modes import no_grad
-from .node import Node
-from .tensor import Tensor
-from .versions import version_of
+from ..core.modes import no_grad
+from ..core.node import Node
+from ..core.tensor import Tensor
+from ..core.versions import version_of
 
 Gradients = Sequence[Tensor | None]
 
