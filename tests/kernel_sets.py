@@ -7,7 +7,7 @@ import pytest
 from minigrad import kernels
 from minigrad.core.devices import kind_of
 from minigrad.core.kernels import Routine, kernels_for
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.optim.clipping import norm_of_all, scale_down
 from minigrad.optim.optimizer import adam_update, flatten
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.core.op import info_of, registry
+from minigrad.core.op import info_of
+from minigrad.core.registry import registry
 
 inf, nan = np.inf, np.nan
 Call = tuple[tuple[Any, ...], dict[str, Any]]

@@ -15,7 +15,8 @@ import numpy as np
 
 import minigrad as mg
 from minigrad.core.namespace import namespace
-from minigrad.core.op import differentiable, ops, registry
+from minigrad.core.op import differentiable
+from minigrad.core.registry import ops, registry
 
 rng = np.random.default_rng(0)
 X, Y, W = rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=(3, 4))
@@ -614,6 +615,9 @@ def total(x, /):
         return ones
 
     return x.sum(), (gradient,)
+
+
+total.__module__ = "minigrad.planted"  # as the library's: what a user's rule keeps is copied
 
 
 @mistake("float32 within the value", "computed in float32: each number of the value is a float32 number", X)

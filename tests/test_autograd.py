@@ -11,7 +11,7 @@ import pytest
 import minigrad as mg
 from minigrad import autograd
 from minigrad.core.errors import GraphError, OptionError, ShapeError
-from minigrad.core.op import ops, registry
+from minigrad.core.registry import ops, registry
 from minigrad.ops import differentiable
 
 

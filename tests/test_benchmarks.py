@@ -45,8 +45,8 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.peers import PEERS, missing, peer, step_of
 from benchmarks.works import MLP, WORKS, Decoder, First, Recurrent, UnknownWorkError, weights_of, work_of
-from minigrad.core.arguments import ops as registered
 from minigrad.core.observers import observe
+from minigrad.core.registry import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
 from minitransformer.config import TrainConfig

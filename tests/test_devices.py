@@ -19,8 +19,9 @@ from minigrad import nn, optim
 from minigrad.core import devices
 from minigrad.core.devices import array_module, check_device, kind_of, on_cpu
 from minigrad.core.kernels import Routine, kernels_for
-from minigrad.core.op import Op, registry
+from minigrad.core.op import Op
 from minigrad.core.random import Key
+from minigrad.core.registry import registry
 from minigrad.kernels.cuda import backend, draws
 from minigrad.ops.draws import keep_mask
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.core.op import ops, registry
+from minigrad.core.registry import ops, registry
 from minitransformer.cli import VERBS
 from minitransformer.models.presets import PRESETS
 from minitransformer.models.protocol import MODELS

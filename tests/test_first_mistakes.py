@@ -9,7 +9,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
-from minigrad.core.op import Op, registry
+from minigrad.core.op import Op
+from minigrad.core.registry import registry
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
 from minigrad.utils.data import DataLoader

@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import MinigradError
 from minigrad.core.namespace import namespace
-from minigrad.core.op import ops, registry
+from minigrad.core.registry import ops, registry
 from minigrad.ops import composite, differentiable
 
 

@@ -9,7 +9,7 @@ import pytest
 from latex import Identity, evaluate
 
 import minigrad as mg
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.ops.axes import axes_of
 from minigrad.ops.sample_calls import as_function, floating, samples_of
 

@@ -7,7 +7,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import DtypeError, OptionError
-from minigrad.core.op import differentiable, ops, registry
+from minigrad.core.op import differentiable
+from minigrad.core.registry import ops, registry
 from minigrad.gradcheck import GradcheckError
 
 rng = np.random.default_rng(0)

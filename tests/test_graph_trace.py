@@ -12,7 +12,7 @@ import pytest
 import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.graph import Graph, keeping, named_scope, trace
 from minigrad.graph.parts import parts_of
 from minigrad.graph.pruning import prune

@@ -11,7 +11,7 @@ from kernel_sets import BOTH, Kernels, needs_numba, registered
 import minigrad as mg
 from minigrad import kernels
 from minigrad.core.kernels import defaults, sets
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import masks
 from minitransformer.attention import multi_head_attention

@@ -13,7 +13,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import GraphError, MinigradError, ShapeError
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.ops.methods import METHODS
 
 OWN = {key: record for key, record in registry.items() if record.source.__module__.startswith("minigrad.")}

@@ -18,7 +18,7 @@ from kernel_sets import BOTH, Kernels, needs_numba, registered
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import draws
 from minigrad.ops.linalg import product

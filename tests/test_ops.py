@@ -8,7 +8,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.node import Node, producer, tensor_of
-from minigrad.core.op import Op, info_of, registry
+from minigrad.core.op import Op, info_of
+from minigrad.core.registry import registry
 from minigrad.ops import METHODS, recurrent
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minigrad.ops.samplers import Sample

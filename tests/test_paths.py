@@ -10,7 +10,7 @@ import minigrad as mg
 import minitransformer
 from minigrad import nn, optim
 from minigrad.core.frames import is_library, where
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.core.user_rules import is_users
 from minigrad.nn import functional as F
 from minitransformer.models import MODELS, model_class
@@ -90,7 +90,7 @@ def test_families_of_ops_named_by_strings_exist():
 
 
 def test_modules_named_by_strings_exist():
-    for name in MODELS:
+    for name in (name for name, at in MODELS.items() if isinstance(at, str)):  # others are of other tests
         assert model_class(name).__module__.startswith("minitransformer.models.")
 
 

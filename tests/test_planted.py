@@ -8,7 +8,8 @@ import pytest
 from planted import MISTAKES
 
 import minigrad as mg
-from minigrad.core.op import Op, registry
+from minigrad.core.op import Op
+from minigrad.core.registry import registry
 from minigrad.ops.sample_calls import as_function, floating, samples_of
 
 

@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn, optim
 from minigrad.core.errors import DtypeError, NonFiniteError, OptionError, StateError
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.core.trees import leaves, map_leaves
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig

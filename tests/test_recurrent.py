@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minigrad.core.backward import nodes_behind
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 KINDS = [nn.RNN, nn.LSTM, nn.GRU]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from tools.reference import TARGET, formulas, generate
 
 PAGE = TARGET.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import GraphError, OptionError
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.nn.finite import first_nonfinite
 from minigrad.ops import differentiable

@@ -10,7 +10,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import kernels
-from minigrad.core.op import Derived, Op, registry
+from minigrad.core.op import Derived, Op
+from minigrad.core.registry import registry
 from minigrad.core.trees import leaves, map_leaves
 from minigrad.nn import functional as F
 

@@ -12,7 +12,7 @@ import minitransformer.attention  # noqa: F401 (has a composite op of its own)
 from minigrad import autograd
 from minigrad.core.backward import GradientSums
 from minigrad.core.node import Node
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 
 INF = math.inf

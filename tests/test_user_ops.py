@@ -14,7 +14,7 @@ import minigrad as mg
 from minigrad import kernels
 from minigrad.core import kernels as core_kernels
 from minigrad.core.namespace import namespace
-from minigrad.core.op import ops, registry
+from minigrad.core.registry import ops, registry
 from minigrad.nn import functional as F
 from minigrad.ops import composite, derived, differentiable
 from minigrad.ops.attention import scaled_dot_product_attention

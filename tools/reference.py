@@ -18,7 +18,8 @@ from typing import Any
 
 import minigrad
 from minigrad.core import arithmetic as core
-from minigrad.core.op import Derived, Op, OpInfo, info_of, registry
+from minigrad.core.op import Derived, Op, OpInfo, info_of
+from minigrad.core.registry import registry
 from minigrad.graph.latex import bar, upright
 from minigrad.ops import METHODS
 from minigrad.ops.methods import FAMILIES

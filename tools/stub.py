@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minigrad.core.op import ops
+from minigrad.core.registry import ops
 from minigrad.ops import METHODS, PROPERTIES
 
 SOURCE = Path(__file__).parents[1] / "minigrad" / "core" / "tensor.py"

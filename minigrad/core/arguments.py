@@ -37,13 +37,12 @@ from .frames import warn
 from .half import any_half, half_of, round_once
 from .modes import modes
 from .precision import dtype_of
+from .registry import ops
 from .tensor import Tensor, as_tensor
 from .trees import map_leaves
 
 if TYPE_CHECKING:
     from .op import Op
-
-ops: dict[str, Op] = {}  # every op by name
 
 ALIASES = {  # NumPy's names are accepted besides PyTorch's
     "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
-from .arguments import accept_aliases, autocast, bind, operands, ops, prepare
+from .arguments import accept_aliases, autocast, bind, operands, prepare
 from .checks import Checks
 from .devices import as_array
 from .errors import MinigradError
 from .explain import FOREIGN, explain, place
 from .modes import modes, named_scope
 from .node import Node, needed_only
+from .registry import ops
 from .tensor import Tensor
 from .versions import share_version
 

@@ -14,7 +14,7 @@ from . import random
 from .errors import GraphError
 from .grad import propagate_to
 from .modes import Switch, enable_grad, modes
-from .node import Node, node_numbers, producer, requires_grad, set_tensor, tensor_of
+from .node import Node, Recorded, node_numbers, producer, requires_grad, set_tensor, tensor_of
 from .tensor import Tensor, stand_in
 from .trees import fill, leaves, map_leaves, structure
 from .versions import version_of
@@ -175,13 +175,11 @@ def _pull(segment: _Segment, saved: list[Any], g: Any, needs: Sequence[bool]) ->
     return segment.pull(g, needs)
 
 
-class Checkpoint:
-    """A node's `op` for a checkpoint: as an op, it can be replayed on Tensors and rebuilt."""
+class Checkpoint(Recorded):
+    """A node's `op` for a checkpoint."""
 
-    name = "checkpoint"
-    definition = flops = samples = None
-    latex, view, casts, runs_user_code = (), False, False, True
-    family, sign, public_name = "checkpoint", "", "checkpoint"
+    name = public_name = family = "checkpoint"
+    runs_user_code = True
     advice = "Call the function without checkpoint: then the operation inside it is named."
     gradient_advice = advice
 

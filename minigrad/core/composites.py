@@ -2,7 +2,7 @@
 
     @composite
     def softmax(x, /, dim):
-        e = exp(x - amax(x, dim, keepdim=True))
+        e = exp(x - x.detach().amax(dim, keepdim=True))
         return e / e.sum(dim, keepdim=True)
 
 The readable definition says what the op is, and its gradient follows from that of its parts. Where a kernel
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from .arguments import ops
 from .call import make_callable
 from .costs import Flops, one_each
 from .devices import is_array
@@ -26,6 +25,7 @@ from .kernels import kernel as register_kernel
 from .modes import Switch, modes
 from .observers import unobserved
 from .op import About, Op
+from .registry import ops
 from .tensor import Tensor
 
 

@@ -31,7 +31,7 @@ class Replay:
             check_versions(node, needs, replayed=True)
         inputs = [self._tensor_of(edge) for edge in node.edges]
         # observers see what users' functions do, not what a rule does inside
-        paused = nullcontext() if getattr(node.op, "runs_user_code", False) else unobserved()
+        paused = nullcontext() if node.op.runs_user_code else unobserved()
         with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
             gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
         return [gradient if needed else None for gradient, needed in zip(gradients, needs, strict=True)]

@@ -28,9 +28,8 @@ defaults: dict[str, KernelSet] = {}  # by kind of device: what serves its arrays
 class KernelSet:
     """Kernels for arrays on a kind of device, "cpu" or "cuda".
 
-    Where importing them is slow, `load` does it when such an array first meets an op that takes kernels: one
-    on which some are registered, those of the set that this one falls back to, for example. `public_name` is
-    what `minigrad.kernels.use` calls the set.
+    `load` imports them, where that takes time: it is called when arrays on such a device first meet an op
+    that has kernels, of this or of any other set. `public_name` is what `minigrad.kernels.use` calls the set.
     """
 
     def __init__(

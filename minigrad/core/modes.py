@@ -34,7 +34,7 @@ BACKWARD = object()
 class _Modes(threading.local):
     def __init__(self) -> None:
         self.grad_enabled = True  # whether operations are recorded for backward()
-        self.fused = True  # whether composite ops run their kernels, or their readable definitions
+        self.fused = True  # whether ops run their kernels, or their rules and readable definitions
         self.autocast_dtype: Any = None  # what matrix products compute in, see `precision`
         self.scope: Scope | None = None  # the part of the program that is running
         self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `observers`
@@ -142,7 +142,7 @@ def is_grad_enabled() -> bool:
 
 
 class fused(Switch):
-    """`fused(False)` runs composite ops by their definitions: from now on, for a `with`, or in a function."""
+    """`fused(False)` runs rules and definitions, no kernels: from now on, for a `with`, or in a function."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(modes, "fused", enabled, at_once=True)

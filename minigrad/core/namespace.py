@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .devices import NUMPY, ArrayBackend, loaded
-from .op import ops
+from .registry import ops
 from .tensor import Tensor, constant
 
 _for_arrays: dict[str, Callable] = {}

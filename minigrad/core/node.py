@@ -18,7 +18,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .dtypes import is_floating
 from .errors import GraphError
@@ -34,21 +34,34 @@ RETAINS_GRAD = sys.maxsize  # the number of retain_grad's hook, which runs after
 node_numbers = itertools.count()  # nodes are numbered in the order in which they are made
 
 
-class Recorded(Protocol):
-    """What a walk back asks of a node's `op`: that of an operation, of a checkpoint, or of a boundary.
+class Recorded:
+    """What a node's `op` is: an operation (`Op`), or a checkpoint or a boundary, which run a user's function.
 
-    The first derivative asks nothing: the node holds its gradient functions.
+    The first derivative asks nothing of it, as the node holds its gradient functions. A higher one calls the
+    two methods. The rest says how it is drawn and explained, see `About`.
     """
 
     name: str
+    public_name: str
+    runs_user_code = False  # which observers see when it is run again
+    view = False
+    casts = False
+    definition: Callable | None = None
+    samples: Any = None
+    flops: Any = None
+    latex: tuple[str | None, ...] = ()
+    family = "other"
+    sign = advice = gradient_advice = ""
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        """For a higher derivative: the gradients of the inputs, as Tensors that have a graph."""
+        """The gradients of the inputs, as Tensors that have a graph."""
+        raise NotImplementedError
 
     def rebuild(self, arrays: list[Any], settings: dict[str, Any]) -> Any:
         """The array (of several results the tuple) that it made of `arrays`, where that no longer exists."""
+        raise NotImplementedError
 
 
 class Node:

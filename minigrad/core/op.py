@@ -30,14 +30,17 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from .arguments import accept_aliases, ops
+from .arguments import accept_aliases
 from .call import make_callable
 from .costs import Flops, one_each
-from .devices import CPU, device_of, kind_of
+from .devices import kind_of
 from .errors import OptionError
 from .half import compute_in_float32, half_of, pull_in_float32
 from .kernels import TakesKernels, kernels_for
 from .modes import modes
+from .node import Recorded
+from .registry import ops, registry
+from .tensor import Tensor
 from .user_rules import checked_rule
 
 __all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "ops", "registry"]
@@ -45,16 +48,15 @@ __all__ = ["About", "Op", "OpInfo", "derived", "differentiable", "ops", "registr
 Latex = str | Sequence[str | None]
 Sampler = Callable[[np.random.Generator], Sequence[Any]]  # inputs and settings to try an op with
 
-registry: dict[str, OpInfo] = {}  # every op, and every function derived from ops, by name
-
 
 class About(TypedDict, total=False):
     """What may be said of any op."""
 
-    samples: Sampler | None  # draws valid inputs (see `samplers`)
+    samples: Sampler | None  # draws valid inputs (see `ops.samplers`)
     latex: Latex  # the gradient of each array; in it y is the result where no array has that name
     autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or as it comes
-    # it rounds nothing, or handles 16 bits itself ("gpu": there); else 16 bits are computed in float32
+    # whether its rule is given 16-bit arrays in place of float32 ones (see `half`), as it rounds nothing or
+    # handles them itself; "gpu": only there
     exact_in_half: bool | Literal["gpu"]
     compares: bool  # in 16 bits a number is rounded before it is compared, as PyTorch's is
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
@@ -120,10 +122,8 @@ class Derived(OpInfo):
     """A function made of ops, which has no rule of its own."""
 
 
-class Op(OpInfo, TakesKernels):
+class Op(OpInfo, Recorded, TakesKernels):
     """An operation with a rule of its own: what a node of the graph refers to."""
-
-    definition: Callable | None = None  # of a composite op
 
     def __init__(
         self,
@@ -173,9 +173,16 @@ class Op(OpInfo, TakesKernels):
             found = self.run_kernel(arrays, settings, half)
             if found is not None:
                 return found
-        if half is not None and not self.exact_in_half:
-            return self.run_in_float32(half, arrays, settings)
-        return self.rule(*arrays, **settings)
+        if half is None or not self.widens(kind_of(arrays)):
+            return self.rule(*arrays, **settings)
+        if self.compares:
+            with np.errstate(over="ignore"):
+                arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
+        return compute_in_float32(self.rule, half, arrays, settings)
+
+    def widens(self, device: str) -> bool:
+        """Whether the rule gets float32 in place of 16 bits on a kind of device."""
+        return not (self.exact_in_half or (self.exact_on_gpu and device != "cpu"))
 
     def run_kernel(
         self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
@@ -195,24 +202,14 @@ class Op(OpInfo, TakesKernels):
                 return found
         return None
 
-    def run_in_float32(self, half: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """`run` of 16-bit arrays: the rule in float32, its results rounded once."""
-        if self.exact_on_gpu and device_of(arrays[0]) != CPU:
-            return self.rule(*arrays, **settings)
-        if self.compares:
-            with np.errstate(over="ignore"):
-                arrays = [float(half.type(a)) if type(a) in (int, float) else a for a in arrays]
-        return compute_in_float32(self.rule, half, arrays, settings)
-
     def rebuild(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         return self.run(arrays, settings)[0]
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        if self.exact_in_half or half_of(inputs) is None:
-            return self.pull_by_rule(inputs, settings, needs, g)
-        if self.exact_on_gpu and inputs[0].device != CPU:
+        arrays = [x.array for x in inputs if isinstance(x, Tensor)]
+        if half_of(arrays) is None or not self.widens(kind_of(arrays)):
             return self.pull_by_rule(inputs, settings, needs, g)
         return pull_in_float32(self.pull_by_rule, inputs, settings, needs, g)
 

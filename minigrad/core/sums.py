@@ -24,8 +24,8 @@ BLOCK = 128  # so many numbers are added up before their sum is added to those o
 def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
 
-    Where there are gaps in an array's memory it is added up in float64. Arrays on a GPU have sums of their
-    own, and so have Tensors, of which rules in `ops` ask one.
+    Where there are gaps in an array's memory it is added up in float64. The sums of
+    arrays on a GPU, and of Tensors, are their own.
     """
     if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         if x.dtype in HALF and is_array(x):

@@ -28,7 +28,7 @@ RETURNS = (
 )
 COMPUTE = (
     "A rule gets NumPy arrays and returns them: call np.sin, or, for higher derivatives and GPUs, xp.sin "
-    "with `from minigrad.ops.namespace import namespace; xp = namespace(x)`. A Tensor that it needs is an "
+    "with `from minigrad.core.namespace import namespace; xp = namespace(x)`. A Tensor that it needs is an "
     "argument of it."
 )
 

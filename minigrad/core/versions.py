@@ -22,23 +22,27 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """One change in place: its number, of which memory (a weak reference), by what and from where."""
+    """One change in place."""
 
-    number: int
-    memory: Callable[[], Any]
-    name: str
-    source: tuple[CodeType, int]
+    number: int  # changes are counted, see `modifications`
+    memory: Callable[[], Any]  # a weak reference to the array that owns what was changed
+    name: str  # of the function that changed it
+    source: tuple[CodeType, int]  # where that was called, see `frames`
 
     def __str__(self) -> str:
         return f"{self.name} at {where(self.source)}"
 
 
 class VersionCounter:
-    """What a tensor and its views share: the number of the last change in place, what it was, the views."""
+    """One object for a tensor and all its views: when their memory was last changed in place, and by what.
 
-    modified_at = 0
-    changes: Sequence[Change] = ()  # of each memory the last (a reshape may have copied)
-    views: list[Any] | None = None  # a tuple like View for each, in the order of making
+    It also lists the views, which backward does not need: a view of a changed tensor is taken again from its
+    base, so that its node is the change and its gradient right (`ops/in_place.py`).
+    """
+
+    modified_at = 0  # the number of the last change
+    changes: Sequence[Change] = ()  # the last of each memory (a reshape may have copied)
+    views: list[Any] | None = None  # of each view the five values of a View, in the order of making
     views_kept = 64  # when there are more, those that no longer exist are removed (`existing_views`)
 
 
@@ -46,16 +50,13 @@ LOST = "lost"  # in place of the op of a view: views that no longer exist lie be
 
 
 class View(NamedTuple):
-    """How a tensor came to share memory: `view()` is `op` of `base()`, or of several results number `result`.
+    """How a tensor came to share memory: `view` is what `op` made of `base` with `settings`."""
 
-    An alias that `detach` made, or a view of one, has no op.
-    """
-
-    view: Callable[[], Tensor | None]
-    base: Callable[[], Tensor | None]
-    op: Any = None
+    view: Callable[[], Tensor | None]  # a weak reference
+    base: Callable[[], Tensor | None]  # a weak reference
+    op: Any = None  # None: `view` is an alias that `detach` made, or a view of one
     settings: Any = None
-    result: int | None = None
+    result: int | None = None  # its number where the op made several views, as `unbind` does
 
 
 class _Modifications:
@@ -109,12 +110,12 @@ def existing_views(entries: Iterable[Any]) -> list[View]:
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
-    """Note that `name` is about to change `tensor` in place, at `source` (the caller's place)."""
+    """Note that `name` changes `tensor` in place, called at `source` (the user's line)."""
     bump_versions((tensor,), name, source or caller())
 
 
 def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, int]) -> None:
-    """Note that `name` is about to change all of these in place."""
+    """Note that `name` changes all of these in place."""
     modifications.count += 1
     for tensor in tensors:
         version, memory = tensor.version or version_of(tensor), tensor.array

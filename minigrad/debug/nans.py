@@ -19,7 +19,7 @@ from ..core.errors import OptionError
 from ..core.modes import no_grad
 from ..core.node import Node, producer
 from ..core.observers import Observer, observe, unobserved
-from ..core.op import registry
+from ..core.registry import registry
 from ..core.tensor import Tensor
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from ..core.op import registry
+from ..core.registry import registry
 
 NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")  # instructions by which a function or method is reached
 OPERATORS = {"@": "matmul"}  # of others one cannot tell whether they take tensors

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.modes import no_grad
-from ..core.node import Node
+from ..core.node import Node, Recorded
 from ..core.tensor import Tensor
 from ..core.versions import version_of
 
@@ -36,13 +36,11 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
     return outs
 
 
-class Boundary:
-    """A node's `op` for a boundary: as an op, it can be replayed on Tensors and rebuilt."""
+class Boundary(Recorded):
+    """A node's `op` for a boundary."""
 
     name = public_name = "boundary"
-    definition = flops = samples = None
-    latex, view, casts, runs_user_code = (), True, False, True
-    family, sign = "other", ""
+    view = runs_user_code = True
     advice = gradient_advice = "Look into the module's backward hooks."
 
     def __init__(self, pull: Callable[[Gradients], Gradients]) -> None:

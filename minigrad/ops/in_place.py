@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arguments import ops
 from ..core.backward import nodes_behind
 from ..core.devices import array_module, is_writeable
 from ..core.dtypes import is_floating
@@ -25,6 +24,7 @@ from ..core.errors import DtypeError, GraphError, MinigradError, RangeError, Sha
 from ..core.frames import caller
 from ..core.modes import modes, set_grad_enabled
 from ..core.node import RETAINS_GRAD, set_tensor
+from ..core.registry import ops
 from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
 from ..core.versions import (
     LOST,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.op import registry
+from minigrad.core.registry import registry
 from minigrad.nn import functional as F
 
 torch = pytest.importorskip("torch", reason="the parity extra is not installed")
