@@ -63,6 +63,8 @@ def contents(folder):
         ("train phrasebook --monitor \udcff", [r"monitor = '\udcff'", "no text"]),  # the byte 0xff
         (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
+        (f"translate run --num-beams {10**12}", ["num_beams = 10", "< 1001"]),
+        (f"generate play --num-return-sequences {10**12}", ["num_return_sequences = 10", "< 1001"]),
         (f"generate play --max-new-tokens {10**12}", ["max_new_tokens = 10", "< 1000001"]),
         ("train phrasebook --dropout 1.5", ["dropout = 1.5", "< 1"]),
         ("train phrasebook --vocab-size -1", ["vocab_size = -1"]),

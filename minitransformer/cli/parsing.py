@@ -100,6 +100,7 @@ def _unknown(words: Sequence[str], options: Sequence[str], prog: str) -> str:
     name = word.partition("=")[0].replace("_", "-")
     if not name.startswith("-"):
         return f"unexpected argument {short(word)}.\n`{prog} --help` shows what it takes."
+    options = [option for option in options if option != name]  # --help may speak of another command's
     others = {f"--{other}" for other in OTHER_NAMES.get(name[2:], "").split()}
     longer = [option for option in options if name[2:] in option][:3] if len(name) > 5 else []
     close = nearest(name, options)
