@@ -100,10 +100,10 @@ def test_each_page_of_docs_is_linked_from_the_readme():
 
 @pytest.fixture
 def own_registry():
-    """Ops that an example defines are gone after it."""
-    before = dict(registry), dict(ops)
+    """Ops and models that an example defines are gone after it."""
+    before = dict(registry), dict(ops), dict(MODELS)
     yield
-    for table, old in zip((registry, ops), before, strict=True):
+    for table, old in zip((registry, ops, MODELS), before, strict=True):
         table.clear()
         table.update(old)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from kernel_sets import BOTH
 
 import minigrad as mg
 from minigrad.nn import functional as F
@@ -319,11 +320,11 @@ def check(found, expected, condition, dtype, what, vanishes):
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("way", ["kernels", "numpy", "definitions"])
+@pytest.mark.parametrize("way", [*BOTH, "definitions"])
 def test_a_loss_and_its_derivatives_have_their_digits_at_both_ends(case, dtype, way):
     points = case.points.astype(dtype)
     points = points[np.abs(points) > np.finfo(dtype).tiny]
-    with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "kernels" else "numpy"):
+    with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "jit" else "numpy"):
         x = mg.tensor(points, requires_grad=True)
         value = case.loss(x)
         (slope,) = mg.autograd.grad(value.sum(), x)
@@ -363,11 +364,11 @@ def test_an_infinite_logit_is_certain(target):
     assert x.grad.tolist() == [0, 1 - 2 * target]
 
 
-@pytest.mark.parametrize("way", ["kernels", "numpy", "definitions"])
+@pytest.mark.parametrize("way", [*BOTH, "definitions"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_confident_cross_entropy_vanishes_slowly(way, reduction):
     """In float32 softmax is 1 from a lead of 17 on; the loss, 4e-8, and its gradient are not 0."""
-    with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "kernels" else "numpy"):
+    with mg.fused(way != "definitions"), mg.kernels.use("jit" if way == "jit" else "numpy"):
         x = mg.tensor([[17.0, 0.0, -1.0], [0.0, 30.0, -inf]], requires_grad=True)
         loss = F.cross_entropy(x, [0, 1], reduction=reduction)
         loss.backward()
