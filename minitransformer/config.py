@@ -98,7 +98,7 @@ def head_sizes(
     width, heads, kv_heads = names
     check_integer(heads, num_heads, 1)
     if head_dim is not None:
-        check_integer("head_dim", head_dim, 1)
+        check_integer("head_dim", head_dim, 1, 2**63)
     elif d_model % num_heads:
         raise UserError(
             f"{width}={d_model} is not divisible by {heads}={num_heads}.\n"

@@ -39,8 +39,8 @@ def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
         )
 
 
-def check_integer(name: str, value: Any, low: int, below: int = 2**63) -> None:
-    """Raise a UserError if the value is not an integer in [low, below), by default one of 64 bits."""
+def check_integer(name: str, value: Any, low: int, below: float = math.inf) -> None:
+    """Raise a UserError if the value is not an integer in [low, below)."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not (is_integer and low <= value < below):
         interval = _interval(low, below if is_integer and value >= low else math.inf)
