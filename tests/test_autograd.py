@@ -813,3 +813,10 @@ def test_backward_from_several_tensors_adds_up():
     assert x.grad.tolist() == [7, 28]
     with pytest.raises(mg.OptionError, match="2 tensors need as many grad_tensors"):
         autograd.backward([x * 2, y * 2], mg.ones(2))
+
+
+def test_a_grad_that_cannot_be_added_to_is_refused():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    x.grad = mg.ones(1).expand(2)
+    with pytest.raises(mg.OptionError, match="its memory is read-only"):
+        (x * 2).sum().backward()

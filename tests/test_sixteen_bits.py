@@ -5,6 +5,8 @@ the extreme numbers of the dtype, and every sum, mean, loss and normalization of
 counts (65,504).
 """
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -323,3 +325,12 @@ def test_composites_are_what_they_are_in_float32(half):
     assert mg.sinc(x)[:2].float().abs().tolist() == pytest.approx([0, 0], abs=1e-5)
     assert x.sigmoid()[2].item() == mg.tensor(8.0).sigmoid().to(half).item()
     assert mg.tensor(8.0, dtype="float16").sigmoid() < 1
+
+
+def test_sixteen_bits_that_came_through_pickle_are_computed_in_float32():
+    x = pickle.loads(pickle.dumps(mg.tensor([[300.0, -200.0, 100.0, 50.0]]).half()))
+    with mg.fused(False):
+        of_pickled = F.layer_norm(x, (4,))
+        expected = F.layer_norm(x.float().half(), (4,))
+    np.testing.assert_array_equal(of_pickled.numpy(), expected.numpy())
+    assert abs(of_pickled.numpy()).max() > 1

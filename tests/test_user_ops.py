@@ -3,11 +3,13 @@
 import contextlib
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from kernel_sets import NUMBA, needs_numba
+from numpy.lib.stride_tricks import as_strided
 from standin import cublas, emulator
 
 import minigrad as mg
@@ -341,6 +343,131 @@ def test_a_gradient_that_the_rule_keeps_is_not_added_into(one_for_all):
         (weighted(x) + weighted(x)).backward()
         np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
         np.testing.assert_array_equal(weights, [1, 2])
+
+
+def test_a_composite_refuses_a_tensor_whose_gradient_would_be_lost():
+    weight = mg.tensor([2.0], requires_grad=True)
+
+    @composite
+    def weighted(x, /):
+        return x * weight
+
+    with pytest.raises(mg.OptionError, match="no argument of it"):
+        weighted(mg.tensor([3.0], requires_grad=True))
+    weight.requires_grad_(False)
+    assert weighted(mg.tensor([3.0])).item() == 6
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        (lambda x: x * 2, "before a `/`"),
+        (lambda x, /: None, "must return a tensor, or a tuple of tensors, got NoneType"),
+        (lambda x, /: x.numpy(), "got ndarray"),
+    ],
+)
+def test_a_definition_that_is_none_is_refused(definition, said):
+    with pytest.raises(mg.OptionError, match=said):
+        composite(definition)(mg.ones(2))
+
+
+@pytest.mark.parametrize("make", [differentiable, composite])
+def test_a_result_has_memory_of_its_own(make):
+    def same(x, /):
+        return (x, (lambda g: g,)) if make is differentiable else x.reshape(-1)
+
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 1
+    z = h * h
+    make(same)(h).detach().mul_(10)
+    z.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 4])
+
+
+def test_several_results_of_a_definition_may_have_names():
+    values, places = composite(lambda x, /: x.sort())(mg.tensor([2.0, 1.0]))
+    assert (values.tolist(), places.tolist()) == ([1, 2], [1, 0])
+
+
+def test_a_rule_that_is_right_at_first_is_refused_where_it_is_not():
+    calls = []
+
+    def late(x, /):
+        calls.append(x)
+        return (x * 2, (lambda g: g * 2,)) if len(calls) < 6 else x * 2
+
+    late = differentiable(late)
+    for _ in range(5):
+        x = mg.tensor([1.0, 2.0], requires_grad=True)
+        late(x).sum().backward()
+    with pytest.raises(mg.OptionError, match="returned ndarray"):
+        late(x)
+
+
+def test_gradients_are_cast_also_where_those_of_another_dtype_were_right():
+    double = differentiable(lambda x, /: (x * 2, (lambda g: g * np.float64(2),)))
+    for dtype in ["float64"] * 4 + ["float32"]:
+        x = mg.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
+        double(x).sum().backward()
+        assert x.grad.dtype == dtype
+
+
+def test_a_rule_that_changes_its_array_is_refused_also_after_an_empty_one():
+    def doubled(x, /):
+        x *= 2
+        return x, (lambda g: g * 2,)
+
+    doubled = differentiable(doubled)
+    doubled(mg.zeros(0))
+    with pytest.raises(mg.OptionError, match="changed its array 0 in place"):
+        doubled(mg.ones(2))
+
+
+def test_a_view_of_the_gradient_is_not_added_into():
+    same = differentiable(lambda x, /: (x * 1.0, (lambda g: as_strided(g),)))
+    x, w = (mg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    a = x * 7
+    ((same(x) + w) * mg.tensor([3.0, 4.0]) + a).sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [3, 4])
+
+
+class Kept:
+    """A gradient function that is an object, or a method of one."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __call__(self, g):
+        return g * 2 * self.x
+
+
+@pytest.mark.parametrize("function", [Kept, lambda x: Kept(x).__call__], ids=["object", "method"])
+def test_what_an_object_keeps_for_the_gradient_may_not_change(function):
+    square = differentiable(lambda x, /: (x * x, (function(x),)))
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 1
+    y = square(h)
+    with mg.no_grad():
+        h *= 10
+    with pytest.raises(mg.GraphError, match="needs its input"):
+        y.sum().backward()
+
+
+def test_a_closure_with_a_circle_is_looked_through():
+    circle = {}
+    circle["itself"] = circle
+    double = differentiable(lambda x, /: (x * 2, (lambda g: (circle, g * 2)[1],)))
+    x = mg.tensor([1.0], requires_grad=True)
+    double(x).backward()
+    assert x.grad.item() == 2
+
+
+def test_an_op_is_made_from_a_function_of_any_module():
+    names = {"differentiable": differentiable}
+    exec("@differentiable\ndef double(x, /): return x * 2, (lambda g: g * 2,)", names)
+    assert names["double"](mg.tensor([1.0])).item() == 2
+    with pytest.raises(mg.OptionError, match="is not one"):
+        differentiable(partial(lambda x, /: x))
 
 
 def test_what_takes_no_kernels_is_refused():

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from .devices import array_module, as_array
+from .closures import root
+from .devices import array_module, as_array, is_writeable
 from .errors import (  # fmt: skip
     ArgumentError,
     DeviceError,
@@ -196,6 +197,11 @@ class GradientSums:
                 edge.grad = grad + g
             elif grad.requires_grad:  # a graph may use its array
                 edge.grad = Tensor(grad.array + g)
+            elif not is_writeable(grad.array):
+                raise OptionError(
+                    f"`.grad` of shape {grad.shape} cannot be added to: its memory is read-only, or elements "
+                    f"of it share memory.\nAssign a copy, x.grad.clone(), or None."
+                )
             else:
                 bump_version(grad, "backward")
                 grad.array += g
@@ -219,7 +225,7 @@ def is_new_array(g: Any, source: Any) -> bool:
     if g.base is None:
         return True
     writeable = 0 not in g.strides and getattr(g.flags, "writeable", True)  # CuPy's flags do not say
-    return writeable and g.base is not source and g.base is not source.base
+    return writeable and root(g) is not root(source)
 
 
 def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:

@@ -38,7 +38,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     inside = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_inside(x, first)]
     if not inside:
         return results
-    outside = _edges_outside([flat[i].node for i in inside], first)
+    outside = edges_outside([flat[i].node for i in inside], first)
     constants = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor) and not x.requires_grad]
     segment.remember(results, inside, outside)
 
@@ -75,7 +75,7 @@ def _is_inside(x: Tensor, first: int) -> bool:
     return x.node is not None and producer(x.node).number > first
 
 
-def _edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
+def edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
     """Where gradients leave the graph of `edges` made since node number `first`: leaves and earlier nodes."""
     stack = [producer(edge) for edge in edges]
     seen = set(stack)
@@ -140,7 +140,7 @@ class _Segment:
                 f"It must compute the same both times: look for what it reads that changed in between."
             )
         outs = [flat[i] for i in self.inside]
-        found = _edges_outside([x.node for x in outs if _is_inside(x, first)], first)
+        found = edges_outside([x.node for x in outs if _is_inside(x, first)], first)
         for edge in set(found) - set(self.outside):
             if type(producer(edge)) is Node:
                 raise GraphError(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any
+
+NUMBERS = frozenset([int, float, bool])
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:
@@ -15,17 +17,24 @@ def arrays_in(thing: Any) -> Iterator[Any]:
         thing = stack.pop()
         if hasattr(thing, "strides"):
             yield thing
-        elif isinstance(thing, tuple | list) and id(thing) not in seen:
-            seen.add(id(thing))
-            stack.extend(thing)
+            continue
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, tuple | list):
+            if not NUMBERS.issuperset(map(type, thing)):
+                stack.extend(thing)
         elif isinstance(thing, dict):
             stack.extend(thing.values())
         elif isinstance(thing, partial):
             stack += (thing.func, thing.args, thing.keywords)
-        elif isinstance(thing, FunctionType) and id(thing) not in seen:
-            seen.add(id(thing))
+        elif isinstance(thing, MethodType):
+            stack += (thing.__func__, getattr(thing.__self__, "__dict__", None))
+        elif isinstance(thing, FunctionType):
             stack += closure_of(thing)
             stack += (thing.__defaults__, thing.__kwdefaults__)
+        elif callable(thing) and not isinstance(thing, type):  # an object with __call__
+            stack.append(getattr(thing, "__dict__", None))
 
 
 def closure_of(function: Any) -> list[Any]:

@@ -16,23 +16,30 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from .call import make_callable
+from .checkpointing import edges_outside
 from .costs import Flops, one_each
 from .devices import is_array
 from .dtypes import is_floating
+from .errors import OptionError
 from .grad import grad, propagate_to
 from .half import compute_in_float32, half_of, pull_in_float32
 from .kernels import kernel as register_kernel
 from .modes import Switch, modes
+from .node import node_numbers
 from .observers import unobserved
 from .op import About, Op
 from .registry import ops
 from .tensor import Tensor
+from .user_rules import apart, is_users, refuse_signature
 
 
 class Composite(Op):
     """An op that has a definition in place of a rule."""
 
     def __init__(self, name: str, definition: Callable, kernel: Callable | None = None, **about: Any) -> None:
+        self.is_users = is_users(definition)
+        if self.is_users:
+            refuse_signature(definition)
         super().__init__(name, self.run_definition, definition, floating=True, **about)
         self.definition: Callable = definition
         self.exact_in_half = True  # `run_definition` handles 16 bits
@@ -45,10 +52,15 @@ class Composite(Op):
         if half is not None:
             return compute_in_float32(self.run_definition, half, arrays, settings)
         inputs = [Tensor(a, requires_grad=is_floating(a.dtype)) if is_array(a) else a for a in arrays]
+        first = next(node_numbers)
         with Switch(modes, "autocast_dtype", None), unobserved():
             value = self.definition(*inputs, **settings)
-        values = value if type(value) is tuple else (value,)
+        values = tuple(value) if isinstance(value, tuple) else (value,)
+        if self.is_users:
+            self.check_definition(values, inputs, first)
         results = tuple([x.array for x in values])
+        if self.is_users:
+            results = apart(results, arrays)
 
         # `closures.holds` finds what a gradient function refers to: these arrays must not be changed in place
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
@@ -61,7 +73,22 @@ class Composite(Op):
             remaining = iter([None if x is None else x.array for x in found])
             return [next(remaining) if needed else None for needed in needs]
 
-        return results if type(value) is tuple else results[0], gradients
+        return results if isinstance(value, tuple) else results[0], gradients
+
+    def check_definition(self, values: tuple, inputs: Sequence[Any], first: int) -> None:
+        """Refuse what is no tensor, and a gradient that would be lost: only arguments get one."""
+        for value in values:
+            if not isinstance(value, Tensor):
+                raise OptionError(
+                    f"the definition of {self.name} must return a tensor, or a tuple of tensors, got "
+                    f"{type(value).__name__}.\nReturn what ops of minigrad's give."
+                )
+        outside = set(edges_outside([x.node for x in values if x.node is not None], first))
+        if outside - {x for x in inputs if isinstance(x, Tensor)}:
+            raise OptionError(
+                f"the definition of {self.name} uses a tensor that requires a gradient and is no argument of "
+                f"it.\nMake it an argument before the `/`, or use x.detach()."
+            )
 
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any

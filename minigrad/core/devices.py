@@ -196,7 +196,7 @@ def check_device(device: str | None, index: int | None = None) -> Device:
     if device in (None, "cpu"):
         return CPU
     if device == "auto":
-        return check_device(next(filter(is_available, backends.keys() - {"cpu"}), "cpu"))
+        return check_device(next(filter(is_available, sorted(backends.keys() - {"cpu"})), "cpu"))
     if index is not None:
         device = f"{device}:{index}"
     kind, colon, number = device.partition(":")

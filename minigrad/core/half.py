@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .devices import is_array
-from .dtypes import HALF, as_dtype, bfloat16, float16, float32, is_floating, result_type
+from .dtypes import HALF, as_dtype, float32, is_floating, result_type
 from .modes import Switch, modes
 from .sums import unbroadcast
 from .tensor import Tensor
@@ -27,7 +27,7 @@ def half_of(xs: Iterable[Any]) -> np.dtype | None:
     """The 16-bit dtype of the first array or tensor that has one, or None."""
     for x in xs:
         dtype = getattr(x, "dtype", None)
-        if dtype is float16 or dtype is bfloat16:
+        if dtype in HALF:  # `is` would miss one that came through pickle
             return dtype
     return None
 
@@ -36,7 +36,7 @@ def any_half(xs: Iterable[Any]) -> bool:
     """Whether one is a tensor of 16 bits, or a list with one in it."""
     for x in xs:
         if isinstance(x, Tensor):
-            if x.array.dtype is float16 or x.array.dtype is bfloat16:
+            if x.array.dtype in HALF:
                 return True
         elif type(x) in (list, tuple) and any_half(x):
             return True

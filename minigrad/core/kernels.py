@@ -107,8 +107,8 @@ def kernels_for(record: TakesKernels, device: str) -> Iterator[Callable]:
 def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]:
     """Decorates a kernel of `target`, an op (the function that users call) or a routine, for a set.
 
-    Without a set it is for all arrays, and tried after those of the sets. A user's kernel is tried before the
-    library's, whichever registers first.
+    Without a set it is for all arrays, and tried after those of the sets. Within a set a user's kernel is
+    tried before the library's, whichever registers first.
     """
     record = getattr(target, "op", target)
     if not isinstance(record, TakesKernels):

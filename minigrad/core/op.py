@@ -68,7 +68,7 @@ class About(TypedDict, total=False):
 
 def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
     """The name, or `module.name` of an op that is not minigrad's and would hide one that is."""
-    module = getattr(source, "__module__", "")
+    module = getattr(source, "__module__", None) or ""
     taken = name in table and getattr(table[name].source, "__module__", "") != module
     return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
 
@@ -139,7 +139,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         **about: Unpack[About],
     ) -> None:
         source = source or rule
-        self.rule, self.kernels = checked_rule(rule, source), {}
+        self.rule, self.kernels = checked_rule(rule, source, view), {}
         super().__init__(name, source, **about)
         self.flops = flops
         self.view, self.floating, self.casts = view, floating, casts
@@ -156,7 +156,7 @@ class Op(OpInfo, Recorded, TakesKernels):
 
     def checked(self, kernel: Callable) -> Callable:
         """A kernel with checks around it, if it is a user's."""
-        return checked_rule(kernel, self.source)
+        return checked_rule(kernel, self.source, self.view)
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
         """Value and gradients as a call computes them."""

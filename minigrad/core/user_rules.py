@@ -7,6 +7,7 @@ whose gradients have passed a few times is called as the library's rules are, wh
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, wraps
 from types import CodeType, FunctionType
@@ -33,23 +34,32 @@ COMPUTE = (
 )
 
 
-def checked_rule(rule: Any, source: Any) -> Any:
+def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     """The rule with checks around it, if it is a user's; `rule` itself if it is the library's, or None.
 
-    `source` is the rule itself, or the definition whose kernel it is: a kernel may return None.
+    `source` is the rule itself, or the definition whose kernel it is: a kernel may return None. What a rule
+    gives has memory of its own, unless it is of a `view`.
     """
     if rule is None or not is_users(rule):
         return rule
-    _refuse_signature(source)
-    name, is_first, trust = source.__name__, True, _Trust()
+    refuse_signature(source)
+    name, is_first = source.__name__, True
+    trusts: dict[Any, _Trust] = defaultdict(_Trust)  # by dtype
 
     @wraps(rule)
     def call(*arrays: Any, **settings: Any) -> Any:
         nonlocal is_first
         if modes.observers:  # they see what a rule gives, not what it computes inside
             return _with_unobserved_gradients(_run_unobserved(call, *arrays, **settings))
-        if trust.passes >= PASSES and not settings:
-            return rule(*arrays, **settings)
+        trust = trusts[next((x.dtype for x in arrays if hasattr(x, "dtype")), None)]
+        if trust.passes >= PASSES and not settings and not _some_tensor(arrays):
+            result = rule(*arrays)
+            if result is None and rule is not source:
+                return None
+            value, gradients = _parts(name, result)
+            _check_value(name, value)
+            _check_count(name, gradients, arrays)
+            return (value if view else apart(value, arrays)), gradients
         if _some_tensor(arrays):  # it is run again, for a higher derivative
             value, gradients = _parts(name, rule(*arrays, **settings))
             return value, _checked_gradients(name, gradients, arrays, trust)
@@ -57,7 +67,7 @@ def checked_rule(rule: Any, source: Any) -> Any:
             settings = {k: x.array if isinstance(x, Tensor) else x for k, x in settings.items()}
         try:
             if is_first:
-                is_first = False
+                is_first = not any(is_array(x) and x.size for x in arrays)
                 result = _unchanging(name, rule, arrays, settings)
             else:
                 result = rule(*arrays, **settings)
@@ -73,6 +83,7 @@ def checked_rule(rule: Any, source: Any) -> Any:
             if _some_tensor(closure_of(function)):
                 what = f"the rule of {name} keeps a Tensor for its gradient: it called an op of minigrad's"
                 raise OptionError(f"{what}.\n{COMPUTE}")
+        value = value if view else apart(value, arrays)
         return value, _checked_gradients(name, gradients, arrays, trust)
 
     return call
@@ -80,7 +91,7 @@ def checked_rule(rule: Any, source: Any) -> Any:
 
 def is_users(rule: Any) -> bool:
     """Whether a rule, or the definition of a composite op, is not one of the library's."""
-    return not getattr(rule, "__module__", "").startswith(TESTED)
+    return not (getattr(rule, "__module__", None) or "").startswith(TESTED)
 
 
 def _run_unobserved(function: Callable, *args: Any, **settings: Any) -> Any:
@@ -98,7 +109,7 @@ def _with_unobserved_gradients(result: Any) -> Any:
 
 
 class _Trust:
-    """How many gradients of a rule have been as they should; those of another dtype are cast, always."""
+    """How many gradients of a rule have been as they should; one that was not is looked at in each call."""
 
     passes: float = 0
 
@@ -121,9 +132,9 @@ def _unchanging(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str,
     return result
 
 
-def _refuse_signature(rule: Any) -> None:
+def refuse_signature(rule: Any) -> None:
     """Refuse what is not a rule, before it is called."""
-    if isinstance(rule, type) or not callable(rule):
+    if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "__name__"):
         raise OptionError(
             f"an op is made from a function, and {getattr(rule, '__name__', rule)} is not one.\n"
             f"Write one function that returns the value and its gradients (docs/ops-of-your-own.md)."
@@ -181,6 +192,17 @@ def _check_value(name: str, value: Any) -> None:
             )
 
 
+def apart(value: Any, arrays: Sequence[Any]) -> Any:
+    """A value in memory of its own: copied where it is an argument or a view of one."""
+    if type(value) is tuple:
+        return tuple([apart(part, arrays) for part in value])
+    if not is_array(value):
+        return value
+    memory = root(value)
+    shared = any(is_array(x) and root(x) is memory for x in arrays)
+    return value.copy() if shared else value
+
+
 def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: _Trust) -> Any:
     """The gradient functions, with a check of what each returns."""
     if gradients is None:
@@ -193,12 +215,7 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
                     f"a gradient of the rule of {name} must be a function of g, got {what}.\n"
                     f"Write `lambda g: g * ...` for each array, or None."
                 )
-        if len(gradients) != len(arrays):
-            raise OptionError(
-                f"the rule of {name} has {counted(len(arrays), 'array')} and returned "
-                f"{counted(len(gradients), 'gradient')}.\n"
-                f"Return one for each array, or None for one that has no gradient."
-            )
+        _check_count(name, gradients, arrays)
         return tuple(
             None if f is None else partial(_pull, name, f, getattr(x, "dtype", None), trust)
             for f, x in zip(gradients, arrays, strict=True)
@@ -213,6 +230,15 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
             f"Write `(lambda g: ...,)`, with a comma, or a function of (g, needs) that returns a tuple."
         )
     return partial(_pull_all, name, gradients, len(arrays), trust)
+
+
+def _check_count(name: str, gradients: Any, arrays: Sequence[Any]) -> None:
+    if type(gradients) is tuple and len(gradients) != len(arrays):
+        raise OptionError(
+            f"the rule of {name} has {counted(len(arrays), 'array')} and returned "
+            f"{counted(len(gradients), 'gradient')}.\n"
+            f"Return one for each array, or None for one that has no gradient."
+        )
 
 
 def _pull(name: str, function: Callable, dtype: Any, trust: _Trust, g: Any) -> Any:
