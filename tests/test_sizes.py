@@ -123,6 +123,15 @@ def test_lines_that_are_no_records_are_not_parsed(tmp_path, monkeypatch):
     assert len(parsed) == 1
 
 
+@pytest.mark.parametrize("read", [read_log, lambda path: truncate_log(path, 1)], ids=["read", "cut"])
+def test_a_log_of_a_terabyte_is_refused(tmp_path, read):
+    path = tmp_path / "log.jsonl"
+    path.touch()
+    os.truncate(path, 2**40)  # zeros, which take no space on the disk
+    with pytest.raises(UserError, match="1,024 GiB, which no training writes"):
+        read(path)
+
+
 def test_records_of_later_steps_are_not_parsed(large_log, monkeypatch):
     parsed = []
     monkeypatch.setattr(log, "_record", lambda line: parsed.append(line) or json.loads(line))

@@ -115,6 +115,7 @@ def _is_number(value: Any) -> bool:
 
 WHOLE = 2**23  # bytes of a log that is read whole
 PARTS = 128  # of a larger one, when it is thinned
+MOST = 2**34  # of one that is searched: that takes some ten seconds
 BLOCK = 2**22  # bytes of a larger one that are in memory at a time
 LINE = 2**20  # bytes of a line, at most
 
@@ -159,7 +160,7 @@ def _parts(path: Path) -> Iterator[bytes]:
 def _validations(path: Path) -> Iterator[bytes]:
     """The lines of a large log that have a validation's loss."""
     with path.open("rb") as file:
-        for start in range(0, path.stat().st_size, BLOCK):
+        for start in range(0, _searched_size(path), BLOCK):
             _, block = _lines_from(file, start)
             at = 0
             while (at := block.find(b'"val_loss"', at)) >= 0:
@@ -168,12 +169,23 @@ def _validations(path: Path) -> Iterator[bytes]:
                 at = end
 
 
+def _searched_size(path: Path) -> int:
+    """The size of a log that is not too large to be searched."""
+    size = path.stat().st_size
+    if size > MOST:
+        raise UserError(
+            f"{path} has {size / 2**30:,.0f} GiB, which no training writes: it is damaged.\n"
+            f"Move it elsewhere: the run's checkpoints do not depend on it."
+        )
+    return size
+
+
 def _end_of_step(path: Path, step: int) -> int:
     """Where the last record of this step or before ends."""
     # most records of later steps are passed over without parsing them
     candidate = re.compile(rb'"step"\s*:\s*(-\d|\d{1,%d}(?!\d))' % len(str(step)))
     with path.open("rb") as file:
-        for start in reversed(range(0, path.stat().st_size, BLOCK)):
+        for start in reversed(range(0, _searched_size(path), BLOCK)):
             place, block = _lines_from(file, start)
             found = [match.start() for match in candidate.finditer(block) if int(match[1]) <= step]
             for at in reversed(found):
