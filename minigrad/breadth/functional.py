@@ -64,7 +64,7 @@ from .margin_losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from .normalization import batch_norm, group_norm, instance_norm, local_response_norm, normalize
+from .normalization import batch_norm, group_norm, instance_norm, local_response_norm
 from .pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -233,7 +233,6 @@ FUNCTIONS = (
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     nll_loss,
-    normalize,
     pad,
     pairwise_distance,
     pdist,

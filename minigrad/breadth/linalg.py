@@ -1,6 +1,7 @@
 """Linear algebra under the names of torch.linalg."""
 
 from ..ops.linalg import matmul
+from ..ops.norms import vector_norm
 from .contractions import multi_dot
 from .decompositions import cholesky, eigh, eigvalsh, matrix_rank, qr, svd, svdvals
 from .diagonals import diagonal as _diagonal
@@ -18,7 +19,7 @@ from .inverses import (
 )
 from .matrix_products import cross as _cross
 from .matrix_products import vander, vecdot
-from .norms import cond, matrix_norm, vector_norm
+from .norms import cond, matrix_norm
 from .norms import linalg_norm as norm
 
 __all__ = [

@@ -18,11 +18,10 @@ from ..ops.arithmetic import clone
 from ..ops.axes import all_floating, as_floating
 from ..ops.normalization import layer_norm
 from ..ops.samplers import each, positive, real
-from .norms import norm
 from .windows import sliding_windows
 
 __family__ = "normalization"
-__all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 
 @derived(
@@ -141,16 +140,6 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     squares = x.square().transpose(1, -1)
     near = sliding_windows(squares, (size,), (1,), ((size // 2, (size - 1) // 2),), (1,))
     return x / (near.mean(-1).transpose(1, -1) * alpha + k) ** beta
-
-
-@derived(
-    autocast="float32",
-    samples=each((real, 2, 3)) | each((real, 2, 3), 1.0, -1) | each((real, 3), 3.0, 0, 0.1),
-)
-def normalize(input, p=2.0, dim=1, eps=1e-12):
-    """x divided by its norm of order p along `dim`, or by `eps` where that is larger."""
-    x = as_tensor(input)
-    return x / norm(x, p, dim, keepdim=True).clamp_min(eps)
 
 
 def _with_channels(name, x, least):

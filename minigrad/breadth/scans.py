@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along an axis: element i of the result is of elements 0 to i."""
+"""Running sums and extremes along an axis: element i of the result is of elements 0 to i."""
 
 from __future__ import annotations
 
@@ -8,26 +8,17 @@ import numpy as np
 
 from ..core.costs import per_element
 from ..core.devices import through_cpu
-from ..core.dtypes import float32, float64, is_floating
+from ..core.dtypes import is_floating
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import axis_of, cast, slice_along
 from ..ops.reductions import Extremes
 from ..ops.samplers import along_axis, distinct, each, real
+from ..ops.statistics import in_wide_floats, sums_from_the_end
 
 __family__ = "reduction"
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
-
-
-def in_wide_floats(accumulate, x):
-    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
-    wide = float64 if isinstance(x, np.ndarray) else float32
-    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
-    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
-
-
-_with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
+__all__ = ["cummax", "cummin", "cumsum", "logcumsumexp"]
 
 
 @differentiable(autocast="float32", samples=along_axis(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
@@ -44,49 +35,6 @@ def cumsum(x, /, dim, dtype=None):
     add_up = lambda x: in_wide_floats(lambda x: xp.cumsum(x, axis=dim, dtype=x.dtype), x)
     back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
     return add_up(x), (lambda g: cast(back(g), source),) if is_floating(x.dtype) else None
-
-
-def _sums_from_the_end(xp, g, factors, dim):
-    """s where s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a running product.
-
-    It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): after one of them s[i] holds
-    the terms of `reach` elements from i on, and factors[i] takes it to the next `reach`.
-    """
-    reach = 1
-    while reach < g.shape[dim]:
-        ahead = slice_along(g, dim, reach)
-        g = xp.concat(
-            [slice_along(g, dim, None, -reach) + factors * ahead, slice_along(g, dim, -reach)], axis=dim
-        )
-        factors = slice_along(factors, dim, None, -reach) * slice_along(factors, dim, reach)
-        reach *= 2
-    return g
-
-
-@differentiable(
-    autocast="float32",
-    samples=along_axis(real) | _with_zeros | each((real,), 0),
-    latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
-)
-def cumprod(x, /, dim, dtype=None):
-    """The product of all elements up to each (int64 of integers).
-
-    dx_i = p_i s_i, with p_i the product of those before i and s_i = g_i + x_{i+1} s_{i+1}: nothing is divided
-    by an element, which may be 0.
-    """
-    xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
-    x = cast(x, dtype, "int64")
-    if not x.ndim:
-        return xp.copy(x), (lambda g: cast(g, source),)
-    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim, dtype=x.dtype), x)
-
-    def gradient(g):
-        before = xp.concat(
-            [xp.ones_like(slice_along(y, dim, None, 1)), slice_along(y, dim, None, -1)], axis=dim
-        )
-        return cast(before * _sums_from_the_end(xp, g, slice_along(x, dim, 1), dim), source)
-
-    return y, (gradient,) if is_floating(x.dtype) else None
 
 
 @differentiable(
@@ -113,7 +61,7 @@ def logcumsumexp(x, /, dim):
         level = xp.where(empty, 0.0, y)
         step = slice_along(level, dim, None, -1) - slice_along(level, dim, 1)
         factors = xp.exp(xp.where(slice_along(empty, dim, None, -1), -math.inf, step))
-        return xp.exp(x - level) * _sums_from_the_end(xp, g, factors, dim)
+        return xp.exp(x - level) * sums_from_the_end(xp, g, factors, dim)
 
     return y, (gradient,)
 

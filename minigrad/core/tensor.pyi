@@ -596,6 +596,9 @@ class Tensor:
     def cov(self, *, correction: Any=1, fweights: Any=None, aweights: Any=None) -> Tensor:
         """The covariances of the rows of x, each row one variable and each column one observation."""
 
+    def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """The product of all elements up to each (int64 of integers)."""
+
     def nanmean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
         """The mean of what is not NaN."""
 
@@ -808,6 +811,9 @@ class Tensor:
 
     def cos_(self) -> Tensor:
         """cos, in place."""
+
+    def cumprod_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
+        """cumprod, in place."""
 
     def deg2rad_(self) -> Tensor:
         """deg2rad, in place."""
@@ -1349,9 +1355,6 @@ class Tensor:
     def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
         """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
 
-    def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The product of all elements up to each (int64 of integers)."""
-
     def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
         """The sum of all elements up to each; the gradient is the sum of all from each on."""
 
@@ -1582,9 +1585,6 @@ class Tensor:
 
     def cosh_(self) -> Tensor:
         """cosh, in place."""
-
-    def cumprod_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """cumprod, in place."""
 
     def cumsum_(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
         """cumsum, in place."""

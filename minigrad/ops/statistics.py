@@ -9,19 +9,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.costs import per_input
-from ..core.dtypes import HALF, float32, is_floating
+from ..core.dtypes import HALF, float32, float64, is_floating
 from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from . import lengths
-from .axes import as_floating, axes_of, cast, count, expand_reduced
+from .axes import as_floating, axes_of, axis_of, cast, count, expand_reduced, slice_along
 from .reductions import _total, amax, amin, mean, sum
-from .samplers import distinct, each, mask, positive, real, reducing
+from .samplers import along_axis, distinct, each, mask, positive, real, reducing
 
 __family__ = "reduction"
 __all__ = [
-    "aminmax", "corrcoef", "count_nonzero", "cov", "nanmean", "nansum", "prod", "std", "std_mean",
+    "aminmax", "corrcoef", "count_nonzero", "cov", "cumprod", "nanmean", "nansum", "prod", "std", "std_mean",
     "sum_to_size", "var", "var_mean",
 ]  # fmt: skip
 
@@ -61,6 +61,59 @@ def _product_of_others(x, axes):
     before = xp.cumprod(xp.concat([one, flat[..., :-1]], axis=-1), axis=-1)
     after = xp.flip(xp.cumprod(xp.flip(xp.concat([flat[..., 1:], one], axis=-1), axis=-1), axis=-1), axis=-1)
     return xp.permute_dims((before * after).reshape(moved.shape), back)
+
+
+def in_wide_floats(accumulate, x):
+    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
+    wide = float64 if isinstance(x, np.ndarray) else float32
+    narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
+    return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
+
+
+def sums_from_the_end(xp, g, factors, dim):
+    """s where s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a running product.
+
+    It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): after one of them s[i] holds
+    the terms of `reach` elements from i on, and factors[i] takes it to the next `reach`.
+    """
+    reach = 1
+    while reach < g.shape[dim]:
+        ahead = slice_along(g, dim, reach)
+        g = xp.concat(
+            [slice_along(g, dim, None, -reach) + factors * ahead, slice_along(g, dim, -reach)], axis=dim
+        )
+        factors = slice_along(factors, dim, None, -reach) * slice_along(factors, dim, reach)
+        reach *= 2
+    return g
+
+
+_with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
+
+
+@differentiable(
+    autocast="float32",
+    samples=along_axis(real) | _with_zeros | each((real,), 0),
+    latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
+)
+def cumprod(x, /, dim, dtype=None):
+    """The product of all elements up to each (int64 of integers).
+
+    dx_i = p_i s_i, with p_i the product of those before i and s_i = g_i + x_{i+1} s_{i+1}: nothing is divided
+    by an element, which may be 0.
+    """
+    xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
+    x = cast(x, dtype, "int64")
+    if not x.ndim:
+        return xp.copy(x), (lambda g: cast(g, source),)
+    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim, dtype=x.dtype), x)
+
+    def gradient(g):
+        before = xp.concat(
+            [xp.ones_like(slice_along(y, dim, None, 1)), slice_along(y, dim, None, -1)], axis=dim
+        )
+        return cast(before * sums_from_the_end(xp, g, slice_along(x, dim, 1), dim), source)
+
+    return y, (gradient,) if is_floating(x.dtype) else None
 
 
 @derived(autocast="float32", samples=reducing(real))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.arguments import accept_aliases
 from ...ops import one_hot, relu, sigmoid, silu, tanh
 from ...ops.checked import check_all
+from ...ops.norms import normalize
 from .core import (
     check_probability,
     cross_entropy,
@@ -51,7 +52,7 @@ def add(
 # `linear` and `embedding` are called in every layer, and check their arguments themselves
 add(
     (
-        cross_entropy, dropout, gelu, layer_norm, log_softmax, one_hot, relu, rms_norm,
+        cross_entropy, dropout, gelu, layer_norm, log_softmax, normalize, one_hot, relu, rms_norm,
         scaled_dot_product_attention, sigmoid, silu, softmax, tanh,
     ),
     ("dropout", "relu", "silu"),

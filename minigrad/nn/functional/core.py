@@ -21,6 +21,7 @@ from ...core.modes import no_grad
 from ...core.tensor import Tensor, as_tensor, as_tensor_like
 from ...ops import activations, attention, indexing, linalg, losses, normalization
 from ...ops.comparisons import where
+from ...ops.norms import vector_norm
 from ...ops.shaping import expand, permute, reshape
 
 
@@ -61,7 +62,7 @@ def embedding(
         with no_grad():
             ids = as_tensor(input)
             wide = weight[ids].to(float32 if weight.dtype in HALF else weight.dtype)
-            norms = wide.norm(norm_type, -1, keepdim=True)  # type: ignore[arg-type]
+            norms = vector_norm(wide, norm_type, -1, keepdim=True)
             scaled = wide * where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
             weight[ids] = scaled.to(weight.dtype)
     rows = indexing.embedding(weight, input)
