@@ -40,6 +40,7 @@ PROMOTIONS = [
 ]
 
 
+@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize(("make", "dtype"), PROMOTIONS)
 def test_dtypes_meet_as_in_pytorch(make, dtype):
     assert make().dtype == dtype

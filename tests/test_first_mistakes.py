@@ -76,6 +76,7 @@ def test_a_state_carried_over_is_to_be_detached():
 # ---------------------------------------------------------------- labels and ids
 
 
+@pytest.mark.needs("breadth")
 @pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
 @pytest.mark.parametrize(
     ("logits", "target", "advice"),
@@ -89,6 +90,7 @@ def test_a_target_that_does_not_fit_says_the_line_to_write(loss, logits, target,
     assert advice in message(lambda: getattr(F, loss)(mg.randn(*logits), target))
 
 
+@pytest.mark.needs("breadth")
 @pytest.mark.parametrize(
     "call",
     [

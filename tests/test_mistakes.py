@@ -36,6 +36,25 @@ def contents(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+OF_GRAPHS = [
+    ("graph nowhere hello", ["no run folder nowhere", "train"]),
+    ("graph mine --data text.txt", ["text.txt, line 1", "no tab"]),
+    ("graph play --data other.txt", ["other data", "--data"]),
+    ("graph mine hello -o graph.txt", ["graph.txt", "'.txt'", ".svg", ".html"]),
+    ("graph mine hello -o graph", ["graph", "''", ".html", ".pdf"]),
+    ("graph mine hello -o nowhere/graph.svg", ["no folder nowhere", "-o FILE"]),
+    ("graph mine hello -o taken.svg", ["taken.svg exists already", "--overwrite", "-o FILE"]),
+    ("graph mine hello --color red", ["--color", "family", "gradient", "bytes", "flops"]),
+    ("graph mine hello --depth -1", ["depth = -1", ">= 0"]),
+    ("graph mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
+    ("graph mine hello salut hola", ["hola"]),
+    ("graph play R", ["1 token", "2 to 17", "longer"]),
+    ("graph play ROMEO:ROMEO:ROMEO:", ["18 tokens", "2 to 17", "shorter"]),
+    ("graph play Zebra", ["'Z'"]),
+    ("graph play ROMEO: salut", ["language model", "no translation"]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -129,21 +148,7 @@ def contents(folder):
         ("evaluate play --data pairs.tsv", ["pairs.tsv has 2 columns", "--columns 1", "--format plain"]),
         ("evaluate play --data pairs.tsv --format plain", ["character", "not in the vocabulary"]),
         ("evaluate mine --jsno", ["--jsno", "--json"]),
-        ("graph nowhere hello", ["no run folder nowhere", "train"]),
-        ("graph mine --data text.txt", ["text.txt, line 1", "no tab"]),
-        ("graph play --data other.txt", ["other data", "--data"]),
-        ("graph mine hello -o graph.txt", ["graph.txt", "'.txt'", ".svg", ".html"]),
-        ("graph mine hello -o graph", ["graph", "''", ".html", ".pdf"]),
-        ("graph mine hello -o nowhere/graph.svg", ["no folder nowhere", "-o FILE"]),
-        ("graph mine hello -o taken.svg", ["taken.svg exists already", "--overwrite", "-o FILE"]),
-        ("graph mine hello --color red", ["--color", "family", "gradient", "bytes", "flops"]),
-        ("graph mine hello --depth -1", ["depth = -1", ">= 0"]),
-        ("graph mine hello --checkpoint bset", ["no checkpoint 'bset'", "best", "step-00000004"]),
-        ("graph mine hello salut hola", ["hola"]),
-        ("graph play R", ["1 token", "2 to 17", "longer"]),
-        ("graph play ROMEO:ROMEO:ROMEO:", ["18 tokens", "2 to 17", "shorter"]),
-        ("graph play Zebra", ["'Z'"]),
-        ("graph play ROMEO: salut", ["language model", "no translation"]),
+        *(pytest.param(*row, marks=pytest.mark.needs("graph")) for row in OF_GRAPHS),
     ],
 )  # fmt: skip
 def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
@@ -154,6 +159,7 @@ def test_a_mistake_is_explained(refused, here, monkeypatch, argv, words):
     refused(*argv.split(), words=words)
 
 
+@pytest.mark.needs("graph")
 @pytest.mark.parametrize("sentence", ["", "   "])
 def test_an_empty_sentence_is_a_mistake(refused, sentence):
     refused("translate", "mine", sentence, sentence, words=["an empty sentence", "at least one word"])
@@ -189,6 +195,7 @@ def test_a_compressed_file_is_named_as_such(refused, here):
     refused("train", "phrasebook", "--data", "utf16.txt", "--run-dir", "new", words=["UTF-16, not UTF-8"])
 
 
+@pytest.mark.needs("graph")
 def test_a_sentence_that_is_too_long_is_a_mistake(refused):
     for verb in ("translate", "graph"):
         refused(verb, "mine", "love " * 32, words=["32 tokens", "at most 31", "Split the sentence"])

@@ -46,6 +46,7 @@ def test_an_operation_is_recorded_at_the_users_line(call):
     assert where(result.node.source).rpartition(":")[0] == __file__
 
 
+@pytest.mark.needs("breadth")
 def test_rules_of_the_library_are_not_a_users():
     ours = [record for record in registry.values() if record.source.__module__.startswith("mini")]
     assert len(ours) > 400
@@ -82,6 +83,7 @@ def test_cuda_sources_are_found():
     assert all("__global__" in launching.code(name) for name in names)
 
 
+@pytest.mark.needs("breadth")
 def test_families_of_ops_named_by_strings_exist():
     from minigrad.graph.jacobians import ELEMENTWISE
 

@@ -381,6 +381,7 @@ def test_an_image_of_the_test_split_is_told_by_its_number(cli, runs):
     assert f"(labelled {found[0]['label']})" in cli("predict", "images", "test:0")[1]
 
 
+@pytest.mark.needs("graph")
 def test_an_image_is_an_array_or_a_picture(cli, runs):
     pixels = np.random.default_rng(1).integers(0, 256, (8, 8)).astype(np.uint8)
     pixels[0, 0] = 255

@@ -110,6 +110,7 @@ def weights(folder):
     return (Checkpoints(folder / "checkpoints").path("last") / "model.safetensors").read_bytes()
 
 
+@pytest.mark.needs("breadth", "graph")
 def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_model, tmp_path, capsys):
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "whole") == 0
     assert train("mine.toml", "--data", "text.txt", "--run-dir", "parts", "--steps", 3) == 0
@@ -129,6 +130,7 @@ def test_a_model_of_ones_own_is_trained_resumed_scored_drawn_and_generates(own_m
     assert generate(run.model, [ids], 4) == generate(run.model, [ids], 4, use_cache=False)
 
 
+@pytest.mark.needs("breadth")
 def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
     flags = "--data text.txt --run-dir flag --model-type average --width 5 --steps 1 --block-size 16"
     assert train("shakespeare-char-cpu", *flags.split()) == 0
@@ -239,6 +241,7 @@ class Scorer(nn.Module):
         return self.linear(mg.tensor(x))
 
 
+@pytest.mark.needs("graph")
 def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path, monkeypatch, capsys):
     register_task(Sums)
     register_model(Scorer)

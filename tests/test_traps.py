@@ -62,6 +62,7 @@ def test_01_views_of_one_gradient():
 # ---------------------------------------------------------------- 2: dtypes
 
 
+@pytest.mark.needs("torch_names")
 @pytest.mark.parametrize("number", [2, 2.0, True, np.float64(2), np.float32(2), np.int64(2)], ids=repr)
 def test_02_a_number_does_not_change_a_float_tensors_dtype(number):
     x = mg.ones(2, requires_grad=True)

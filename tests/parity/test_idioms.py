@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 import minigrad as mg
+from tools.without import PARTS
 
 from .idioms import IDIOMS, NAMES, TABLE, judge_idiom, judge_name
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.needs(*PARTS)]
 
 REASONS = TABLE["fails"]  # of what fails
 
