@@ -9,7 +9,7 @@ from tyro.conf import arg
 
 from ..errors import UserError, check_integer
 from ..generation import GenerationConfig
-from ..generation.request import MAX_ROWS
+from ..generation.request import MAX_BEAMS
 
 STOPPING: dict[str, bool | str] = {"true": True, "false": False, "never": "never"}
 
@@ -72,7 +72,7 @@ class Decoding(Search):
 
         `how` a command samples, for errors of options that need it.
         """
-        check_integer("num_beams", self.num_beams, 1, MAX_ROWS + 1)
+        check_integer("num_beams", self.num_beams, 1, MAX_BEAMS + 1)
         how = "leave --num-beams out" if self.num_beams > 1 and not do_sample else how
         for flag, value in () if do_sample else self.changed("temperature", "top_k", "top_p", "min_p"):
             raise UserError(

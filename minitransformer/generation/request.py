@@ -23,7 +23,7 @@ from ..errors import (
     short,
 )
 
-MAX_ROWS = 1000  # beams, or texts, for each input: each holds keys, values and probabilities of its own
+MAX_BEAMS, MAX_TEXTS = 1_000, 100_000  # for each input: each holds keys, values and probabilities of its own
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
 BEAMS = (
@@ -69,7 +69,8 @@ class GenerationConfig(Config):
 
     def __post_init__(self) -> None:
         check_range(self, "max_new_tokens no_repeat_ngram_size", 0)
-        check_range(self, "num_beams num_return_sequences", 1, MAX_ROWS + 1)
+        check_range(self, "num_beams", 1, MAX_BEAMS + 1)
+        check_range(self, "num_return_sequences", 1, MAX_TEXTS + 1)
         check_range(self, "top_k", 1)
         if self.seed is not None:
             check_integer("seed", self.seed, 0, 2**64)
