@@ -28,7 +28,7 @@ from minigrad.nn import functional as F
 
 torch = pytest.importorskip("torch")
 TF = torch.nn.functional
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.needs("breadth", "torch_names")]
 
 settings.register_profile(
     "families", max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

@@ -21,7 +21,11 @@ from .comparing import Converter, assert_equal, cotangents, flat, gradients
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it
-pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.needs("breadth", "torch_names"),
+]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

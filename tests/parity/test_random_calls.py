@@ -4,7 +4,11 @@ import pytest
 
 pytest.importorskip("torch", reason="the parity extra is not installed")
 pytest.importorskip("expecttest")  # PyTorch's testing package wants it
-pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.needs("breadth", "torch_names"),
+]
 
 from . import random_calls  # noqa: E402 (imports torch)
 
