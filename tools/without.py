@@ -52,11 +52,12 @@ LEAVES = {
     "torch_names": ("tools/reference.py", "tests/test_reference.py", "docs/pytorch.md", "tests/test_stub.py"),
 }  # fmt: skip
 
-# quick tests of what every part stands on; by NumPy's kernels, as numba would compile anew in each copy
+# quick tests of what every part stands on, but for a few that take a third of the time; by NumPy's kernels,
+# as numba would compile anew in each copy
 QUICK = (
     "tests/test_autograd.py", "tests/test_containers.py", "tests/test_in_place.py", "tests/test_optim.py",
     "tests/test_public_names.py", "tests/test_user_ops.py", "tests/test_versions.py",
-    "--kernels=numpy", "-m", "not slow",
+    "--kernels=numpy", "-m", "not slow", "-k", "not long_chain and not many_ops",
 )  # fmt: skip
 
 IMPORT_EVERYTHING = """
