@@ -1,18 +1,38 @@
-"""docs/ops.md is the page that the registry makes, and its mathematics can be shown."""
+"""The reference of all ops can be built, is true, and its mathematics can be shown; `help` shows it too."""
 
 import inspect
 import re
 
 import pytest
 
-from minigrad.core.registry import registry
-from tools.reference import TARGET, formulas, generate
+import minigrad as mg
+from minigrad.core.registry import ops, registry
+from minigrad.ops import differentiable
+from tools import reference
+from tools.reference import ROOT, TARGET, formulas, generate
 
-PAGE = TARGET.read_text(encoding="utf-8")
+PAGE = generate()
+F = mg.nn.functional
 
 
-def test_the_page_is_what_its_generator_writes():
-    assert generate() == PAGE, "the ops have changed; run: python -m tools.reference"
+def test_the_command_writes_the_page_and_leaves_a_true_table_alone(tmp_path, monkeypatch):
+    table = reference.PYTORCH.read_text(encoding="utf-8")
+    (tmp_path / "pytorch.md").write_text(table, encoding="utf-8")
+    monkeypatch.setattr(reference, "PYTORCH", tmp_path / "pytorch.md")
+    target = tmp_path / "reference" / "ops.md"
+    monkeypatch.setattr("sys.argv", ["reference", "-o", str(target)])
+    reference.main()
+    page = target.read_text(encoding="utf-8")
+    assert page.count("\n### ") == PAGE.count("\n### ")
+    files = set(re.findall(r"\]\(([^#)]+\.py)\)", page))
+    assert files
+    assert all((target.parent / file).is_file() for file in files)
+    assert (tmp_path / "pytorch.md").read_text(encoding="utf-8") == table, "run: python -m tools.reference"
+
+
+def test_git_ignores_the_page():
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert f"{TARGET.parent.relative_to(ROOT)}/" in ignored
 
 
 def test_every_op_has_an_entry_and_every_link_leads_to_one():
@@ -38,3 +58,54 @@ def test_a_formula_can_be_shown_as_mathml(formula):
     unknown = re.findall(r"\\\w+", re.sub(r"&#x0*5C;", r"\\", shown))
     assert not unknown
     assert formula.count("{") == formula.count("}")
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_shows_the_gradients_of_every_op_that_has_formulas():
+    shown = [r for r in registry.values() if r.latex and r.source.__module__.startswith("minigrad.")]
+    assert len(shown) > 80
+    for record in shown:
+        text = inspect.getdoc(record.call)
+        assert text.startswith(inspect.getdoc(record.source) or "Gradients of")
+        parameters = inspect.signature(record.source).parameters
+        for name, formula in zip(parameters, record.latex, strict=False):
+            assert formula is None or f"\n    {name}: {formula}" in text, record.name
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        mg.softmax, mg.Tensor.softmax, F.softmax, F.log_softmax, F.cross_entropy, F.layer_norm, F.linear,
+        F.embedding, F.dropout, F.scaled_dot_product_attention, F.gelu,
+    ],
+    ids=lambda function: f"{function.__module__}.{function.__name__}",
+)  # fmt: skip
+def test_help_shows_the_gradients_of_functions_that_check_their_arguments(function):
+    for formula in registry[function.__name__].latex:
+        assert formula is None or formula in function.__doc__
+
+
+def test_help_shows_the_gradients_of_users_ops_and_adds_nothing_where_there_is_no_formula():
+    @differentiable(latex=(r"2\,g\,x",))
+    def square_of(x, /):
+        """x * x.
+
+        A second paragraph.
+        """
+        return x * x, (lambda g: 2 * g * x,)
+
+    @differentiable
+    def cube_of(x, /):
+        """x ** 3."""
+        return x**3, (lambda g: 3 * g * x**2,)
+
+    assert inspect.getdoc(square_of) == (
+        "x * x.\n\nA second paragraph.\n\n"
+        "Gradients of y = square_of(x), where g is the gradient of y (in LaTeX):\n"
+        r"    x: 2\,g\,x"
+    )
+    assert cube_of.__doc__ == "x ** 3."
+    for name in ("square_of", "cube_of"):
+        del registry[name], ops[name]

@@ -27,7 +27,7 @@ from .kernels import kernel as register_kernel
 from .modes import Switch, modes
 from .node import node_numbers
 from .observers import unobserved
-from .op import About, Op
+from .op import About, Op, with_gradients
 from .registry import ops
 from .tensor import Tensor
 from .user_rules import apart, is_users, refuse_signature
@@ -128,6 +128,6 @@ def composite(
 
     def make(definition: Callable) -> Callable:
         op = Composite(definition.__name__, definition, kernel, promotes=promotes, flops=flops, **about)
-        return make_callable(op, definition)
+        return with_gradients(make_callable(op, definition), op)
 
     return make if definition is None else make(definition)

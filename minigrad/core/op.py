@@ -26,6 +26,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -109,6 +110,10 @@ class OpInfo:
         self.key = key_of(registry, name, source)
         registry[self.key] = self
 
+    @cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        return tuple(inspect.signature(self.source).parameters.values())
+
     @property
     def name_in_errors(self) -> str:
         """What users call it, but as a function: slices, not x[…]."""
@@ -146,7 +151,7 @@ class Op(OpInfo, Recorded, TakesKernels):
         self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view
-        kinds = inspect.signature(source).parameters.values()
+        kinds = self.parameters
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
         self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings, at most
@@ -250,7 +255,7 @@ def differentiable(
             getattr(rule, "__name__", ""), rule, view=view, promotes=promotes, floating=floating,
             casts=casts, flops=flops, **about,
         )  # fmt: skip
-        return make_callable(op, rule)
+        return with_gradients(make_callable(op, rule), op)
 
     return make if rule is None else make(rule)
 
@@ -272,9 +277,23 @@ def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
             function, info.autocast, in_float32=not info.exact_in_half, products=info.exact_on_gpu
         )
         info.call.op = info  # type: ignore[attr-defined]
-        return info.call
+        return with_gradients(info.call, info)
 
     return make if function is None else make(function)
+
+
+def with_gradients(function: Callable, op: OpInfo) -> Callable:
+    """The function, with the op's gradients (`latex`) at the end of its docstring, for `help`."""
+    if op.latex:
+        gradients = [
+            f"    {p.name}: {formula}"
+            for p, formula in zip(op.parameters, op.latex, strict=False)
+            if formula is not None
+        ]
+        arrays = ", ".join(str(p).partition(":")[0] for p in op.parameters[: len(op.latex)])
+        title = f"Gradients of y = {op.name}({arrays}), where g is the gradient of y (in LaTeX):"
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", title, *gradients])
+    return function
 
 
 def info_of(function: Any) -> OpInfo | None:

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...core.arguments import accept_aliases
+from ...core.op import info_of, with_gradients
+from ...core.registry import registry
 from ...ops import one_hot, relu, sigmoid, silu, tanh
 from ...ops.checked import check_all
 from ...ops.norms import normalize
@@ -40,6 +42,7 @@ def add(
     Those that `may_change` their input take `inplace`; those `underscored` have a twin that does, `relu_`.
     """
     names = {function.__name__: function for function in functions}
+    document(names.values())
     globals().update(names)
     __all__.extend(names)
     check_all(globals(), set(names), accept_aliases)
@@ -49,7 +52,16 @@ def add(
         globals()[f"{name}_"] = partial(globals()[name], inplace=True)
 
 
+def document(functions: Iterable[Callable[..., Any]]) -> None:
+    """Add the gradients of the op of the same name to the docstring of each function that is not that op."""
+    for function in functions:
+        op = registry.get(function.__name__)
+        if op is not None and info_of(function) is None:
+            with_gradients(function, op)
+
+
 # `linear` and `embedding` are called in every layer, and check their arguments themselves
+document((linear, embedding))
 add(
     (
         cross_entropy, dropout, gelu, layer_norm, log_softmax, normalize, one_hot, relu, rms_norm,
