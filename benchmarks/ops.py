@@ -10,8 +10,8 @@ import numpy as np
 import minigrad as mg
 from minigrad.nn import functional
 from minigrad.ops import recurrent
-from minitransformer.attention import multi_head_attention
-from minitransformer.positions import rotary
+from minitransformer.layers.attention_op import multi_head_attention
+from minitransformer.layers.positions import rotary
 
 from .children import in_child
 from .measuring import measure, ratios, spread

@@ -22,7 +22,7 @@ from typing import Any
 
 from minigrad import manual_seed
 from minitransformer import Trainer, recipes
-from minitransformer.training import run as runs
+from minitransformer.runs import run as runs
 from minitransformer.training.ranks import Ranks, join
 
 from .children import in_child, mpiexec

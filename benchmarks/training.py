@@ -14,7 +14,7 @@ from pathlib import Path
 from minigrad import manual_seed, optim
 from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
 from minitransformer.tasks import LanguageModelling
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import Log
 from minitransformer.training.progress import show_progress
 from minitransformer.training.ranks import Ranks

@@ -90,7 +90,7 @@ class Phrasebook:
 def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]]]:
     """The recipe's model, its label smoothing and its first batches."""
     from minitransformer import recipes
-    from minitransformer.training import run
+    from minitransformer.runs import run
 
     recipe: Any = recipes.load_recipe("phrasebook")
     splits = run.load_splits(recipe, None, None)

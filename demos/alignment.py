@@ -14,7 +14,7 @@ import tyro
 from minigrad import no_grad
 from minitransformer import generate, record_attention
 from minitransformer.plots import alignment, attention_arcs, attention_heads
-from minitransformer.training.run import Run
+from minitransformer.runs.run import Run
 
 
 @no_grad()

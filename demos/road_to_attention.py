@@ -29,7 +29,7 @@ from minitransformer.data.batching import IGNORE, BatchStream, TokenBatches, col
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from minitransformer.tasks.metrics import translation_scores
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 Pair = tuple[str, str]
 

@@ -17,8 +17,8 @@ from minigrad import no_grad
 from minitransformer import BERT
 from minitransformer.data.batching import pad_rows
 from minitransformer.data.phrasebook import phrasebook
-from minitransformer.layouts import CLS, SEP
-from minitransformer.training.run import Run
+from minitransformer.runs.run import Run
+from minitransformer.text.tokenizer_presets import CLS, SEP
 
 
 def with_similarity(model: BERT) -> BERT:

@@ -5,16 +5,25 @@ A name is imported when it is first used: that takes a second, in which the comm
 
 from importlib import import_module
 
+from .old_paths import keep
+
 TYPE_CHECKING = False  # of `typing`, which takes longer to import than this file
 if TYPE_CHECKING:
     from typing import Any
 
     from minigrad import __version__
 
-    from .attention import MultiHeadAttention
-    from .config import TrainConfig
     from .generation.generate import generate, stream
-    from .masks import causal_mask, padding_mask
+    from .inspection.recording import (
+        ablate_heads,
+        attention_distance,
+        attention_entropy,
+        logit_lens,
+        record_activations,
+        record_attention,
+    )
+    from .layers.attention import MultiHeadAttention
+    from .layers.masks import causal_mask, padding_mask
     from .models import (
         BART,
         BERT,
@@ -36,16 +45,9 @@ if TYPE_CHECKING:
         ViTConfig,
     )
     from .models.protocol import register_model
-    from .recording import (
-        ablate_heads,
-        attention_distance,
-        attention_entropy,
-        logit_lens,
-        record_activations,
-        record_attention,
-    )
     from .tasks import ArrayTask, PairTask, Task, register_task
-    from .tokenizers import Tokenizer
+    from .text.tokenizer import Tokenizer
+    from .training.config import TrainConfig
     from .training.trainer import Trainer
 
 __all__ = [
@@ -91,10 +93,9 @@ __all__ = [
 
 _MODULES = {
     "minigrad": ["__version__"],
-    ".attention": ["MultiHeadAttention"],
-    ".config": ["TrainConfig"],
+    ".training.config": ["TrainConfig"],
     ".generation": ["generate", "stream"],
-    ".masks": ["causal_mask", "padding_mask"],
+    ".layers": ["MultiHeadAttention", "causal_mask", "padding_mask"],
     ".models": [
         "BART",
         "BARTConfig",
@@ -116,7 +117,7 @@ _MODULES = {
         "ViTConfig",
     ],
     ".models.protocol": ["register_model"],
-    ".recording": [
+    ".inspection.recording": [
         "ablate_heads",
         "attention_distance",
         "attention_entropy",
@@ -125,9 +126,12 @@ _MODULES = {
         "record_attention",
     ],
     ".tasks": ["ArrayTask", "PairTask", "Task", "register_task"],
-    ".tokenizers": ["Tokenizer"],
+    ".text.tokenizer": ["Tokenizer"],
     ".training.trainer": ["Trainer"],
 }
+
+
+keep(__name__)
 
 
 def __getattr__(name: str) -> "Any":

@@ -9,17 +9,17 @@ import signal
 import sys
 import warnings
 
-from . import environment
+from . import startup
 
 
 def main() -> int:
     """Import the verb's code, and run it; returns the exit code."""
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
-    environment.let_openblas_use_avx512()
+    startup.let_openblas_use_avx512()
     before = signal.signal(signal.SIGINT, _stop)
-    environment.prepare_streams()
-    warnings.showwarning = environment.show_warning
+    startup.prepare_streams()
+    warnings.showwarning = startup.show_warning
     try:
         import numpy as np  # noqa: F401 (if it fails, then by itself: in an extension it would print a traceback)
 
@@ -28,7 +28,7 @@ def main() -> int:
         if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
             cli.load(sys.argv[1])
     except Exception as error:
-        message = environment.explain(error)
+        message = startup.explain(error)
         if message is None or "--debug" in sys.argv:
             raise
         print(f"error: {message}", file=sys.stderr)

@@ -19,8 +19,11 @@ import minigrad as mg
 import minigrad.parts
 
 # not the phrasebook, which has no shapes and a million calls
-CHECKED = "attention data.batching embeddings generation layers masks models tokenizers"
-install_import_hook([f"minitransformer.{part}" for part in CHECKED.split()], "beartype.beartype")
+CHECKED = (
+    "data.batching", "generation", "layers.attention", "layers.config", "layers.embeddings",
+    "layers.encoder_decoder", "layers.head_sizes", "layers.masks", "models", "text.tokenizer",
+)  # fmt: skip
+install_import_hook([f"minitransformer.{part}" for part in CHECKED], "beartype.beartype")
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,7 +19,7 @@ from minigrad.core.errors import (
 from minigrad.nn import functional as F
 from minitransformer import TrainConfig
 from minitransformer.errors import UserError
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 X = mg.ones(2, 3)
 SGD = mg.optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1)

@@ -49,9 +49,9 @@ from minigrad.core.observers import observe
 from minigrad.core.registry import ops as registered
 from minitransformer import Transformer, TransformerConfig
 from minitransformer.cli import train
-from minitransformer.config import TrainConfig
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
+from minitransformer.training.config import TrainConfig
 
 pytestmark = pytest.mark.slow
 
@@ -625,7 +625,7 @@ def test_without_a_gpu_it_says_so():
 
 def test_a_card_stands_beside_a_training(here, monkeypatch):
     from benchmarks import cards
-    from minitransformer.inspection import card
+    from minitransformer.runs import card
 
     case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
     monkeypatch.setattr(card, "SECONDS", 0.0)

@@ -8,9 +8,9 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig, generate
-from minitransformer.cache import Cache, KeyValueCache
 from minitransformer.errors import UserError
-from minitransformer.masks import padding_mask
+from minitransformer.layers.cache import Cache, KeyValueCache
+from minitransformer.layers.masks import padding_mask
 
 SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3], [6, 4, 3]]
 PADDED = np.array([ids + [0] * (7 - len(ids)) for ids in SOURCES])

@@ -38,7 +38,7 @@ from minitransformer import (
 )
 from minitransformer.errors import UserError
 from minitransformer.tasks import LanguageModelling, Translation
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
 from minitransformer.tasks import TextToText
 from minitransformer.tasks.language_modelling import continuations, pieces
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
 
 # --- Train ---
@@ -262,7 +262,7 @@ def test_the_exact_match_of_a_prefix_is_a_percentage(capsys):
 
 def test_the_test_split_was_not_trained_on(place):
     from minitransformer.data.datasets import read_pairs
-    from minitransformer.training.run import load_splits
+    from minitransformer.runs.run import load_splits
 
     splits = load_splits(load_recipe("phrasebook"), place / "pairs.tsv", None)
     assert [len(splits[name]) for name in ("train", "validation", "test")] == [48, 6, 6]
@@ -349,7 +349,7 @@ def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
 @pytest.mark.needs("graph")
 @pytest.mark.parametrize("run", ["mine", "play"])
 def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
-    from minitransformer.training.run import Run, load_splits
+    from minitransformer.runs.run import Run, load_splits
 
     data = {"mine": "pairs.tsv", "play": "text.txt"}[run]
     code, out, _ = cli("graph", run, "--data", data, "-o", "graph.dot")
@@ -369,7 +369,7 @@ def test_what_a_graph_shows_can_be_chosen(cli, here, options):
 
 def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
     from minitransformer.cli.graph import example, trace
-    from minitransformer.training.run import Run
+    from minitransformer.runs.run import Run
 
     run = Run("mine")
     task, title = example(run, "I love you", "Je t'aime", None, None)

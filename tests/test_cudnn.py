@@ -25,7 +25,7 @@ from minigrad.core.devices import find_backend
 from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import cudnn
-from minitransformer.attention import multi_head_attention
+from minitransformer.layers.attention_op import multi_head_attention
 
 cpu, fused = Kernels("numpy"), Kernels("cuda")
 KEY = Key(seed=5, stream=2, step=3, call=4, row=0)

@@ -24,7 +24,7 @@ from minitransformer.data.batching import (
 from minitransformer.data.datasets import DataError, multi30k, read_pairs, sha256_of, tinyshakespeare
 from minitransformer.data.labels import read_answered
 from minitransformer.errors import UserError, counted
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60).map(np.array)
 

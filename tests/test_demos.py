@@ -10,7 +10,7 @@ from tiny import PAIRS
 
 from minitransformer import BERT, BERTConfig, Tokenizer
 from minitransformer.data.phrasebook import Phrasebook
-from minitransformer.layouts import BERT_TOKENS
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
 
 pytestmark = pytest.mark.slow
 

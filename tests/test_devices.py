@@ -39,7 +39,7 @@ from minitransformer import (
 )
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import Translation
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow

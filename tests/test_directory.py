@@ -10,12 +10,13 @@ import pytest
 from test_training import translation, weights
 from tiny import TINY
 
-from minitransformer.training import evaluations
+from minitransformer.runs import evaluations
+from minitransformer.runs.folder import RunError
+from minitransformer.runs.run import is_finished
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
 from minitransformer.training.directory import HAS_DIR_FD, Directory, DirectoryError
-from minitransformer.training.folder import RunError, lock
 from minitransformer.training.lock import FolderLostError, opened
-from minitransformer.training.run import is_finished
+from minitransformer.training.run_files import lock
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="links and forks of POSIX")
@@ -327,7 +328,7 @@ def test_scores_of_an_earlier_checkpoint_do_not_make_a_run_finished(cli, here):
 def test_an_evaluation_is_not_written_to_another_run_that_has_taken_the_folder(cli, here):
     assert cli(*TRAIN, "--run-dir", "other", "--seed", 5)[0] == 0
     from minitransformer.cli import evaluate
-    from minitransformer.training.run import Run
+    from minitransformer.runs.run import Run
 
     run = Run(Path("mine"))
     evaluation = evaluate.score(run, run.splits())

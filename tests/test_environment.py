@@ -13,11 +13,12 @@ import pytest
 from tiny import TINY
 
 import minigrad as mg
-from minitransformer import environment
+from minitransformer import startup
 from minitransformer.data import datasets
 from minitransformer.errors import UserError
 from minitransformer.files import shell_command
-from minitransformer.training import ranks, readme
+from minitransformer.runs import readme
+from minitransformer.training import ranks
 
 TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY]
 
@@ -68,27 +69,27 @@ def test_openblas_is_told_of_avx512_where_it_does_not_know_the_processor(
         monkeypatch.delenv("OPENBLAS_CORETYPE")
     path = tmp_path / "cpuinfo"
     path.write_text(text)
-    environment.let_openblas_use_avx512(str(path))
+    startup.let_openblas_use_avx512(str(path))
     assert os.environ.get("OPENBLAS_CORETYPE") == after
 
 
 def test_openblas_is_left_alone_where_no_file_describes_the_processor(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     for unreadable in (tmp_path / "missing", tmp_path):
-        environment.let_openblas_use_avx512(str(unreadable))
+        startup.let_openblas_use_avx512(str(unreadable))
     assert "OPENBLAS_CORETYPE" not in os.environ
 
 
 def test_the_command_line_tells_openblas_before_numpy_is_imported():
     code = """
 import sys
-from minitransformer import __main__, environment
+from minitransformer import __main__, startup
 
 def told():
     assert "numpy" not in sys.modules
     raise SystemExit(3)
 
-environment.let_openblas_use_avx512 = told
+startup.let_openblas_use_avx512 = told
 __main__.main()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
@@ -106,23 +107,23 @@ def failing(package):
 
 def test_an_error_of_a_package_names_the_variables_that_it_reads(monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "x" * 1000)
-    message = environment.explain(failing("numba"))
+    message = startup.explain(failing("numba"))
     first, second = message.split("\n")
     assert first == "numba cannot be used: not a number: x."
     assert "NUMBA_NUM_THREADS (now 'xxx" in second
     assert len(second) < 500
-    assert environment.explain(failing("elsewhere")) is None
+    assert startup.explain(failing("elsewhere")) is None
     monkeypatch.delenv("NUMBA_NUM_THREADS")
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         monkeypatch.delenv(name)
-    assert environment.explain(failing("numba")) is None
+    assert startup.explain(failing("numba")) is None
 
 
 def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
     monkeypatch.setenv("NUMBA_OPT", "3")
     with pytest.raises(ValueError, match="no kernels") as raised:
         mg.kernels.use("no kernels")
-    assert environment.explain(raised.value) is None
+    assert startup.explain(raised.value) is None
 
 
 @pytest.mark.needs("kernels/numba")
@@ -188,7 +189,7 @@ def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
 
 
 def test_a_warning_is_one_line(capsys):
-    environment.show_warning(UserWarning("first\nTraceback: second"), UserWarning, "x.py", 1)
+    startup.show_warning(UserWarning("first\nTraceback: second"), UserWarning, "x.py", 1)
     assert capsys.readouterr().err == "warning: first\n"
 
 

@@ -16,13 +16,13 @@ from tiny import PAIRS, TINY
 import minigrad as mg
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.files import to_json
+from minitransformer.runs.evaluations import About, Evaluation, by_length
+from minitransformer.runs.run import Run
 from minitransformer.tasks import bootstrap
 from minitransformer.tasks.bootstrap import differences, intervals
 from minitransformer.tasks.language_modelling import score_text
 from minitransformer.tasks.metrics import translation_scores
 from minitransformer.tasks.scores import Score, accuracy, answer_scores, entity_f1, macro_f1
-from minitransformer.training.evaluations import About, Evaluation, by_length
-from minitransformer.training.run import Run
 
 # ---------------------------------------------------------------- scores
 

@@ -12,7 +12,6 @@ from minitransformer import BART, BERT, GPT, T5, Transformer, ViT, generate, rec
 from minitransformer.errors import UserError
 from minitransformer.explain import Switches, explain, record
 from minitransformer.explain.picture import static_picture
-from minitransformer.layouts import BERT_TOKENS, MASK
 from minitransformer.models.bart import BARTConfig
 from minitransformer.models.bert import BERTConfig
 from minitransformer.models.gpt import GPTConfig
@@ -20,7 +19,8 @@ from minitransformer.models.llama import Llama, LlamaConfig
 from minitransformer.models.t5 import T5Config
 from minitransformer.models.transformer import TransformerConfig
 from minitransformer.models.vit import ViTConfig
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK
 
 SOURCE, TARGET, LABELS = [5, 6, 7, 3], [2, 8, 9], [8, 9, 3]
 

@@ -16,12 +16,12 @@ from minitransformer.explain import Switches, record
 from minitransformer.explain.model import model_script
 from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
-from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.protocol import model_class
 from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.tagging import word_ids
 from minitransformer.tasks.translation import PairData, translations
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
 
 HARNESS = """
 const toArray = text => new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);

@@ -27,9 +27,9 @@ from minitransformer import (
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.explain import Switches, explain_documents, record
 from minitransformer.explain.page import to_html
-from minitransformer.layouts import BERT_TOKENS
 from minitransformer.models.bart import BARTConfig
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
 
 TEXTS = ["I love you", "the cat sat on the mat", "you love the cat", "a </script> mat"]
 HOSTILE = '</script><img src=x onerror=alert(1)> 🐱 שלום "&amp; ' + "cat " * 200

@@ -18,7 +18,7 @@ from test_explain_page import (
 
 from minitransformer import GPT, GPTConfig
 from minitransformer.models.llama import Llama, LlamaConfig
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 TEXT = "you love the cat"
 WALK = f"""

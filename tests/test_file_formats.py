@@ -16,10 +16,10 @@ from minitransformer.data.labels import read_answered, read_documents, read_labe
 from minitransformer.data.tables import FileFormat
 from minitransformer.errors import UserError
 from minitransformer.files import sha256
+from minitransformer.runs import folder as folders
+from minitransformer.runs.run import Run
 from minitransformer.tasks import Classification
-from minitransformer.training import folder as folders
 from minitransformer.training.directory import Directory
-from minitransformer.training.run import Run
 from tests.tiny import TINY, TINY_BERT, TINY_GPT
 
 ADJECTIVES = ("red", "old", "new", "big", "sad", "hot")

@@ -15,24 +15,25 @@ from tiny import TINY, TINY_GPT
 
 import minigrad as mg
 from minigrad import optim
-from minitransformer.attention import MultiHeadAttention
-from minitransformer.cache import KeyValueCache
 from minitransformer.cli import main, sweep
+from minitransformer.cli.charts import chart
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
-from minitransformer.inspection import checks, diagnostics
-from minitransformer.inspection.charts import chart
-from minitransformer.layers import EncoderDecoderModel, FeedForward, LayerConfig
+from minitransformer.inspection.recording import record_attention
+from minitransformer.layers import FeedForward, LayerConfig
+from minitransformer.layers.attention import MultiHeadAttention
+from minitransformer.layers.cache import KeyValueCache
+from minitransformer.models.encoder_decoder import EncoderDecoderModel
 from minitransformer.models.transformer import Transformer, TransformerConfig
+from minitransformer.plots import diagnostics
 from minitransformer.recipes import load_recipe
-from minitransformer.recording import record_attention
+from minitransformer.runs import checks, evaluations
+from minitransformer.runs.folder import begin, new_record
+from minitransformer.runs.run import Run
 from minitransformer.tasks import Translation
 from minitransformer.tasks.arrays import SpecialIds
-from minitransformer.tokenizers import Tokenizer
-from minitransformer.training import evaluations
-from minitransformer.training.folder import begin, new_record
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
-from minitransformer.training.run import Run
 
 # --- check ---
 
@@ -143,7 +144,7 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
 
 @pytest.fixture
 def card():
-    from minitransformer.inspection import card
+    from minitransformer.runs import card
 
     return card
 

@@ -14,7 +14,7 @@ from minigrad.core.kernels import defaults, sets
 from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import masks
-from minitransformer.attention import multi_head_attention
+from minitransformer.layers.attention_op import multi_head_attention
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
 

@@ -17,8 +17,8 @@ from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, Tra
 from minitransformer.errors import UserError
 from minitransformer.models.t5 import T5, T5Config
 from minitransformer.recipes import Recipe, load_recipe, names
+from minitransformer.runs.memory_needed import check_memory
 from minitransformer.tasks import LanguageModelling
-from minitransformer.training.memory import check_memory
 
 MANY, HUGE = 10**12, 10**400
 
@@ -238,7 +238,7 @@ def test_a_training_that_does_not_fit_into_memory_names_the_flag_and_the_size(
 def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
     recipe = load_recipe("phrasebook")
     weights = 4 * Transformer(replace(recipe.model, vocab_size=844)).num_parameters()
-    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: weights)
+    monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: weights)
     check_memory(recipe, tokenizer_of(844), training=False)
     check_memory(recipe, tokenizer_of(844), device="cuda:0")
     with pytest.raises(UserError, match="weights, gradients"):
@@ -255,7 +255,7 @@ def test_a_model_that_cannot_be_built_is_not_called_too_large():
 
 @pytest.mark.parametrize("name", names())
 def test_the_recipes_fit_into_two_gigabytes(name, monkeypatch):
-    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: 2 * 10**9)
     check_memory(load_recipe(name), tokenizer_of(100 if "char" in name else 8000), ["label"])
 
 
@@ -273,8 +273,8 @@ def test_the_memory_of_a_training_is_at_least_what_is_said(micro_batches, monkey
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: peak)
+    monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: peak)
     check_memory(recipe, tokenizer)
-    monkeypatch.setattr("minitransformer.training.memory.available_memory", lambda: peak // 3)
+    monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: peak // 3)
     with pytest.raises(UserError):
         check_memory(recipe, tokenizer)

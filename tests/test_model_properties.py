@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minitransformer.attention import MultiHeadAttention
 from minitransformer.errors import UserError
 from minitransformer.layers import ACTIVATIONS, GATED, NORMS, Decoder, Encoder, LayerConfig
-from minitransformer.masks import causal_mask
+from minitransformer.layers.attention import MultiHeadAttention
+from minitransformer.layers.masks import causal_mask
+from minitransformer.layers.positions import SCHEMES
 from minitransformer.models import (
     BART,
     BERT,
@@ -38,7 +39,6 @@ from minitransformer.models import (
 )  # fmt: skip
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS
-from minitransformer.positions import SCHEMES
 
 V = 11
 

@@ -12,9 +12,9 @@ import pytest
 from minitransformer.data import denoising, digits, generated, labels, masking
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.datasets import DataError, read_prefixed
-from minitransformer.layouts import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
 from minitransformer.tasks import scores
-from minitransformer.tokenizers import Tokenizer, TokenizerError
+from minitransformer.text.tokenizer import Tokenizer, TokenizerError
+from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK, SPECIAL_TOKENS, sentinels
 
 # ---------------------------------------------------------------- generated
 

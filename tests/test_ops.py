@@ -13,7 +13,7 @@ from minigrad.core.registry import registry
 from minigrad.ops import METHODS, recurrent
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minigrad.ops.samplers import Sample
-from minitransformer import attention, positions
+from minitransformer.layers import attention, positions
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 from minitransformer import GPT, GPTConfig, generate, plots, record_attention
-from minitransformer.embeddings import positional_encoding
 from minitransformer.errors import UserError
+from minitransformer.layers.embeddings import positional_encoding
 from minitransformer.plots.style import ORANGE, font_of, label
 
 ODD = [

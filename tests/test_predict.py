@@ -15,26 +15,19 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
-from minitransformer.config import TrainConfig
 from minitransformer.data.digits import read_image
 from minitransformer.data.generated import spaced
 from minitransformer.data.splits import Sources, Splits, checksums
-from minitransformer.data.words import WordSplitter, marked_words
 from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
+from minitransformer.runs.folder import _sum, begin, new_record
+from minitransformer.runs.run import Run, build_model, build_task, filter_splits, load_splits, train_tokenizer
 from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
-from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.folder import _sum, begin, new_record
-from minitransformer.training.run import (
-    Run,
-    build_model,
-    build_task,
-    filter_splits,
-    load_splits,
-    train_tokenizer,
-)
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.words import WordSplitter, marked_words
+from minitransformer.training.config import TrainConfig
 from minitransformer.training.trainer import Trainer
 
 THINGS = ("house", "cat", "dog", "car", "hat", "cup")

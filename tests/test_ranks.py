@@ -21,9 +21,9 @@ from tiny import TEXT, TINY, TINY_GPT
 
 import minigrad as mg
 from minitransformer.cli import main
+from minitransformer.runs.run import Run
 from minitransformer.training.log import read_log
 from minitransformer.training.ranks import RanksError, join, words_by_flag
-from minitransformer.training.run import Run
 from minitransformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow

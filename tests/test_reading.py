@@ -8,7 +8,6 @@ import pytest
 from minitransformer.data.conversations import history
 from minitransformer.data.generated import spaced
 from minitransformer.data.labels import Answered, Labelled, Tagged
-from minitransformer.layouts import BERT_TOKENS
 from minitransformer.tasks import (
     Classification,
     Denoising,
@@ -22,7 +21,8 @@ from minitransformer.tasks import (
 )
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.tasks.language_modelling import prompt_ids
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
 
 TEXTS = [
     "Tom's well-known friend, 3.14 (U.S.) cats.",

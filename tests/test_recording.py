@@ -34,9 +34,9 @@ from minitransformer import (
     record_activations,
     record_attention,
 )
-from minitransformer.attention import MultiHeadAttention
 from minitransformer.errors import UserError
-from minitransformer.recording import attention_weights
+from minitransformer.inspection.recording import attention_weights
+from minitransformer.layers.attention import MultiHeadAttention
 
 SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])  # padded on the right with 0
 TARGET = np.array([[2, 4, 5], [2, 8, 9]])

@@ -18,6 +18,9 @@ from minitransformer.errors import UserError
 from minitransformer.models.presets import PRESETS, preset
 from minitransformer.models.protocol import MODELS, model_class, register_model
 from minitransformer.recipes import Recipe, RecipeError, load_recipe, parse_recipe, to_toml
+from minitransformer.runs.folder import read_record
+from minitransformer.runs.memory_needed import check_memory
+from minitransformer.runs.run import Run
 from minitransformer.tasks import (
     TASKS,
     ArrayTask,
@@ -27,11 +30,8 @@ from minitransformer.tasks import (
     SpecialIds,
     register_task,
 )
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
-from minitransformer.training.folder import read_record
-from minitransformer.training.memory import check_memory
-from minitransformer.training.run import Run
 
 # ---------------------------------------------------------------- a model of one's own
 

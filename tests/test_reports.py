@@ -10,7 +10,7 @@ import pytest
 import minigrad as mg
 import minitransformer
 from minigrad import nn, optim
-from minitransformer.inspection.checks import Outcome
+from minitransformer.runs.checks import Outcome
 
 X = mg.tensor([1.0, 2.0], dtype="float64", requires_grad=True)
 

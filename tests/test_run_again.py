@@ -10,9 +10,9 @@ from tiny import TINY
 
 from minitransformer.data.splits import Sources
 from minitransformer.files import read_json, sha256
+from minitransformer.runs.original import Original
+from minitransformer.runs.readme import write_readme
 from minitransformer.training.checkpoint import Checkpoints
-from minitransformer.training.readme import write_readme
-from minitransformer.training.repetition import Original
 
 pytestmark = pytest.mark.slow
 

@@ -20,10 +20,10 @@ from minigrad.kernels import use
 from minitransformer.cli import main
 from minitransformer.errors import UserError
 from minitransformer.files import check_name, read_json, sha256, to_json
-from minitransformer.training import evaluations
+from minitransformer.runs import evaluations
+from minitransformer.runs.folder import RunError, read_config, read_record
+from minitransformer.runs.run import Run
 from minitransformer.training.checkpoint import Checkpoints
-from minitransformer.training.folder import RunError, read_config, read_record
-from minitransformer.training.run import Run
 
 pytestmark = pytest.mark.slow
 
@@ -535,7 +535,7 @@ def test_a_change_that_was_killed_before_it_took_effect_is_taken_back(cli, here)
 
 
 def test_the_history_says_from_which_step_settings_hold_after_going_back(here):
-    from minitransformer.training.folder import continue_run, read_config
+    from minitransformer.runs.folder import continue_run, read_config
 
     record = read_record(here / "mine")
     recipe = read_config(here / "mine", record)

@@ -12,11 +12,12 @@ import pytest
 import minigrad as mg
 from minitransformer.data.digits import PIXELS, read_image
 from minitransformer.errors import UserError
-from minitransformer.training import evaluations, log
+from minitransformer.runs import evaluations
+from minitransformer.runs.run import Run
+from minitransformer.training import log
 from minitransformer.training.checkpoint import Checkpoints
 from minitransformer.training.log import read_log, truncate_log
 from minitransformer.training.optimizers import build_optimizer
-from minitransformer.training.run import Run
 
 
 def test_a_weights_file_that_is_longer_than_its_header_says_is_not_read(tmp_path):

@@ -18,12 +18,12 @@ from minitransformer.cli.translate import translate_lines
 from minitransformer.errors import UserError
 from minitransformer.files import one_line, sha256, shell_command, to_json
 from minitransformer.recipes import load_recipe
+from minitransformer.runs.evaluations import About, Evaluation
+from minitransformer.runs.run import Run
 from minitransformer.tasks import translation
 from minitransformer.tasks.inputs import warn_of_unknown
 from minitransformer.tasks.translation import sentence_ids
-from minitransformer.tokenizers import Tokenizer
-from minitransformer.training.evaluations import About, Evaluation
-from minitransformer.training.run import Run
+from minitransformer.text.tokenizer import Tokenizer
 
 SECOND = PAIRS[1][0]
 
@@ -302,7 +302,7 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
 
 
 def test_more_micro_batches_than_rows_are_as_many_as_rows(here):
-    from minitransformer.training.run import build_task, load_splits
+    from minitransformer.runs.run import build_task, load_splits
 
     run = Run("mine")
     task = build_task(run.recipe, run.tokenizer, load_splits(run.recipe, here / "pairs.tsv", None))

@@ -12,13 +12,12 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
-from minitransformer.config import TrainConfig
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.labels import Answered, AnsweredAt, Labelled, Tagged, check_answer
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
-from minitransformer.layouts import BERT_TOKENS
 from minitransformer.recipes import load_recipe, parse_recipe
+from minitransformer.runs import run as runs
 from minitransformer.tasks import (
     Classification,
     Denoising,
@@ -34,8 +33,9 @@ from minitransformer.tasks.denoising import MASK, SENTINELS
 from minitransformer.tasks.examples import VALIDATION
 from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.question_answering import answer_span, context_tokens
-from minitransformer.tokenizers import Tokenizer
-from minitransformer.training import run as runs
+from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
+from minitransformer.training.config import TrainConfig
 from minitransformer.training.ranks import Ranks
 from minitransformer.training.trainer import Trainer
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from minitransformer.data.datasets import tinyshakespeare
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.errors import UserError
-from minitransformer.tokenizers import SPECIAL_TOKENS, Tokenizer, TokenizerError
+from minitransformer.text.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerError
 
 SENTENCES = [
     "I love you.",
@@ -390,7 +390,7 @@ def test_a_save_that_fails_leaves_the_old_file(words, tmp_path, monkeypatch):
 
 
 def test_a_tokenizer_that_could_not_be_loaded_is_not_saved(words, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.tokenizers.JSON_LIMIT", 1000)
+    monkeypatch.setattr("minitransformer.text.tokenizer.JSON_LIMIT", 1000)
     with pytest.raises(TokenizerError, match=r"tokens has .* bytes, the limit is 1,000.\nLower --vocab-size"):
         words.save(tmp_path / "tokenizer.json")
     assert not (tmp_path / "tokenizer.json").exists()

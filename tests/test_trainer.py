@@ -25,19 +25,20 @@ from minitransformer import GPT, GPTConfig, TrainConfig, Trainer
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.recipes import Recipe
+from minitransformer.runs.live import LiveRun
+from minitransformer.runs.memory_needed import per_parameter
+from minitransformer.runs.summaries import progress_of
 from minitransformer.tasks import ArrayTask, LanguageModelling, MaskedLanguageModelling, Metric, Translation
 from minitransformer.tasks.metrics import METRICS
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.averaging import MovingAverage, mean_of
 from minitransformer.training.callbacks import EVENTS, Callback
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
 from minitransformer.training.log import Log, read_log
-from minitransformer.training.memory import per_parameter
 from minitransformer.training.optimizers import build_optimizer
 from minitransformer.training.progress import SlowSteps
 from minitransformer.training.stopping import BestScore
-from minitransformer.training.summaries import progress_of
-from minitransformer.training.validation import LiveRun, Validation
+from minitransformer.training.validation import Validation
 
 
 def arrays(folder, rows=64, batch_size=32, callbacks=(), console=None, **config):
@@ -614,7 +615,7 @@ def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, mon
 
 
 def test_starting_over_deletes_the_events_of_a_run_and_no_other_file(tmp_path):
-    from minitransformer.training.folder import begin, new_record
+    from minitransformer.runs.folder import begin, new_record
 
     recipe, run = Recipe("language-modelling"), tmp_path / "run"
     begin(run, new_record(recipe, None, {}, Sources()), recipe, None)

@@ -19,10 +19,10 @@ from minitransformer import GPT, GPTConfig, TrainConfig, Transformer, Transforme
 from minitransformer.data.batching import IGNORE
 from minitransformer.errors import UserError
 from minitransformer.files import to_json
+from minitransformer.plots.curves import draw_curves
 from minitransformer.tasks import LanguageModelling, Translation
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints
-from minitransformer.training.curves import draw_curves
 from minitransformer.training.log import Log, read_log, truncate_log
 from minitransformer.training.ranks import Ranks
 from minitransformer.training.trainer import Trainer

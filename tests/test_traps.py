@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-import minitransformer.attention  # noqa: F401 (has a composite op of its own)
+import minitransformer.layers.attention  # noqa: F401 (has a composite op of its own)
 from minigrad import autograd
 from minigrad.core.backward import GradientSums
 from minigrad.core.node import Node

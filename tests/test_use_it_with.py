@@ -20,11 +20,11 @@ from minitransformer import recipes
 from minitransformer.cli import main
 from minitransformer.data.splits import Splits
 from minitransformer.models.protocol import MODELS
+from minitransformer.runs.folder import _write_record as write_record
+from minitransformer.runs.folder import read_record
+from minitransformer.runs.run import Run
 from minitransformer.tasks import TASKS, Batch, ExampleTask, Translation, task_class
 from minitransformer.training.directory import Directory
-from minitransformer.training.folder import _write_record as write_record
-from minitransformer.training.folder import read_record
-from minitransformer.training.run import Run
 
 pytestmark = pytest.mark.slow
 

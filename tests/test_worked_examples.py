@@ -8,9 +8,9 @@ import pytest
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
-from minitransformer.embeddings import TokenEmbedding, positional_encoding
 from minitransformer.layers import Encoder, LayerConfig
-from minitransformer.masks import causal_mask
+from minitransformer.layers.embeddings import TokenEmbedding, positional_encoding
+from minitransformer.layers.masks import causal_mask
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ LEAVES = {
         "tests/test_reference.py",
     ),
     "debug": (
-        "minitransformer/cli/card.py", "minitransformer/inspection/card.py", "benchmarks/cards.py",
+        "minitransformer/cli/card.py", "minitransformer/runs/card.py", "benchmarks/cards.py",
         "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
     ),
     "gradcheck": ("minigrad/__main__.py",),

@@ -18,7 +18,7 @@ from typing import Any
 from minigrad import MinigradError, __version__, allocator
 from minigrad.parts import absent_parts
 
-from .. import environment
+from .. import startup
 from ..errors import UserError, nearest
 from ..files import one_line, printable
 from ..training.ranks import current_ranks, join
@@ -154,12 +154,12 @@ def _explain(error: BaseException, debug: bool) -> int | None:
             _discard_output()
             return 1
         case OSError():
-            file = error.filename or environment.OUTPUT
-            if file == environment.OUTPUT:
+            file = error.filename or startup.OUTPUT
+            if file == startup.OUTPUT:
                 _discard_output()
             problem = f"{file}: {error.strerror or error}"
             message = f"{problem}.\nCheck the path, the free space and the permissions."
-        case _ if known := environment.explain(error):
+        case _ if known := startup.explain(error):
             message = known
         case _ if ranks.size == 1:
             return None

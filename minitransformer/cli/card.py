@@ -13,11 +13,11 @@ from .. import recipes
 from ..data.splits import Sources
 from ..errors import counted
 from ..files import one_line, to_json
-from ..inspection.card import Card, make_card
 from ..recipes import Recipe
+from ..runs import run as runs
+from ..runs.card import Card, make_card
+from ..runs.memory_needed import check_memory
 from ..tasks import task_class
-from ..training import run as runs
-from ..training.memory import check_memory
 from .arguments import Flag
 from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
 

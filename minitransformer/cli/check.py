@@ -6,8 +6,8 @@ import sys
 
 from ..errors import counted
 from ..files import one_line, to_json
-from ..inspection.checks import Outcome, check_run
-from ..training.run import Run
+from ..runs.checks import Outcome, check_run
+from ..runs.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
 from .parsing import run_command
 

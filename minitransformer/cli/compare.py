@@ -12,13 +12,13 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError, counted
 from ..files import one_line, printable, to_json
+from ..runs.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
+from ..runs.folder import read_config
+from ..runs.readme import write_readme
+from ..runs.run import Run, record_of
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..tasks.metrics import Metric
-from ..training.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
-from ..training.folder import read_config
-from ..training.readme import write_readme
-from ..training.run import Run, record_of
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag
 from .decoding import Search
 from .evaluate import (

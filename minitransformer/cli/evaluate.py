@@ -16,12 +16,12 @@ from ..data.splits import example_line
 from ..errors import UserError, counted_units
 from ..files import one_line, printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
+from ..runs import evaluations
+from ..runs.evaluations import About, Evaluation, inputs_sha256, place, weights_sha256
+from ..runs.readme import write_readme
+from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
-from ..training import evaluations
-from ..training.evaluations import About, Evaluation, inputs_sha256, place, weights_sha256
-from ..training.readme import write_readme
-from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .parsing import run_command
@@ -112,7 +112,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Scores on the test split, or of data without one on the validation split, as metrics.json has them.
 
-    With `save`, they and the predictions are written to the run folder (see training/evaluations.py).
+    With `save`, they and the predictions are written to the run folder (see runs/evaluations.py).
     `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
     """
     evaluation = score(run, splits, **decoding)

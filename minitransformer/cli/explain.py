@@ -11,7 +11,7 @@ from ..errors import UserError
 from ..explain import explain, explain_documents
 from ..explain.page import check_name
 from ..files import printable
-from ..training.run import Run
+from ..runs.run import Run
 from .arguments import Checkpoint, Flag
 from .parsing import run_command
 

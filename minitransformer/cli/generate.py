@@ -9,7 +9,7 @@ from tyro.conf import arg
 
 from ..errors import UserError, check_integer
 from ..files import printable
-from ..training.run import Run
+from ..runs.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .parsing import run_command

@@ -15,9 +15,9 @@ from minigrad.graph.saving import DRAWN, TEXTS
 from ..data.datasets import DataError
 from ..errors import UserError, check_integer, counted
 from ..files import one_line
+from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.inputs import inputs_of_run, without_marks
-from ..training.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
 from .parsing import run_command
 

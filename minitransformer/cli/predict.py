@@ -9,8 +9,8 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
+from ..runs.run import Run
 from ..tasks.predictions import Prediction
-from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines, warn
 from .parsing import run_command

@@ -11,17 +11,17 @@ from tyro.conf import arg
 
 from ..errors import check_integer
 from ..files import one_line, printable, read_text
-from ..inspection.charts import chart
 from ..recipes import Recipe
+from ..runs import evaluations
+from ..runs.folder import Record, read_config
+from ..runs.readme import facts
+from ..runs.run import record_of
+from ..runs.summaries import metrics_of
 from ..tasks import task_class
 from ..tasks.metrics import METRICS
-from ..training import evaluations
-from ..training.folder import Record, read_config
 from ..training.log import read_log
-from ..training.readme import facts
-from ..training.run import record_of
-from ..training.summaries import metrics_of
 from .arguments import RunFolder
+from .charts import chart
 from .evaluate import report
 from .parsing import run_command
 

@@ -18,14 +18,14 @@ from statistics import mean
 
 from ..errors import UserError
 from ..files import printable, read_json
-from ..processes import run_python
+from ..runs.folder import read_config, read_record
+from ..runs.run import is_finished
 from ..tasks import Metric, Task, task_class
-from ..training.folder import read_config, read_record
 from ..training.log import read_log
 from ..training.ranks import join, words_by_flag
-from ..training.run import is_finished
 from .evaluate import print_columns
 from .recipe_flags import recipe_comes_first
+from .subprocesses import run_python
 from .train import read_command
 
 USAGE = "usage: minitransformer sweep RECIPE|file.toml --FLAG VALUE... --run-dir DIR   (flags of `train`)"

@@ -23,41 +23,40 @@ from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
 from ..files import check_name, one_line, printable, shell_command
-from ..inspection.diagnostics import PICTURE, Diagnostics
-from ..inspection.diagnostics import draw as draw_diagnostics
+from ..plots.curves import CURVES, draw_curves
+from ..plots.diagnostics import PICTURE, Diagnostics
+from ..plots.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
-from ..tasks import Task, task_class
-from ..tokenizers import Tokenizer, TokenizerError
-from ..training import run as runs
-from ..training.checkpoint import Checkpoints
-from ..training.curves import CURVES, draw_curves
-from ..training.environment import describe_machine, describe_versions, rounding_differences
-from ..training.evaluations import METRICS
-from ..training.folder import (
+from ..runs import run as runs
+from ..runs.evaluations import METRICS
+from ..runs.folder import (
     EVENTS,
-    README,
     Record,
     RunError,
     begin,
     check_folder,
     check_same_run,
     continue_run,
-    lock,
     new_record,
     read_config,
     read_record,
     read_tokenizer,
 )
-from ..training.init_from import Source, initialize
-from ..training.memory import check_memory
+from ..runs.init_from import Source, initialize
+from ..runs.live import LiveRun
+from ..runs.machine import describe_machine, describe_versions, rounding_differences
+from ..runs.memory_needed import check_memory
+from ..runs.original import Original
+from ..runs.readme import write_readme
+from ..runs.run import check_same_data
+from ..tasks import Task, task_class
+from ..text.tokenizer import Tokenizer, TokenizerError
+from ..training.checkpoint import Checkpoints
 from ..training.ranks import Ranks, code_sha256, join, words_by_flag
-from ..training.readme import write_readme
-from ..training.repetition import Original
-from ..training.run import check_same_data
+from ..training.run_files import README, lock
 from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
-from ..training.validation import LiveRun
 from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
 from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags

@@ -10,8 +10,8 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..files import one_line
+from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
-from ..training.run import Run
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn

@@ -1,0 +1,1 @@
+"""Data: where it comes from, how files are read, and batches."""

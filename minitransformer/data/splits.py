@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import counted_units, none_of, singular
 from ..files import printable, read_bytes, sha256
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
 from .datasets import read_noted_text, read_pairs, sha256_of
 from .phrasebook import DOCUMENT_SENTENCES, phrasebook
 from .tables import AUTO, DataError, FileFormat

@@ -19,9 +19,9 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 
-from ..attention import MultiHeadAttention
-from ..embeddings import NoPositions, Positions, TokenEmbedding
-from ..layers import FeedForward, Residual
+from ..layers.attention import MultiHeadAttention
+from ..layers.embeddings import NoPositions, Positions, TokenEmbedding
+from ..layers.encoder_decoder import FeedForward, Residual
 
 
 @dataclass(frozen=True)

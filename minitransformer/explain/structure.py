@@ -7,8 +7,8 @@ from typing import Any
 
 from minigrad import nn
 
-from ..embeddings import NoPositions, SinusoidalPositions
-from ..layers import GATED
+from ..layers.config import GATED
+from ..layers.embeddings import NoPositions, SinusoidalPositions
 
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..recording import record_attention
+from ..inspection.recording import record_attention
 
 
 def attentions_of(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from ..config import Config
+from ..base_config import Config
 from ..errors import (
     UserError,
     check_choice,

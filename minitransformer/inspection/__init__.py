@@ -1,1 +1,5 @@
-"""Instruments for recipes and runs: what a training will cost, whether a run is sound, and what it learns."""
+"""Looking inside a model: attention maps, activations, ablated heads, logit lens."""
+
+from ..old_paths import keep
+
+keep(__name__)

@@ -18,11 +18,13 @@ from minigrad.core.errors import RangeError
 from minigrad.core.tensor import as_tensor_like
 from minigrad.nn import functional as F
 
-from ..config import MAX_LAYERS, Config, check_config, check_heads
-from ..embeddings import TokenEmbedding, absolute_positions, token_ids
+from ..base_config import Config, check_config
 from ..errors import UserError, check_choice, check_range
-from ..layers import ACTIVATIONS, GATED, Encoder, LayerConfig
-from ..masks import is_not_padding, over_keys, real_tokens
+from ..layers.config import ACTIVATIONS, GATED, MAX_LAYERS, LayerConfig
+from ..layers.embeddings import TokenEmbedding, absolute_positions, token_ids
+from ..layers.encoder_decoder import Encoder
+from ..layers.head_sizes import check_heads
+from ..layers.masks import is_not_padding, over_keys, real_tokens
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None

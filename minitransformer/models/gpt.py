@@ -10,12 +10,14 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
-from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_config, check_heads
-from ..embeddings import TokenEmbedding, absolute_positions, check_concatenation
+from ..base_config import Config, check_config
 from ..errors import check_range
-from ..layers import Encoder, LayerConfig
-from ..masks import over_keys, real_tokens
+from ..layers.cache import Cache
+from ..layers.config import MAX_LAYERS, LayerConfig
+from ..layers.embeddings import TokenEmbedding, absolute_positions, check_concatenation
+from ..layers.encoder_decoder import Encoder
+from ..layers.head_sizes import check_heads
+from ..layers.masks import over_keys, real_tokens
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
-from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_config, check_heads
-from ..embeddings import TokenEmbedding
+from ..base_config import Config, check_config
 from ..errors import check_choice, check_range
-from ..layers import GATED, Encoder, LayerConfig
-from ..masks import over_keys, real_tokens
+from ..layers.cache import Cache
+from ..layers.config import GATED, MAX_LAYERS, LayerConfig
+from ..layers.embeddings import TokenEmbedding
+from ..layers.encoder_decoder import Encoder
+from ..layers.head_sizes import check_heads
+from ..layers.masks import over_keys, real_tokens
 
 # Hugging Face names the activation, and every feed-forward network of Llama is gated
 GATES = {gate: gated for gated, gate in GATED.items()} | {"gelu_new": "geglu_tanh"}

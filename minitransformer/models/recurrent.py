@@ -20,10 +20,11 @@ from minigrad.nn.recurrent import GRU, LSTM, RNN
 from minigrad.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from minigrad.ops.selection import where
 
-from ..config import MAX_LAYERS, Config, check_config
-from ..embeddings import TokenEmbedding
+from ..base_config import Config, check_config
 from ..errors import UserError, check_choice, check_range
-from ..masks import real_tokens
+from ..layers.config import MAX_LAYERS
+from ..layers.embeddings import TokenEmbedding
+from ..layers.masks import real_tokens
 
 RNN_TYPES: dict[str, Any] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 

@@ -22,11 +22,12 @@ from jaxtyping import Bool, Float
 from minigrad import Tensor, nn
 from minigrad.ops.shaping import cat
 
-from ..config import MAX_LAYERS, Config, check_config
-from ..embeddings import TokenEmbedding
+from ..base_config import Config, check_config
 from ..errors import UserError, check_choice, check_range
-from ..layers import EncoderDecoderModel
-from ..masks import check_same_batch, key_mask
+from ..layers.config import MAX_LAYERS
+from ..layers.embeddings import TokenEmbedding
+from ..layers.masks import check_same_batch, key_mask
+from .encoder_decoder import EncoderDecoderModel
 from .recurrent import RNN_TYPES, RecurrentCache, States, real_columns, scan
 
 

@@ -9,12 +9,14 @@ from jaxtyping import Float
 
 from minigrad import Tensor, nn
 
-from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_config
-from ..embeddings import TokenEmbedding
+from ..base_config import Config, check_config
 from ..errors import UserError, check_range, nearest
-from ..layers import Decoder, Encoder, EncoderDecoderModel, LayerConfig
-from ..masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.cache import Cache
+from ..layers.config import MAX_LAYERS, LayerConfig
+from ..layers.embeddings import TokenEmbedding
+from ..layers.encoder_decoder import Decoder, Encoder
+from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from .encoder_decoder import EncoderDecoderModel
 
 FEED_FORWARDS = {  # feed_forward_proj -> the activation of the layers
     "relu": "relu",  # T5

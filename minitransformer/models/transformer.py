@@ -10,12 +10,15 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 from minigrad.core.tensor import as_tensor_like
 
-from ..cache import Cache
-from ..config import MAX_LAYERS, Config, check_config, check_heads
-from ..embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
+from ..base_config import Config, check_config
 from ..errors import check_range
-from ..layers import Decoder, Encoder, EncoderDecoderModel, LayerConfig
-from ..masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.cache import Cache
+from ..layers.config import MAX_LAYERS, LayerConfig
+from ..layers.embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
+from ..layers.encoder_decoder import Decoder, Encoder
+from ..layers.head_sizes import check_heads
+from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from .encoder_decoder import EncoderDecoderModel
 
 
 @dataclass(frozen=True)

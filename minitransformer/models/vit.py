@@ -13,10 +13,12 @@ from minigrad import Tensor, nn
 from minigrad.core.tensor import as_tensor_like
 from minigrad.ops.shaping import cat
 
-from ..config import MAX_LAYERS, Config, check_config, check_heads
-from ..embeddings import absolute_positions
+from ..base_config import Config, check_config
 from ..errors import UserError, check_integer, check_range
-from ..layers import Encoder, LayerConfig
+from ..layers.config import MAX_LAYERS, LayerConfig
+from ..layers.embeddings import absolute_positions
+from ..layers.encoder_decoder import Encoder
+from ..layers.head_sizes import check_heads
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from ..files import printable
+from ..training.lock import opened
 from ..training.log import read_log
-from .style import COLOURS, GREY, MARKERS, label, new_figure, save, styled
+from .style import COLOURS, GREY, MARKERS, label, new_figure, save, styled, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CURVES = "curves.png"
 
 
 def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure:
@@ -62,3 +65,12 @@ def _training_label(folder: Path) -> str:
     )
     smoothing = settings.get("label_smoothing")
     return f"training, label smoothing {smoothing:g}" if smoothing else "training"
+
+
+def draw_curves(folder: Path) -> Path:
+    """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
+    with styled([str(folder)]):
+        picture = to_bytes(training_curves(folder), "png")
+    with opened(folder) as files:
+        files.write(CURVES, picture)
+    return folder / CURVES

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..embeddings import positional_encoding as sinusoids
 from ..errors import UserError, counted
+from ..layers.embeddings import positional_encoding as sinusoids
 from .style import (
     BLUE,
     COLOURS,

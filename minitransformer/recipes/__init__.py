@@ -12,12 +12,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import TrainConfig, fits
+from ..base_config import fits
 from ..errors import UserError, nearest
 from ..files import check_name, printable, read_text
 from ..models.presets import preset
 from ..models.protocol import MODELS, model_class
 from ..tasks import TASKS, Task, task_class
+from ..training.config import TrainConfig
 from .expectations import NEUTRAL, Expectations, read_expectations, to_table
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from minigrad import Tensor, no_grad
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import IGNORE, PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
 from ..errors import UserError, check_integer, counted, short

@@ -24,7 +24,7 @@ from ..data.splits import Sources, Splits
 from ..errors import UserError, counted_units, nearest
 from ..files import printable, shell_command
 from ..models.protocol import MODELS, model_class
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
 from .metrics import METRICS, Metric
 from .predictions import Prediction
 from .scores import Score
@@ -34,7 +34,7 @@ Rows = list[tuple[str, ...]]  # of predictions.txt, the names of the columns fir
 
 
 class Trained(Protocol):
-    """A run that was loaded from its folder (`training.run.Run`)."""
+    """A run that was loaded from its folder (`runs.run.Run`)."""
 
     folder: Path
     recipe: Any

@@ -12,7 +12,7 @@ from typing import Any
 
 from minigrad import Tensor
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import PairBatch, collate
 from ..data.datasets import read_texts
 from ..data.denoising import (
@@ -30,8 +30,8 @@ from ..data.splits import Sources, Splits, own_pairs
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range, nearest
 from ..generation import generate
-from ..layouts import sentinels
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
+from ..text.tokenizer_presets import sentinels
 from .base import (
     Rows,
     Trained,

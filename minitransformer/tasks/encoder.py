@@ -15,14 +15,14 @@ from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import sentence_splits
 from ..data.splits import Sources, Splits, own_pairs
 from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range, counted_units, none_of
-from ..layouts import BERT_TOKENS, CLS, SEP
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
+from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
 from .examples import Batch, ExampleTask
 from .inputs import (

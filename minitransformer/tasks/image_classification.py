@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad import no_grad
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import IGNORE
 from ..data.datasets import DataError
 from ..data.digits import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UserError, counted, counted_units, short
 from ..files import printable, read_text
-from ..tokenizers import stand_in
+from ..text.tokenizer import stand_in
 
 SHORT = 16  # maximum number of tokens of an example that is taken from the data
 MOST_CANDIDATES = 200  # examples of a split that are looked at, to find it

@@ -16,14 +16,14 @@ import numpy as np
 from minigrad import Tensor, no_grad
 from minigrad.core import random
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
 from ..data.splits import Sources, Splits, own_texts
 from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import TextStreamer, generate, stream
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
 from .base import (
     Rows,
     Task,

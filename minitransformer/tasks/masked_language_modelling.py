@@ -14,14 +14,14 @@ from jaxtyping import Int
 
 from minigrad import Tensor, no_grad
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
 from ..data.splits import Sources, Splits, own_pairs
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
-from ..layouts import MASK
+from ..text.tokenizer_presets import MASK
 from .base import (
     Rows,
     Trained,

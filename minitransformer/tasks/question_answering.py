@@ -26,7 +26,7 @@ from ..data.splits import Splits
 from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range
 from ..files import printable
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
 from .base import Trained, loss_sum, register_task
 from .encoder import EncoderTask, LabelledData, Row, TextBatch
 from .metrics import Metric

@@ -20,8 +20,8 @@ from ..data.datasets import read_pairs
 from ..data.labels import sentence_splits
 from ..data.tables import FileFormat
 from ..errors import UserError
-from ..layouts import BERT_TOKENS
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
+from ..text.tokenizer_presets import BERT_TOKENS
 from .base import Rows, Trained, register_task, text_tokenizer
 from .encoder import EncoderTask, LabelledData
 from .examples import Batch

@@ -16,9 +16,9 @@ import numpy as np
 from ..data.batching import IGNORE
 from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tagged
 from ..data.tables import FileFormat
-from ..data.words import WordSplitter, marked_words
 from ..errors import UserError
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
+from ..text.words import WordSplitter, marked_words
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .inputs import SHORT, best_readable, held_out_first

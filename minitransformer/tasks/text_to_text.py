@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import generator
 from ..data.datasets import read_prefixed
 from ..data.prefixes import phrasebook_tasks

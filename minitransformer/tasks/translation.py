@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad import Tensor
 
-from ..config import Config
+from ..base_config import Config
 from ..data.batching import BatchStream, PairBatch, TokenBatches, collate
 from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
@@ -22,7 +22,7 @@ from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebo
 from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import generate
-from ..tokenizers import Tokenizer
+from ..text.tokenizer import Tokenizer
 from .base import (
     Rows,
     Task,

@@ -7,9 +7,9 @@ from typing import Any
 
 from minigrad import Tensor, nn, optim
 
-from ..config import TrainConfig
-from ..embeddings import Positions, TokenEmbedding
-from ..positions import RelativePositionBias
+from ..layers.embeddings import Positions, TokenEmbedding
+from ..layers.positions import RelativePositionBias
+from .config import TrainConfig
 
 EMBEDDINGS = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias)
 OUTPUTS = ("output", "head")  # the names of models' output layers

@@ -7,8 +7,8 @@ from typing import Any
 
 from minigrad import nn, optim
 
-from ..config import TrainConfig
 from ..errors import UserError
+from .config import TrainConfig
 
 WIDTHS = ("d_model", "n_embd", "hidden_size")  # what models' configs call d_model
 

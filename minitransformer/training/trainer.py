@@ -27,19 +27,20 @@ from minigrad.core import random
 from minigrad.core.errors import NonFiniteError
 from minigrad.nn.finite import first_nonfinite
 
-from ..config import TrainConfig, check_config
+from ..base_config import check_config
 from ..errors import UserError, counted
 from ..files import printable
 from ..tasks.base import Task
 from .averaging import MovingAverage
 from .callbacks import Callbacks
 from .checkpoint import CheckpointError, Checkpoints
-from .folder import lock
+from .config import TrainConfig
 from .lock import RECORD, Held
 from .log import Log, disk_is_full, truncate_log
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
 from .ranks import Ranks, RanksError, checksum_of
+from .run_files import lock
 from .schedules import resolve
 from .signals import stop_signals
 from .stopping import BestScore

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from minigrad.core import random
 
-from ..data.splits import Splits
 from ..errors import UserError
-from ..recipes import Recipe
+from ..old_paths import moved_name
 from ..tasks.base import Task
-
-
-@dataclass
-class LiveRun:
-    """A run that is being trained, as `Task.evaluate` and `Task.samples` take one (`Trained`)."""
-
-    folder: Path
-    recipe: Recipe
-    task: type[Task]
-    tokenizer: Any
-    labels: list[str]
-    model: Any
-    data: Splits
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        return self.task.reading(self.data)
-
-    def splits(self) -> Splits:
-        return self.data
 
 
 class Validation:
@@ -80,3 +57,7 @@ def sample(source: str, expected: str, predicted: str, *others: str) -> str:
     """A row of predictions.txt as a line to read."""
     right = "" if predicted == expected else f"  (expected: {expected})"
     return f"{source} -> {predicted}{right}"
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from minitransformer.training.run import Run
+from minitransformer.runs.run import Run
 
 from .commands import Report, full_or, main
 

@@ -26,7 +26,7 @@ import numpy as np
 import tomli_w
 from safetensors.numpy import load, save
 
-from minitransformer.training.evaluations import FILES
+from minitransformer.runs.evaluations import FILES
 
 from .commands import TRAIN, Command, Outcome, Report, full_or, run, weights, write_pairs
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.errors import UserError
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.runs.folder import check_folder, read_config, read_tokenizer
+from minitransformer.runs.run import record_of
+from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
-from minitransformer.training.folder import check_folder, read_config, read_tokenizer
 from minitransformer.training.log import read_log, truncate_log
-from minitransformer.training.run import record_of
 
 from .commands import TRAIN, Report, full_or, run, write_pairs
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from minitransformer.tasks.metrics import translation_scores
-from minitransformer.tokenizers import Tokenizer
+from minitransformer.text.tokenizer import Tokenizer
 
 from .commands import TRAIN, Report, full_or, run, spread
 

@@ -20,7 +20,7 @@ from itertools import product
 from pathlib import Path
 
 from minitransformer.files import read_json
-from minitransformer.training import evaluations
+from minitransformer.runs import evaluations
 
 from .commands import TRAIN, Report, before_operation, full_or, on_change, run, snapshot, spread, write_pairs
 

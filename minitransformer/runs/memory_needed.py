@@ -10,12 +10,12 @@ from typing import Any
 from minigrad.nn.shapes import parameter_shapes
 from minigrad.ops.memory import available_memory, format_bytes
 
-from ..config import TrainConfig
 from ..errors import UserError
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import task_class
-from .ranks import current_ranks
+from ..training.config import TrainConfig
+from ..training.ranks import current_ranks
 
 FLOAT = 4  # bytes of a float32
 HUGE = 2**100

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from minigrad import Tensor, is_grad_enabled
 from minigrad.core.devices import array_module
 
-from .errors import UserError, check_integer
+from ..errors import UserError, check_integer
 
 
 class KeyValueCache:

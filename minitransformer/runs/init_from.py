@@ -14,7 +14,7 @@ from minigrad.io import load_bytes
 
 from ..errors import UserError, counted
 from ..files import printable, sha256
-from .checkpoint import Checkpoints, check_finite
+from ..training.checkpoint import Checkpoints, check_finite
 from .folder import Record, read_config, read_tokenizer
 from .run import record_of
 

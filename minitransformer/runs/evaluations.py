@@ -30,13 +30,13 @@ from ..files import read_bytes, sha256, to_json
 from ..tasks.bootstrap import intervals
 from ..tasks.metrics import on_one_line
 from ..tasks.scores import FORMULAS, Score
-from .directory import Directory
-from .lock import check_run, opened
+from ..training.directory import Directory
+from ..training.lock import check_run, opened
+from ..training.run_files import EVALUATION_FILES as FILES
+from ..training.run_files import METRICS, STATISTICS
 from .summaries import evaluation_html, evaluation_line
 
-FOLDER, METRICS, STATISTICS = "evaluations", "metrics.json", "statistics.safetensors"
-PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
-FILES = (METRICS, *PREDICTIONS, STATISTICS)
+FOLDER = "evaluations"
 HEADER_LIMIT = 2**20  # bytes of the header of statistics.safetensors, which names a few scores
 _NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # as `place` names a folder
 

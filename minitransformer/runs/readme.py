@@ -23,8 +23,9 @@ from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
 from ..tasks import task_class
-from .folder import README, Record, read_config, read_record, read_tokenizer
-from .lock import check_run, opened
+from ..training.lock import check_run, opened
+from ..training.run_files import README
+from .folder import Record, read_config, read_record, read_tokenizer
 from .summaries import metrics_of, progress_of, score_rows
 
 LIMIT = 2**20  # bytes

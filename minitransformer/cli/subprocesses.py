@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .training.signals import stop_signals
+from ..training.signals import stop_signals
 
-ROOT = str(Path(__file__).resolve().parents[1])  # what our packages are imported from
+ROOT = str(Path(__file__).resolve().parents[2])  # what our packages are imported from
 
 
 def import_path() -> list[str]:

@@ -22,8 +22,8 @@ from minigrad import enable_grad, no_grad
 from ..data.splits import Splits
 from ..errors import UserError
 from ..tasks import Task
-from ..training.run import Run, build_task, filter_splits
 from ..training.trainer import Trainer
+from .run import Run, build_task, filter_splits
 
 NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
 LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on

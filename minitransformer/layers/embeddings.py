@@ -15,7 +15,7 @@ from minigrad.core.tensor import as_tensor_like
 from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 
-from .errors import UserError, check_choice, check_integer, counted
+from ..errors import UserError, check_choice, check_integer, counted
 from .positions import SCHEMES
 
 

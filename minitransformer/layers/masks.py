@@ -17,7 +17,7 @@ from minigrad.core.errors import DtypeError, ShapeError
 from minigrad.core.tensor import as_tensor_like
 from minigrad.nn.functional.core import attention_mask
 
-from .errors import UserError, counted
+from ..errors import UserError, counted
 
 
 def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:

@@ -20,12 +20,12 @@ from minigrad import Tensor, nn, no_grad
 
 from ..data.batching import IGNORE, PairBatch
 from ..files import printable
-from ..layers import FeedForward
-from ..plots.style import new_figure, to_bytes
-from ..recording import attention_entropy, record_attention
+from ..inspection.recording import attention_entropy, record_attention
+from ..layers.encoder_decoder import FeedForward
 from ..training.callbacks import Callback
 from ..training.lock import opened
 from ..training.log import read_log
+from .style import new_figure, to_bytes
 
 PICTURE = "diagnostics.png"
 KINDS = {

@@ -21,7 +21,7 @@ from minigrad.nn import functional as F
 from minigrad.ops.samplers import each, real
 from minigrad.ops.shaping import cat
 
-from .errors import UserError, check_integer
+from ..errors import UserError, check_integer
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "t5")
 

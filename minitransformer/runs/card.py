@@ -24,14 +24,14 @@ from minigrad import nn
 from minigrad.core import random
 from minigrad.debug import memory
 
+from ..plots.curves import draw_curves
 from ..recipes import Recipe
 from ..tasks import Task
-from ..training.curves import draw_curves
-from ..training.memory import FLOAT, per_parameter
-from ..training.run import build_model
 from ..training.schedules import resolve
 from ..training.trainer import Trainer
 from .checks import NO_VALIDATION
+from .memory_needed import FLOAT, per_parameter
+from .run import build_model
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
 SAMPLE = 100  # batches whose sizes are looked at

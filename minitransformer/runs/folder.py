@@ -1,4 +1,4 @@
-"""A run folder: its lock, its record, and what a training may write or delete there.
+"""A run folder: its record, and what a training may write or delete there.
 
     .lock          held while a training writes to the folder; freed when its process ends, however it ends
     run.json       the record: what the run was made with, where its data is, checksums, history
@@ -16,59 +16,29 @@ import os
 import secrets
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from minigrad.io import LEFTOVER
 
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import UserError
 from ..files import json_bytes, printable, read_bytes, read_json, read_text, sha256, to_json
 from ..recipes import Recipe
-from ..tokenizers import Tokenizer
-from . import evaluations, tensorboard
-from .checkpoint import Checkpoints
-from .directory import Directory
-from .environment import describe_machine, describe_versions
-from .lock import LOCK, OWNER, RECORD, Held, RunError, hold, now, opened
-from .tensorboard import EVENTS
+from ..text.tokenizer import Tokenizer
+from ..training import tensorboard
+from ..training.checkpoint import Checkpoints
+from ..training.directory import Directory
+from ..training.lock import LOCK, OWNER, RECORD, Held, RunError, now, opened
+from ..training.run_files import RUN_FILES, is_leftover
+from ..training.tensorboard import EVENTS
+from . import evaluations
+from .machine import describe_machine, describe_versions
 
-RUN_FILES = (
-    "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "diagnostics.png",
-    *evaluations.FILES,
-)  # fmt: skip
-README = "README.md"  # see readme.py; it is deleted with no run, since somebody may have edited it
-WRITTEN = (*RUN_FILES, OWNER, README)
 FIXED_SETTINGS = (  # --resume cannot change them
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
 )  # fmt: skip
-
-# ---------------------------------------------------------------- the lock
-
-
-@contextmanager
-def lock(path: Path) -> Iterator[Held]:
-    """Hold the folder, which is made if it is missing. A RunError names the process that holds it already."""
-    with hold(path) as held:
-        _remove_leftovers(held)
-        yield held
-
-
-def _remove_leftovers(folder: Directory) -> None:
-    """Remove what a killed training or evaluation left: temporary files, and half-written checkpoints."""
-    with folder.exclusive():
-        folder.delete_leftovers(WRITTEN)
-    Checkpoints(folder.path / "checkpoints").remove_leftovers()
-
-
-def _is_leftover(name: str) -> bool:
-    found = LEFTOVER.fullmatch(name)
-    return found is not None and found["name"] in WRITTEN
-
 
 # ---------------------------------------------------------------- the record
 
@@ -251,7 +221,7 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 def _is_new(folder: Path) -> bool:
     """Whether the folder has nothing, or what a training leaves that is killed before its first file."""
     return folder.is_dir() and all(
-        path.name in (LOCK, OWNER) or _is_leftover(path.name) for path in folder.iterdir()
+        path.name in (LOCK, OWNER) or is_leftover(path.name) for path in folder.iterdir()
     )
 
 

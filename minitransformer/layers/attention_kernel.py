@@ -9,7 +9,7 @@ from minigrad.core.kernels import kernel, kernels_for
 from minigrad.core.user_rules import is_users
 from minigrad.ops.attention import scaled_dot_product_attention
 
-from .heads import multi_head_attention, split_heads, split_parts
+from .attention_op import multi_head_attention, split_heads, split_parts
 
 
 @kernel(multi_head_attention)

@@ -20,10 +20,10 @@ from ..files import printable, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..tasks import Task, task_class
+from ..training.checkpoint import Checkpoints
 from . import evaluations
-from .checkpoint import Checkpoints
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
-from .memory import check_memory
+from .memory_needed import check_memory
 from .summaries import last_state, run_html, run_line
 
 # ---------------------------------------------------------------- building

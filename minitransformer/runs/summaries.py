@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..config import TrainConfig
 from ..errors import UserError, counted
 from ..files import printable, read_bytes, read_json
-from .checkpoint import Checkpoints
+from ..training.checkpoint import Checkpoints
+from ..training.config import TrainConfig
 
 CELL = "text-align: left; padding: 2px 12px 2px 0; vertical-align: top"
 QUIET = "opacity: 0.7"

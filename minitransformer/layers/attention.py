@@ -10,10 +10,10 @@ from minigrad import Tensor, nn
 from minigrad.core import random
 from minigrad.nn import functional as F
 
-from . import kernels  # noqa: F401 (attention's registers itself)
+from . import attention_kernel  # noqa: F401 (attention's registers itself)
+from .attention_op import multi_head_attention, split_heads
 from .cache import KeyValueCache, beams_as_queries
-from .config import head_sizes
-from .heads import multi_head_attention, split_heads
+from .head_sizes import head_sizes
 from .masks import check_same_batch, resolve_mask
 from .positions import rotary
 

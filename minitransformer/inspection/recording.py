@@ -26,9 +26,10 @@ from minigrad.core.modes import BACKWARD, modes
 from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant
 
-from .attention import MultiHeadAttention, split_heads
-from .errors import UserError, check_integer, counted, counted_units, nearest, short
-from .layers import Decoder, Encoder
+from ..errors import UserError, check_integer, counted, counted_units, nearest, short
+from ..layers.attention import MultiHeadAttention
+from ..layers.attention_op import split_heads
+from ..layers.encoder_decoder import Decoder, Encoder
 
 
 class Calls:

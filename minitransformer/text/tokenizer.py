@@ -19,9 +19,9 @@ from tokenizers import trainers
 
 from minigrad.io import write_atomically
 
-from .errors import UserError, check_integer
-from .files import JSON_LIMIT, printable, read_json
-from .layouts import (
+from ..errors import UserError, check_integer
+from ..files import JSON_LIMIT, printable, read_json
+from .tokenizer_presets import (
     BYTES,
     LOSSLESS,
     SPACES,

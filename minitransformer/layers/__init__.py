@@ -1,0 +1,35 @@
+"""Layers: multi-head attention, embeddings, positions, masks, and the encoder and decoder made of them."""
+
+from typing import Any
+
+from ..old_paths import moved_name
+from .attention import MultiHeadAttention
+from .cache import Cache, KeyValueCache, LayerCache
+from .config import ACTIVATIONS, GATED, NORMS, LayerConfig
+from .embeddings import TokenEmbedding
+from .encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, Residual
+from .masks import causal_mask, padding_mask
+
+__all__ = [
+    "ACTIVATIONS",
+    "GATED",
+    "NORMS",
+    "Cache",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "KeyValueCache",
+    "LayerCache",
+    "LayerConfig",
+    "MultiHeadAttention",
+    "Residual",
+    "TokenEmbedding",
+    "causal_mask",
+    "padding_mask",
+]
+
+
+def __getattr__(name: str) -> Any:
+    return moved_name(__name__, name)

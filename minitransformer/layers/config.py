@@ -1,0 +1,89 @@
+"""The settings of encoder and decoder layers, and what they choose among."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+from ..base_config import Config
+from ..errors import UserError, check_choice, counted
+from .attention import MultiHeadAttention
+from .head_sizes import check_heads
+from .positions import SCHEMES, ALiBi, RelativePositionBias
+
+MAX_LAYERS = 1000  # even tiny ones take seconds for each step
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+ACTIVATIONS["gelu_new"] = ACTIVATIONS["gelu_tanh"]  # Hugging Face's name
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}  # activation(x W_1) * x W_3
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {"layer_norm": nn.LayerNorm, "rms_norm": nn.RMSNorm}
+
+
+@dataclass(frozen=True)
+class LayerConfig(Config):
+    """The settings of encoder and decoder layers. Each choice is a value; the defaults are the paper's."""
+
+    d_model: int
+    num_heads: int
+    d_ff: int
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str = "relu"  # of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
+    norm_first: bool = False
+    layer_norm_eps: float = 1e-5
+    norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
+    bias: bool = True  # of all linear layers
+    qkv_bias: bool = True  # of the projections to queries, keys and values
+    num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
+    head_dim: int | None = None  # None: d_model / num_heads
+    scale_scores: bool = True  # by 1 / sqrt(head_dim)
+    positions: str = "none"  # of SCHEMES; "rotary", "alibi" and "t5" are the layers', others the embeddings'
+    rope_theta: float = 10000.0  # of rotary positions
+    num_buckets: int = 32  # of T5's relative positions
+    max_distance: int = 128  # likewise
+
+    def __post_init__(self) -> None:
+        check_heads(self, "d_model", "num_heads", "num_kv_heads", self.head_dim)
+        check_choice("activation", self.activation, [*ACTIVATIONS, *GATED])
+        check_choice("norm", self.norm, NORMS)
+        check_choice("positions", self.positions, SCHEMES)
+        head_dim = self.head_dim or self.d_model // self.num_heads
+        if self.positions == "rotary" and head_dim % 2:
+            origin = "" if self.head_dim else f" ({self.d_model} / {counted(self.num_heads, 'head')})"
+            raise UserError(
+                f"rotary positions rotate pairs, and the width of a head is odd: {head_dim}{origin}.\n"
+                f"Choose an even head_dim, or another number of heads."
+            )
+
+    def self_attention(self) -> MultiHeadAttention:
+        return self._attention(self.rope_theta if self.positions == "rotary" else None)
+
+    def cross_attention(self) -> MultiHeadAttention:
+        return self._attention(None)
+
+    def _attention(self, rope_theta: float | None) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            self.d_model, self.num_heads, self.attention_dropout, self.bias, self.qkv_bias,
+            self.num_kv_heads, self.head_dim, self.scale_scores, rope_theta,
+        )  # fmt: skip
+
+    def make_norm(self) -> Any:
+        return NORMS[self.norm](self.d_model, self.layer_norm_eps)
+
+    def position_bias(self, is_causal: bool) -> nn.Module | None:
+        """What a stack adds to the scores of all its layers."""
+        if self.positions == "alibi":
+            return ALiBi(self.num_heads)
+        if self.positions == "t5":
+            return RelativePositionBias(self.num_heads, self.num_buckets, self.max_distance, not is_causal)
+        return None

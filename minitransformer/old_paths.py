@@ -1,0 +1,88 @@
+"""Import paths that programs have from before a module moved, or became several.
+
+A module at an old path gives the names of the module, or modules, that it became, which it imports when the
+first of them is asked for: `import minitransformer` stays quick.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+
+TYPE_CHECKING = False  # of `typing`, which takes longer to import than this file
+if TYPE_CHECKING:
+    from typing import Any
+
+# of each package, its former modules: where their names are now
+MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
+    "minitransformer": {
+        "attention": ("layers.attention", "layers.attention_op"),
+        "cache": ("layers.cache",),
+        "config": ("base_config", "training.config", "layers.head_sizes", "layers.config"),
+        "embeddings": ("layers.embeddings",),
+        "heads": ("layers.attention_op",),
+        "kernels": ("layers.attention_kernel",),
+        "layouts": ("text.tokenizer_presets",),
+        "masks": ("layers.masks",),
+        "positions": ("layers.positions",),
+        "recording": ("inspection.recording",),
+        "tokenizers": ("text.tokenizer",),
+    },
+    "minitransformer.inspection": {
+        "card": ("runs.card",),
+        "charts": ("cli.charts",),
+        "checks": ("runs.checks",),
+        "diagnostics": ("plots.diagnostics",),
+    },
+    "minitransformer.training": {
+        "curves": ("plots.curves",),
+        "environment": ("runs.machine",),
+        "evaluations": ("runs.evaluations",),
+        "folder": ("runs.folder", "training.run_files"),
+        "init_from": ("runs.init_from",),
+        "memory": ("runs.memory_needed",),
+        "readme": ("runs.readme",),
+        "repetition": ("runs.original",),
+        "run": ("runs.run",),
+        "summaries": ("runs.summaries",),
+    },
+}
+
+# of a module that is still there, names that are elsewhere now
+MOVED_NAMES = {
+    "minitransformer.layers": {"EncoderDecoderModel": "models.encoder_decoder"},
+    "minitransformer.training.validation": {"LiveRun": "runs.live"},
+}
+
+
+class MovedModule(ModuleType):
+    """A module at its old path."""
+
+    def __init__(self, path: str, became: tuple[str, ...]) -> None:
+        super().__init__(path, f"Former path of {', '.join(f'minitransformer.{name}' for name in became)}.")
+        self._became = became
+
+    def __getattr__(self, name: str) -> "Any":
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        modules = [import_module(f"minitransformer.{path}") for path in self._became]
+        if name == "__all__":
+            return [name for module in modules for name in vars(module) if not name.startswith("_")]
+        for module in modules:
+            if name in vars(module):
+                return vars(module)[name]
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+def keep(package: str) -> None:
+    """Let the former modules of a package be imported, and be its attributes."""
+    for name, became in MOVED[package].items():
+        module = MovedModule(f"{package}.{name}", became)
+        sys.modules[module.__name__] = module
+        setattr(sys.modules[package], name, module)
+
+
+def moved_name(module: str, name: str) -> "Any":
+    """What a module's `__getattr__` gives for a name that is elsewhere now."""
+    if name not in MOVED_NAMES[module]:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(import_module(f"minitransformer.{MOVED_NAMES[module][name]}"), name)

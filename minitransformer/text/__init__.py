@@ -1,0 +1,1 @@
+"""Text: tokenizers, and how a text is split into words."""

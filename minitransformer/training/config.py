@@ -1,0 +1,86 @@
+"""How a model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minigrad import optim
+
+from ..base_config import Config
+from ..errors import UserError, check_choice, check_range
+
+SCHEDULES = ("inverse_sqrt", "paper", "cosine", "linear", "wsd", "constant")
+OPTIMIZERS = ("adamw", "muon", "sgd")
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class TrainConfig(Config):
+    """How a model is trained. Batch sizes belong to the task."""
+
+    steps: int = 1000  # number of batches
+    epochs: int = 0  # passes over the training data, instead of steps; 0: `steps` counts
+    optimizer: str = "adamw"  # "muon" (with AdamW for what it does not take), "sgd"
+    momentum: float | None = None  # of "sgd" and "muon"; by default 0.9 and 0.95
+    lr: float = 1e-3  # peak of the schedule
+    schedule: str = (
+        "inverse_sqrt"  # "paper" (section 5.3: that with its own peak), "cosine", "linear", "wsd", "constant"
+    )
+    warmup_steps: int = 100
+    decay_steps: int = 0  # of "wsd" (warm-up, stable, decay): the last steps, whose rate falls; 0: a fifth
+    min_lr: float = 0.0  # end of "cosine", "linear" and "wsd"
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
+    adam_eps: float = 1e-9
+    weight_decay: float = 0.0  # of matrices only
+    clip_norm: float = 1.0  # maximum norm of all gradients together; 0: no clipping
+    label_smoothing: float = 0.1  # section 5.4
+    precision: str = (
+        "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights stay float32
+    )
+    micro_batches: int = 1  # gradient accumulation steps, to save memory
+    seed: int = 0  # of initial weights, batches and dropout; the same seed gives the same run
+    log_every: int = 20  # steps
+    validate_every: int = 200  # steps
+    checkpoint_every: int = 200  # steps
+    keep: int = 2  # newest checkpoints that are kept, beside the best
+    ema_decay: float = 0.0  # of an exponential moving average of the weights, such as 0.999; 0: none
+    monitor: str = "loss"  # the validation score that chooses the best checkpoint, such as "bleu"
+    patience: int = 0  # stop after so many validations without a better score; 0: never
+    validation_texts: int = 0  # examples that each validation generates a text for, and scores (BLEU, ...)
+    samples: int = 0  # examples whose results each validation prints and logs
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("schedule", SCHEDULES), ("optimizer", OPTIMIZERS), ("precision", PRECISIONS),
+        ):  # fmt: skip
+            check_choice(name, getattr(self, name), known)
+        check_range(self, "steps micro_batches log_every validate_every checkpoint_every keep", 1)
+        check_range(self, "seed lr warmup_steps decay_steps min_lr adam_eps weight_decay clip_norm", 0)
+        check_range(self, "epochs patience validation_texts samples", 0)
+        check_range(self, "label_smoothing momentum ema_decay", 0, 1)
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas = {self.betas} is out of range.\nChoose two values >= 0 and < 1.")
+
+    @property
+    def momentum_or_default(self) -> float:
+        """The momentum of "sgd" or "muon"."""
+        return {"muon": 0.95}.get(self.optimizer, 0.9) if self.momentum is None else self.momentum
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of `step`, counted from 1."""
+        lr, steps, warmup, least = self.lr, self.steps, self.warmup_steps, self.min_lr
+        match self.schedule:
+            case "inverse_sqrt":
+                return optim.inverse_sqrt_schedule(step, lr, warmup)
+            case "cosine":
+                return optim.cosine_schedule(step - 1, lr, steps, warmup, least)
+            case "linear":
+                return optim.linear_schedule(step - 1, lr, steps, warmup, least)
+            case "wsd":
+                return optim.wsd_schedule(step - 1, lr, steps, warmup, self.decay_steps or steps // 5, least)
+            case "paper":
+                raise UserError(
+                    "the rate of the schedule 'paper' is a function of the model's width.\n"
+                    "Use `resolve` of minitransformer/training/schedules.py, as the Trainer does."
+                )
+        return lr * min(1.0, step / max(warmup, 1))
