@@ -124,7 +124,7 @@ MOVED = {  # former modules, and public names of each
     "layouts": "BERT_TOKENS SPECIAL_TOKENS join_words make_backend sentinels",
     "masks": "causal_mask combine from_blocked key_mask padding_mask resolve_mask",
     "positions": "ALiBi RelativePositionBias rotary SCHEMES",
-    "recording": "ablate_heads attention_entropy attention_weights logit_lens record_activations record_attention",
+    "recording": "ablate_heads attention_entropy attention_weights logit_lens record_attention",
     "tokenizers": "Tokenizer TokenizerError",
     "training.curves": "CURVES draw_curves",
     "training.environment": "describe_machine describe_versions kernels_of rounding_differences",
@@ -134,7 +134,7 @@ MOVED = {  # former modules, and public names of each
     "training.memory": "check_memory per_parameter",
     "training.readme": "facts is_ours write_readme",
     "training.repetition": "Original",
-    "training.run": "Run build_model build_task filter_splits known_runs load_splits record_of train_tokenizer",
+    "training.run": "Run build_model build_task known_runs load_splits record_of train_tokenizer",
     "training.summaries": "evaluation_line length_of metrics_of run_facts run_line",
     "training.validation": "LiveRun Validation",
 }
