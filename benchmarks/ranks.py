@@ -2,7 +2,7 @@
 
 All train on the same batches, by turns of a process (or `mpiexec`) each. Of each batch the fastest turn
 counts, since ranks and threads wait for the one that another program holds up; a speedup compares those. The
-model is that of `docs/scale.md`: a rank's share of the computation, which it gets from one process on smaller
+model is that of `docs/results.md`: a rank's share of the computation, from one process on smaller
 batches, and an all-reduce, whose bandwidth it gets from two ranks.
 """
 

@@ -22,10 +22,12 @@ pytestmark = pytest.mark.needs(*PARTS)  # the pages are about all of them
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
-READING = ROOT / "docs" / "reading.md"
-READING_ROW = re.compile(r"^\| \[([^]]+)\]\(\.\./[^)]+\) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+FOLDERS = ("minigrad", "minitransformer", "demos", "benchmarks", "tools", "tests")
+TEXTS = {".py", ".pyi", ".toml", ".js", ".html", ".css", ".ipynb", ".md"}
+PAGE_NAME = re.compile(r"\b((?:docs/[\w./-]+|README|CONTRIBUTING)\.md)(?:#([\w-]+))?")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -60,6 +62,38 @@ def test_links_lead_to_a_file_or_a_heading(page):
         linked = (page.parent / file).resolve() if file else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+@pages
+def test_functions_are_defined_in_the_files_that_links_to_them_name(page):
+    for name, file in re.findall(r"\[`([A-Za-z_][\w.]*)(?:\(\))?`\]\(([^)\s]+\.py)\)", prose(page)):
+        defined = definitions((page.parent / file).resolve())
+        assert name.endswith(".py") or defined.issuperset(name.split(".")), f"{name} in {file}"
+
+
+def definitions(file):
+    """The names of all functions and classes of a file, at any depth."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def test_pages_that_messages_docstrings_and_comments_name_exist():
+    sources = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in TEXTS]
+    found = 0
+    for file in [*sources, ROOT / "pyproject.toml", *PAGES]:
+        for name, anchor in PAGE_NAME.findall(file.read_text(encoding="utf-8")):
+            found += 1
+            assert (ROOT / name).is_file(), f"{name} in {file}"
+            assert not anchor or anchor in anchors(ROOT / name), f"{name}#{anchor} in {file}"
+    assert found > 50
+
+
+def test_dated_figures_stand_on_the_page_of_results():
+    date = re.compile(
+        r"\b(January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d"
+    )
+    dated = [page.name for page in PAGES if date.search(TEXT[page]) or "EPYC" in TEXT[page]]
+    assert dated == ["results.md"]
 
 
 @pages
@@ -165,17 +199,4 @@ def test_each_model_and_preset_is_on_the_page_of_models():
     missing = [name for name in PRESETS if f"`{name}`" not in page]
     modules = {path.partition(":")[0] for path in MODELS.values() if isinstance(path, str)}
     missing += [name for name in modules if f"({name.replace('.', '/')}.py)".replace("(", "(../") not in page]
-    assert not missing
-
-
-# ---------------------------------------------------------------- the reading order
-
-
-def test_names_in_the_reading_order_are_in_the_files_that_it_lists():
-    code = "".join(
-        (ROOT / match[1]).read_text(encoding="utf-8") for match in READING_ROW.finditer(TEXT[READING])
-    )
-    words = set(re.findall(r"\w+", code))
-    named = re.findall(r"`([A-Za-z_][\w.]*)(?:\(\))?`", prose(READING))
-    missing = [name for name in named if not words.issuperset(name.split(".")) and not (ROOT / name).exists()]
     assert not missing

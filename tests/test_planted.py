@@ -56,11 +56,13 @@ def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
 
 
 def test_the_page_shows_what_is_said():
-    page = (Path(__file__).parents[1] / "docs" / "engine.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "your-own-op.md").read_text(encoding="utf-8")
     assert f"plants {len(MISTAKES)} mistakes" in page
     by_title = {mistake.title: mistake for mistake in MISTAKES}
     assert len(by_title) == len(MISTAKES)
-    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", page.partition("| mistake |")[2], re.MULTILINE)
-    assert len(rows) > 10
+    rows = re.findall(
+        r"^\| (.*?) \| (.*?) \|$", page.partition("| mistake |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert len(rows) > 5
     for title, verdict in rows:
         assert verdict in by_title[title].check().verdict

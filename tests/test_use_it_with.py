@@ -251,7 +251,7 @@ class NumbersData:
 
 
 class Numbers(ExampleTask):
-    """As `signs` of docs/training.md: it says nothing of how an input is read."""
+    """As `signs` of docs/your-data.md: it says nothing of how an input is read."""
 
     name, Data, unit, noun, model_types = "numbers", NumbersData, "lists", "classifier", ()
 

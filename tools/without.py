@@ -34,13 +34,13 @@ PARTS = ("kernels/numba", "kernels/cuda", "capture", "graph", "debug", "gradchec
 LEAVES = {
     "kernels/numba": (),
     "kernels/cuda": (),
-    "capture": ("docs/capture.md", "tests/test_capture.py"),
+    "capture": ("tests/test_capture.py",),
     "graph": (
         "minitransformer/cli/explain.py", "minitransformer/cli/graph.py", "minitransformer/explain",
         "demos/explain.ipynb", "demos/graph.ipynb", "demos/graph_attention_head.py",
         "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py",
         "benchmarks/__main__.py", "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py",
-        "docs/explain.md", "docs/graphs.md", "tests/test_graph_demos.py", "tests/test_notebooks.py",
+        "docs/graphs.md", "tests/test_graph_demos.py", "tests/test_notebooks.py",
         "tests/test_reference.py",
     ),
     "debug": (

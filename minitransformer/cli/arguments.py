@@ -45,7 +45,7 @@ class FileOptions:
     """how --data is read"""
 
     format: str | None = None
-    """The format of --data, if it is not that of the run's data: see docs/training.md."""
+    """The format of --data, if it is not that of the run's data: see docs/your-data.md."""
     header: bool | None = None
     """Whether the first line of --data names its columns: --header or --no-header."""
     columns: str | None = None

@@ -24,7 +24,7 @@ class RecipeOptions:
     """What is not a key of a recipe, but changes its data or its model."""
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data: what each task reads is in docs/tasks.md (pairs: source<TAB>target on each line)."""
+    """Your own data: what each task reads is in docs/your-data.md (pairs: source<TAB>target on each line)."""
     data_dir: DataFolder = None
     model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Another type of model for the task, with its default settings: its keys are flags then."""

@@ -61,7 +61,7 @@ class LabelledData(Config):
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
     examples: int = 0  # how many to train on; 0: all
-    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/training.md
+    format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
 
