@@ -95,14 +95,14 @@ _old_paths.keep({f"nn.extra.{_name}": _module for _name, _module in breadth.modu
 
 # torch_names (needs breadth): PyTorch's other names
 from .torch_names import *
-from .torch_names import refuse_missing as _refuse_missing
+from .torch_names import install_missing_names as _install_missing_names
 
-_refuse_missing(_sys.modules[__name__])
+_install_missing_names(_sys.modules[__name__])
 
 # names of parts that this copy is without
-from .parts import refuse_names as _refuse_names
+from .parts import install_name_errors as _install_name_errors
 
-_refuse_names(Tensor)
+_install_name_errors(Tensor)
 
 # `from minigrad import *` leaves Python's types their names
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

@@ -17,7 +17,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from .core.errors import MinigradError, OptionError
 from .core.op import OpInfo, info_of, registry
-from .gradcheck.check import refuse_settings
+from .gradcheck.check import check_settings
 from .gradcheck.every_op import Row, check_record
 from .ops import FUNCTIONS
 from .ops.sample_calls import forms
@@ -69,7 +69,7 @@ def gradcheck(
         fused: Only the fused kernels of ops that also have a readable definition.
         readable: Only the readable definitions.
     """
-    refuse_settings(1, eps=eps)
+    check_settings(1, eps=eps)
     chosen = [_record(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
     wanted = {True: fused or not readable, False: readable or not fused}
     began = time.perf_counter()

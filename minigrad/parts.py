@@ -19,21 +19,21 @@ def absent_parts() -> list[str]:
     return [part for part in PARTS if f"{__package__}.{part}" not in sys.modules]
 
 
-def refuse_names(tensor: type) -> None:
+def install_name_errors(tensor: type) -> None:
     """Let names that minigrad's modules and tensors lack be refused with what this copy is without."""
     if not absent_parts():
         return
     for path, module in list(sys.modules.items()):
         if f"{path}.".startswith(f"{__package__}."):
-            vars(module)["__getattr__"] = _refusing(module.__name__, vars(module).get("__getattr__"))
+            vars(module)["__getattr__"] = _raising_getattr(module.__name__, vars(module).get("__getattr__"))
 
     def __getattr__(self: Any, name: str) -> NoReturn:
-        _refuse(type(self).__name__, name)
+        _raise_absent(type(self).__name__, name)
 
     tensor.__getattr__ = __getattr__  # type: ignore[attr-defined]
 
 
-def _refusing(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[[str], NoReturn]:
+def _raising_getattr(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[[str], NoReturn]:
     """The `__getattr__` of a module, after the one that it had before."""
 
     def __getattr__(name: str) -> NoReturn:
@@ -44,21 +44,21 @@ def _refusing(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[
                 raise
             except AttributeError:  # the name is not in its table
                 pass
-        _refuse(owner, name)
+        _raise_absent(owner, name)
 
     return __getattr__
 
 
-def _refuse(owner: str, name: str) -> NoReturn:
+def _raise_absent(owner: str, name: str) -> NoReturn:
     if name.startswith("__"):
         raise AttributeError(f"{owner!r} has no attribute {name!r}")
-    refuse_name(
+    raise_missing_name(
         f"{owner}.{name} is not here.\n"
         f"This copy of minigrad is without {' and '.join(absent_parts())}, to which it may belong."
     )
 
 
-def refuse_name(message: str) -> NoReturn:
+def raise_missing_name(message: str) -> NoReturn:
     """Raise, for a module's `__getattr__`, what it raises for a name that is not there."""
     frame = sys._getframe(1)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:

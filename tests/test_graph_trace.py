@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad import DtypeError, GraphError, ShapeError, autograd, func, nn
 from minigrad.autograd import checkpoint
 from minigrad.core.registry import registry
-from minigrad.graph import Graph, keeping, named_scope, trace
+from minigrad.graph import Graph, kept_graphs, named_scope, trace
 from minigrad.graph.parts import parts_of
 from minigrad.graph.pruning import prune
 from minigrad.nn import functional as F
@@ -494,9 +494,9 @@ def test_what_is_kept_goes_with_the_loss():
         for _ in range(2):
             loss = (x * x).sum()
             loss.backward()
-    assert len(keeping._parameters) == 1
+    assert len(kept_graphs._parameters) == 1
     del loss
-    assert len(keeping._parameters) == 0
+    assert len(kept_graphs._parameters) == 0
 
 
 def test_what_was_computed_under_no_grad_is_refused():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import minigrad as mg
-from minigrad.torch_names.missing import INSTEAD, TABLE
+from minigrad.torch_names.missing_names import INSTEAD, TABLE
 from tools.without import PARTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"

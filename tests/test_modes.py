@@ -199,6 +199,6 @@ def test_what_cannot_be_decorated_or_left_is_refused(name):
     for switch in (mg.no_grad(), mg.fused(True)):
         if isinstance(switch, mg.fused):
             switch.__exit__()
-        with pytest.raises(OptionError, match="left without being entered"):
+        with pytest.raises(OptionError, match="__exit__ called before __enter__"):
             switch.__exit__()
     assert modes.grad_enabled

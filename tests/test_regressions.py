@@ -253,7 +253,7 @@ def test_a_number_out_of_a_dtypes_range_is_a_matter_of_dtype():
 
 def test_a_view_that_runs_backward_is_not_lent_to_other_libraries():
     x = mg.from_numpy(np.array([1.0, 2.0])[::-1])
-    with pytest.raises(mg.ShapeError, match="runs backward"):
+    with pytest.raises(mg.ShapeError, match="negative strides"):
         x.__dlpack__()
     np.testing.assert_array_equal(np.from_dlpack(x.clone()), [2.0, 1.0])
 

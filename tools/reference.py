@@ -26,7 +26,7 @@ from minigrad.core.registry import registry
 from minigrad.graph.latex import bar, upright
 from minigrad.ops import METHODS
 from minigrad.ops.methods import FAMILIES
-from minigrad.torch_names.missing import INSTEAD
+from minigrad.torch_names.missing_names import INSTEAD
 
 ROOT = Path(__file__).parents[1]
 OPS = ("minigrad.ops", "minigrad.breadth")  # where functions of ops are defined

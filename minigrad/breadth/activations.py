@@ -14,7 +14,7 @@ from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import ge, gt, le, where
 from ..ops.elementary import logaddexp, tanh
 from ..ops.logic import clamp
-from ..ops.samplers import along_axis, distinct, each, real, unary
+from ..ops.samplers import along_axis, cases, distinct, real, unary
 from ..ops.shaping import reshape, split
 
 __family__ = "activation"
@@ -34,9 +34,9 @@ def leaky_relu(x, /, negative_slope=0.01):
 
 @derived(
     autocast="lower",
-    samples=each((distinct, 2, 3), (real,))
-    | each((distinct, 2, 3), (real, 3))
-    | each((distinct, 3), (real, 1)),
+    samples=cases((distinct, 2, 3), (real,))
+    | cases((distinct, 2, 3), (real, 3))
+    | cases((distinct, 3), (real, 1)),
     latex=(r"g\,[x > 0] + weight\,g\,[x \le 0]", r"g\,x\,[x \le 0]"),
 )
 def prelu(x, weight):
@@ -165,7 +165,7 @@ def selu(x):
 @differentiable(
     autocast="float32",
     floating=True,
-    samples=unary(real) | each((real, 2, 3), beta=2.0, threshold=1.0),
+    samples=unary(real) | cases((real, 2, 3), beta=2.0, threshold=1.0),
     latex=r"g\,\sigma(\beta x)\,[\beta x \le \text{threshold}] + g\,[\beta x > \text{threshold}]",
     flops=per_element(5),
 )
@@ -207,7 +207,7 @@ def tanhshrink(x, /):
 
 
 @derived(
-    samples=each((real, 2, 4)) | each((real, 4, 3), dim=0) | each((real, 0, 4)),
+    samples=cases((real, 2, 4)) | cases((real, 4, 3), dim=0) | cases((real, 0, 4)),
     latex=r"(g\,\sigma(b),\; g\,a\,\sigma(b)\,(1 - \sigma(b)))",
 )
 def glu(x, dim=-1):

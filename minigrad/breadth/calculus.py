@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.error_context import describe
 from ..core.errors import ArgumentError, OptionError, ShapeError
-from ..core.explain import describe
 from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor, constant
 from ..ops.axes import all_floating, as_floating, axes_of, axis_of, slice_along
 from ..ops.creation import full
-from ..ops.samplers import distinct, each, real
+from ..ops.samplers import cases, distinct, real
 from ..ops.shaping import cat
 
 __family__ = "reduction"
@@ -18,10 +18,10 @@ __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
 
 @derived(
-    samples=each((real, 2, 4), n=2)
-    | each((real, 2, 3), dim=0)
-    | each((real, 2, 3), prepend=(real, 2, 1))
-    | each((real, 2, 3), 1, 1, (real, 2, 1), (real, 2, 2)),
+    samples=cases((real, 2, 4), n=2)
+    | cases((real, 2, 3), dim=0)
+    | cases((real, 2, 3), prepend=(real, 2, 1))
+    | cases((real, 2, 3), 1, 1, (real, 2, 1), (real, 2, 2)),
     latex=r"g_{i-1} - g_i",
 )
 def diff(x, n=1, dim=-1, prepend=None, append=None):
@@ -64,10 +64,10 @@ def _column(steps, dim, ndim):
 
 
 _curves = (
-    each((real, 2, 4))
-    | each((real, 2, 4), (real, 4))
-    | each((real, 2, 3), (real, 2, 3), dim=0)
-    | each((real, 3, 2), dx=0.5, dim=0)
+    cases((real, 2, 4))
+    | cases((real, 2, 4), (real, 4))
+    | cases((real, 2, 3), (real, 2, 3), dim=0)
+    | cases((real, 3, 2), dx=0.5, dim=0)
 )
 
 
@@ -91,9 +91,9 @@ trapz = trapezoid  # PyTorch's other name
 
 
 @derived(
-    samples=each((distinct, 4, 3))
-    | each((distinct, 5), spacing=0.5, edge_order=2)
-    | each((distinct, 3, 4), spacing=[np.array([0, 1, 3, 4])], dim=1, edge_order=2)
+    samples=cases((distinct, 4, 3))
+    | cases((distinct, 5), spacing=0.5, edge_order=2)
+    | cases((distinct, 3, 4), spacing=[np.array([0, 1, 3, 4])], dim=1, edge_order=2)
 )
 def gradient(x, *, spacing=1, dim=None, edge_order=1):
     """The slope of x along each axis (or those of `dim`), a tensor for each.

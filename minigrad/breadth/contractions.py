@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from ..core.error_context import describe
 from ..core.errors import ArgumentError, OptionError, ShapeError
-from ..core.explain import describe
 from ..core.half import round_once
 from ..core.op import derived
 from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
 from ..ops.linalg import matmul
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from .diagonals import diagonal
 from .matrix_products import mm
 
@@ -28,14 +28,14 @@ __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
 
 @derived(
     exact_in_half=True,
-    samples=each("ij,jk->ik", (real, 2, 3), (real, 3, 4))
-    | each("bhqd,bhkd->bhqk", (real, 2, 2, 2, 3), (real, 2, 2, 4, 3))
-    | each("ii->i", (real, 3, 3))
-    | each("iij,jk", (real, 2, 2, 3), (real, 3, 2))
-    | each("...ij,...j->...i", (real, 2, 1, 2, 3), (real, 4, 3))
-    | each("i,j,k->kji", (real, 2), (real, 3), (real, 2))
-    | each("ij->", (real, 2, 3))
-    | each("bi,bi->b", (real, 2, 3), (real, 2, 3)),
+    samples=cases("ij,jk->ik", (real, 2, 3), (real, 3, 4))
+    | cases("bhqd,bhkd->bhqk", (real, 2, 2, 2, 3), (real, 2, 2, 4, 3))
+    | cases("ii->i", (real, 3, 3))
+    | cases("iij,jk", (real, 2, 2, 3), (real, 3, 2))
+    | cases("...ij,...j->...i", (real, 2, 1, 2, 3), (real, 4, 3))
+    | cases("i,j,k->kji", (real, 2), (real, 3), (real, 2))
+    | cases("ij->", (real, 2, 3))
+    | cases("bi,bi->b", (real, 2, 3), (real, 2, 3)),
 )
 def einsum(equation, *operands):
     """Einstein's sums: products of elements, summed over every letter that is not in the output.
@@ -194,9 +194,9 @@ def _shaped(x, shape):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 2, 3, 2), (real, 3, 2, 4))
-    | each((real, 2, 3), (real, 4, 2, 3), dims=([0, 1], [1, 2]))
-    | each((real, 2), (real, 3), dims=0),
+    samples=cases((real, 2, 3, 2), (real, 3, 2, 4))
+    | cases((real, 2, 3), (real, 4, 2, 3), dims=([0, 1], [1, 2]))
+    | cases((real, 2), (real, 3), dims=0),
 )
 def tensordot(a, b, dims=2):
     """Sums of products over pairs of axes: the last `dims` of a with the first of b, or two lists of axes."""
@@ -229,7 +229,7 @@ def tensordot(a, b, dims=2):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 2, 3), (real, 4, 2, 3)) | each((real, 3), (real, 3)) | each((real,), (real, 2)),
+    samples=cases((real, 2, 3), (real, 4, 2, 3)) | cases((real, 3), (real, 3)) | cases((real,), (real, 2)),
 )
 def inner(x, y):
     """The sums of x * y over the last axis of each, for every pair of their other axes."""
@@ -237,7 +237,7 @@ def inner(x, y):
     return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
-@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3, 2)) | each((real, 2), (real, 2, 1, 2)))
+@derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 2)) | cases((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
     """The Kronecker product: y in place of each element of x, times that element."""
     x, y = as_tensor(x), as_tensor(y)
@@ -252,7 +252,7 @@ def kron(x, y):
 
 @derived(
     exact_in_half="gpu",
-    samples=each([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | each([(real, 3), (real, 3, 2), (real, 2)]),
+    samples=cases([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | cases([(real, 3), (real, 3, 2), (real, 2)]),
 )
 def multi_dot(tensors):
     """The product of several matrices, in the order that multiplies the fewest numbers.
@@ -270,7 +270,7 @@ def multi_dot(tensors):
     return value.squeeze(-1) if column else value
 
 
-@derived(exact_in_half="gpu", samples=each((real, 2, 3), (real, 3, 4), (real, 4, 2)))
+@derived(exact_in_half="gpu", samples=cases((real, 2, 3), (real, 3, 4), (real, 4, 2)))
 def chain_matmul(*matrices):
     """The product of several matrices, in the order that multiplies the fewest numbers."""
     return as_tensor(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)

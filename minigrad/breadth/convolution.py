@@ -20,7 +20,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from ..ops.axes import all_floating
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from .windows import per_axis
 
 __family__ = "convolution"
@@ -47,8 +47,8 @@ FLAT = {"stride": (1, 2), "padding": ((1, 1), (0, 0)), "dilation": (2, 1), "grou
 
 @differentiable(
     autocast="lower",
-    samples=each((real, 2, 2, 5), (real, 3, 2, 3), **SMALL)
-    | each((real, 1, 4, 4, 5), (real, 2, 2, 2, 3), **FLAT),
+    samples=cases((real, 2, 2, 5), (real, 3, 2, 3), **SMALL)
+    | cases((real, 1, 4, 4, 5), (real, 2, 2, 2, 3), **FLAT),
     latex=(r"\textstyle\sum_k g_{i-k}\,w_k", r"\textstyle\sum_i g_i\,x_{i+k}"),
     flops=_flops(lambda inputs, result: result, lambda inputs, result: inputs[1]),
 )
@@ -67,8 +67,8 @@ def convolution(x, w, /, stride, padding, dilation, groups):
 
 @differentiable(
     autocast="lower",
-    samples=each((real, 2, 3, 2), (real, 3, 2, 3), size=(5,), **SMALL)
-    | each((real, 1, 2, 4, 2), (real, 2, 2, 2, 3), size=(4, 5), **FLAT),
+    samples=cases((real, 2, 3, 2), (real, 3, 2, 3), size=(5,), **SMALL)
+    | cases((real, 1, 2, 4, 2), (real, 2, 2, 2, 3), size=(4, 5), **FLAT),
     latex=(r"\textstyle\sum_k g_{i+k}\,w_k", r"\textstyle\sum_i y_i\,g_{i+k}"),
     flops=_flops(lambda inputs, result: inputs[0], lambda inputs, result: inputs[1]),
 )
@@ -87,8 +87,8 @@ def convolution_input(y, w, /, size, stride, padding, dilation, groups):
 
 @differentiable(
     autocast="lower",
-    samples=each((real, 2, 2, 5), (real, 2, 3, 2), kernel=(3,), **SMALL)
-    | each((real, 1, 4, 4, 5), (real, 1, 2, 4, 2), kernel=(2, 3), **FLAT),
+    samples=cases((real, 2, 2, 5), (real, 2, 3, 2), kernel=(3,), **SMALL)
+    | cases((real, 1, 4, 4, 5), (real, 1, 2, 4, 2), kernel=(2, 3), **FLAT),
     latex=(r"\textstyle\sum_k y_{i-k}\,g_k", r"\textstyle\sum_k x_{i+k}\,g_k"),
     flops=_flops(lambda inputs, result: inputs[1], lambda inputs, result: result),
 )
@@ -110,7 +110,8 @@ def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 2, 2, 5), (real, 3, 2, 3), (real, 3)) | each((real, 2, 5), (real, 4, 1, 2), groups=2),
+    samples=cases((real, 2, 2, 5), (real, 3, 2, 3), (real, 3))
+    | cases((real, 2, 5), (real, 4, 1, 2), groups=2),
 )
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Each window times the kernel, summed: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
@@ -123,8 +124,8 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 1, 2, 4, 3), (real, 2, 2, 2, 2), (real, 2), stride=(2, 1), padding=1)
-    | each((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2),
+    samples=cases((real, 1, 2, 4, 3), (real, 2, 2, 2, 2), (real, 2), stride=(2, 1), padding=1)
+    | cases((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2),
 )
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """(N, C, H, W) with a weight (O, C / groups, KH, KW): (N, O, H', W'); see `conv1d`."""
@@ -133,7 +134,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)),
+    samples=cases((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)),
 )
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """(N, C, D, H, W) with a weight (O, C / groups, KD, KH, KW): (N, O, D', H', W'); see `conv1d`."""
@@ -142,8 +143,8 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 2, 2, 3), (real, 2, 3, 2), (real, 3), stride=2, output_padding=1)
-    | each((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2),
+    samples=cases((real, 2, 2, 3), (real, 2, 3, 2), (real, 3), stride=2, output_padding=1)
+    | cases((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2),
 )
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """Each element times the kernel, added up: input (N, C, L), weight (C, O / groups, K) -> (N, O, L').
@@ -156,7 +157,7 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)),
+    samples=cases((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)),
 )
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, H, W), weight (C, O / groups, KH, KW): (N, O, H', W'); see `conv_transpose1d`."""
@@ -165,7 +166,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)),
+    samples=cases((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)),
 )
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """(N, C, D, H, W), weight (C, O / groups, KD, KH, KW): (N, O, D', H', W'); see `conv_transpose1d`."""

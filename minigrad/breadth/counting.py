@@ -9,12 +9,12 @@ import numpy as np
 
 from ..core.devices import array_module, as_array, through_cpu
 from ..core.dtypes import HALF, result_type, uint8
+from ..core.error_context import describe
 from ..core.errors import ArgumentError, DtypeError, OptionError, RangeError, ShapeError
-from ..core.explain import describe
 from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import as_floating, axis_of
-from ..ops.samplers import each, integers, real
+from ..ops.samplers import cases, integers, real
 
 __family__ = "reduction"
 __exact_in_half__ = True
@@ -28,7 +28,7 @@ _few = integers(0, 4)
 # ---------------------------------------------------------------- searches
 
 
-@derived(samples=each(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | each(np.array([1, 3]), 3, right=True))
+@derived(samples=cases(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | cases(np.array([1, 3]), 3, right=True))
 def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
     """Where each value belongs in a sorted sequence: before its equals, or behind them if `right`.
 
@@ -61,7 +61,7 @@ def _rows(values):
     return values.reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
 
 
-@derived(samples=each((real, 2, 4), np.array([-0.5, 0.5])) | each((real, 3), np.array([0.0]), right=True))
+@derived(samples=cases((real, 2, 4), np.array([-0.5, 0.5])) | cases((real, 3), np.array([0.0]), right=True))
 def bucketize(x, boundaries, *, out_int32=False, right=False):
     """Between which of the sorted `boundaries` each element lies: 0 is below the first.
 
@@ -70,7 +70,7 @@ def bucketize(x, boundaries, *, out_int32=False, right=False):
     return searchsorted(boundaries, x, out_int32=out_int32, right=right)
 
 
-@derived(samples=each((_few, 2, 3), (_few, 2)) | each((_few, 4), (_few, 1), invert=True))
+@derived(samples=cases((_few, 2, 3), (_few, 2)) | cases((_few, 4), (_few, 1), invert=True))
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among the test elements, or if `invert` is not."""
     elements, tests = as_tensor(elements), as_tensor(test_elements)
@@ -82,7 +82,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 # ---------------------------------------------------------------- counts
 
 
-@derived(samples=each((_few, 5)) | each((_few, 3), np.array([5, 1, 2]), minlength=6))
+@derived(samples=cases((_few, 5)) | cases((_few, 3), np.array([5, 1, 2]), minlength=6))
 def bincount(x, weights=None, minlength=0):
     """How often each integer from 0 on occurs, or the sum of its weights."""
     x = as_tensor(x).array
@@ -97,7 +97,7 @@ def bincount(x, weights=None, minlength=0):
     return as_tensor(through_cpu(np.bincount, x, weights, minlength).astype(dtype))
 
 
-@derived(samples=each((real, 20), bins=4) | each((real, 2, 3), 3, -1, 1))
+@derived(samples=cases((real, 20), bins=4) | cases((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
     """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
     x = as_tensor(x)
@@ -124,8 +124,8 @@ class Histogram(NamedTuple):
 
 
 @derived(
-    samples=each((real, 9), 4, range=(-2, 2))
-    | each((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
+    samples=cases((real, 9), 4, range=(-2, 2))
+    | cases((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
 def histogram(x, bins: object, *, range=None, weight=None, density=False):
     """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges.
@@ -146,7 +146,7 @@ def histogram(x, bins: object, *, range=None, weight=None, density=False):
 # ---------------------------------------------------------------- distinct values
 
 
-@derived(samples=each((_few, 2, 3), return_counts=True) | each((_few, 4, 1), dim=0))
+@derived(samples=cases((_few, 2, 3), return_counts=True) | cases((_few, 4, 1), dim=0))
 def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct values (or slices along `dim`) in increasing order.
 
@@ -161,7 +161,7 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
 
 
-@derived(samples=each((_few, 8), return_counts=True) | each((_few, 4, 1), dim=0))
+@derived(samples=cases((_few, 8), return_counts=True) | cases((_few, 4, 1), dim=0))
 def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
     x = as_tensor(x)

@@ -17,7 +17,7 @@ from ..core.errors import OptionError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, constant
-from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
+from ..ops.samplers import cases, invertible, of_symmetric, real, symmetric
 from .inverses import by_lapack, cubic, cutoff, inv, limits, mirrored, solve_matrices, transposed, triangle
 
 __family__ = "matrix"
@@ -39,7 +39,7 @@ def _lower(x):
 @differentiable(
     public_name="cholesky",
     floating=True,
-    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2))),
+    samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2))),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
     flops=cubic(1 / 3, "1/3"),
 )
@@ -60,7 +60,7 @@ def cholesky_factor(x, /):
 
 
 @derived(
-    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
+    samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), upper=True)),
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
 )
 def cholesky(x, upper=False):
@@ -72,7 +72,7 @@ def cholesky(x, upper=False):
     return lower.mT if upper else lower
 
 
-@derived(exact_in_half="gpu", samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), upper=True))
+@derived(exact_in_half="gpu", samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2), upper=True))
 def cholesky_inverse(factor, upper=False):
     """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
     back = inv(triangle(factor, upper))
@@ -80,7 +80,8 @@ def cholesky_inverse(factor, upper=False):
 
 
 @derived(
-    samples=each((real, 3, 2), (invertible, 3, 3)) | each((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
+    samples=cases((real, 3, 2), (invertible, 3, 3))
+    | cases((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
 )
 def cholesky_solve(b, factor, upper=False):
     """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
@@ -100,7 +101,7 @@ class QR(NamedTuple):
 
 @differentiable(
     floating=True,
-    samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)),
+    samples=cases((real, 3, 3)) | cases((real, 2, 3, 2)) | cases((real, 2, 3)),
     flops=cubic(2, "about 2"),
 )
 def qr_factors(x, /):
@@ -133,7 +134,7 @@ def _of_qr(gq, gr, q, r):
     return transposed(back)
 
 
-@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)) | each((real, 2, 3)))
+@derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2)) | cases((real, 2, 3)))
 def qr(a, mode="reduced"):
     """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
 
@@ -171,7 +172,7 @@ def _eigen(x, upper):
 @differentiable(
     public_name="eigh",
     floating=True,
-    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)),
+    samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), upper=True)),
     latex=r"\operatorname{sym}\left(V (\operatorname{diag}(g_\lambda) + (V^\top g_V) / E)\,V^\top\right)",
     flops=cubic(9, "about 9"),
 )
@@ -190,7 +191,7 @@ def eigen_factors(x, /, upper=False):
     return (values, vectors), gradient
 
 
-@derived(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")))
+@derived(samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), UPLO="U")))
 def eigh(a, UPLO="L"):
     """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
 
@@ -207,7 +208,7 @@ def _is_upper(UPLO):
 
 
 @derived(
-    samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), UPLO="U")),
+    samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), UPLO="U")),
     latex=r"V \operatorname{diag}(g)\,V^\top",
 )
 def eigvalsh(a, UPLO="L"):
@@ -232,9 +233,9 @@ def _singular(x, full):
 
 @differentiable(
     floating=True,
-    samples=each((real, 3, 3), full=False)
-    | each((real, 2, 3, 2), full=False)
-    | each((real, 2, 3), full=False),
+    samples=cases((real, 3, 3), full=False)
+    | cases((real, 2, 3, 2), full=False)
+    | cases((real, 2, 3), full=False),
     flops=cubic(14, "about 14"),
 )
 def svd_factors(x, /, full=False):
@@ -271,7 +272,7 @@ def _of_svd(gu, gs, gv, u, s, v):
     return u @ core @ transposed(v) + outside
 
 
-@derived(samples=each((real, 3, 3), full_matrices=False) | each((real, 2, 3, 2), full_matrices=False))
+@derived(samples=cases((real, 3, 3), full_matrices=False) | cases((real, 2, 3, 2), full_matrices=False))
 def svd(a, full_matrices=True):
     """X = U diag(S) Vh, the singular values S descending.
 
@@ -281,13 +282,13 @@ def svd(a, full_matrices=True):
     return SVD(*svd_factors(a, bool(full_matrices)))
 
 
-@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
+@derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
 def svdvals(a):
     """The singular values, descending; dX = U diag(G) Vᵀ."""
     return svd_factors(a)[1]
 
 
-@derived(samples=each((real, 3, 3)) | each((real, 2, 3, 2), atol=0.1))
+@derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2), atol=0.1))
 def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
     """How many singular values are above max(atol, rtol * the largest), as int64.
 

@@ -13,7 +13,7 @@ from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
 from ..ops.creation import tensor
 from ..ops.reductions import sum as sum_of
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.scattering import replaced, scattered
 from ..ops.shaping import cat, view_as_shape
 from ..ops.views import atleast_2d, movedim, ravel
@@ -44,10 +44,10 @@ def _matrix_axes(ndim, dim1, dim2):
 
 @differentiable(
     view=True,
-    samples=each((real, 3, 3))
-    | each((real, 2, 3), 1)
-    | each((real, 3, 2, 2), -1, 0, -1)
-    | each((real, 2, 2), 2),
+    samples=cases((real, 3, 3))
+    | cases((real, 2, 3), 1)
+    | cases((real, 3, 2, 2), -1, 0, -1)
+    | cases((real, 2, 2), 2),
     latex=r"\operatorname{diag\_embed}(g)",
     flops=zero_flops,
 )
@@ -66,7 +66,7 @@ def diagonal(x, /, offset=0, dim1=0, dim2=1):
     return xp.diagonal(x, offset, dim1, dim2), (gradient,)
 
 
-@derived(samples=each((real, 2, 3)) | each((real,), 1) | each((real, 2, 2), -1, 0, 2))
+@derived(samples=cases((real, 2, 3)) | cases((real,), 1) | cases((real, 2, 2), -1, 0, 2))
 def diag_embed(x, offset=0, dim1=-2, dim2=-1):
     """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
     x = as_tensor(x) if as_tensor(x).ndim else view_as_shape(x, (1,))
@@ -76,7 +76,7 @@ def diag_embed(x, offset=0, dim1=-2, dim2=-1):
     return movedim(matrices, (-2, -1), (dim1, dim2))
 
 
-@derived(samples=each((real, 3), -1) | each((real, 2, 3), 1))
+@derived(samples=cases((real, 3), -1) | cases((real, 2, 3), 1))
 def diag(x, diagonal=0):
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if x.ndim == 1:
@@ -86,13 +86,13 @@ def diag(x, diagonal=0):
     return _diagonal(x, diagonal)
 
 
-@derived(samples=each((real, 2, 2), 1) | each((real,)))
+@derived(samples=cases((real, 2, 2), 1) | cases((real,)))
 def diagflat(x, offset=0):
     """The matrix with all elements of x on its diagonal."""
     return diag_embed(ravel(x), offset)
 
 
-@derived(samples=each((real, 3, 2)) | each((real, 2, 2)), latex=r"g\,I")
+@derived(samples=cases((real, 3, 2)) | cases((real, 2, 2)), latex=r"g\,I")
 def trace(x):
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
@@ -100,7 +100,7 @@ def trace(x):
     return sum_of(diagonal(x))
 
 
-@derived(samples=each((real, 3, 2), (real, 2)) | each((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
+@derived(samples=cases((real, 3, 2), (real, 2)) | cases((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
 def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     """x with `src` as its diagonal."""
     dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
@@ -112,7 +112,7 @@ def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     return movedim(replaced(matrices, as_tensor(src).to(x.dtype), line), (-2, -1), (dim1, dim2))
 
 
-@derived(samples=each((real, 2, 3), (real, 2), (real,)) | each((real, 1, 2)))
+@derived(samples=cases((real, 2, 3), (real, 2), (real,)) | cases((real, 1, 2)))
 def block_diag(*tensors):
     """One matrix with the given matrices (vectors are rows) along its diagonal, and 0 elsewhere."""
     blocks = [atleast_2d(x) for x in tensors]
@@ -131,7 +131,7 @@ _diagonal = diagonal  # for functions with a setting of that name
 
 
 @differentiable(
-    samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
+    samples=cases((real, 3, 3)) | cases((real, 2, 2, 3), 1) | cases((real, 3, 2), -1),
     latex=r"\operatorname{tril}(g)",
     flops=zero_flops,
 )
@@ -142,7 +142,7 @@ def tril(x, /, diagonal=0):
 
 
 @differentiable(
-    samples=each((real, 3, 3)) | each((real, 2, 2, 3), 1) | each((real, 3, 2), -1),
+    samples=cases((real, 3, 3)) | cases((real, 2, 2, 3), 1) | cases((real, 3, 2), -1),
     latex=r"\operatorname{triu}(g)",
     flops=zero_flops,
 )

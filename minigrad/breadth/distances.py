@@ -9,7 +9,7 @@ from ..core.op import derived
 from ..core.tensor import as_tensor
 from ..ops.axes import all_floating, as_floating
 from ..ops.linalg import linear
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.shaping import broadcast_to, flatten
 from .norms import norm
 
@@ -24,9 +24,9 @@ def no_less(x, least):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3))
-    | each((real, 2, 3, 2), (real, 3, 2), dim=-1)
-    | each((real, 3), (real, 3), dim=0),
+    samples=cases((real, 2, 3), (real, 2, 3))
+    | cases((real, 2, 3, 2), (real, 3, 2), dim=-1)
+    | cases((real, 3), (real, 3), dim=0),
     latex=(
         r"\frac{g}{\lVert x_1 \rVert}\left(\frac{x_2}{\lVert x_2 \rVert}"
         r" - y\,\frac{x_1}{\lVert x_1 \rVert}\right)",
@@ -47,9 +47,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3))
-    | each((real, 2, 3), (real, 3), p=1.0, keepdim=True)
-    | each((real, 3), (real, 3), p=3.0),
+    samples=cases((real, 2, 3), (real, 2, 3))
+    | cases((real, 2, 3), (real, 3), p=1.0, keepdim=True)
+    | cases((real, 3), (real, 3), p=3.0),
 )
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The norm of order p of x1 - x2 + eps along the last axis."""
@@ -59,8 +59,8 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 2, 3), (real, 2, 2), (real, 4, 3, 2), (real, 4))
-    | each((real, 3), (real, 2), (real, 1, 3, 2)),
+    samples=cases((real, 2, 3), (real, 2, 2), (real, 4, 3, 2), (real, 4))
+    | cases((real, 3), (real, 2), (real, 1, 3, 2)),
 )
 def bilinear(input1, input2, weight, bias=None):
     """input1ᵀ Weight input2 + bias: (..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out).
@@ -80,9 +80,9 @@ def bilinear(input1, input2, weight, bias=None):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3))
-    | each((real, 2, 3), (real, 3), p=3)
-    | each((real,), (real, 2), p=1),
+    samples=cases((real, 2, 3), (real, 2, 3))
+    | cases((real, 2, 3), (real, 3), p=3)
+    | cases((real,), (real, 2), p=1),
 )
 def dist(x, y, p: float = 2):
     """The norm of order p of x - y, of all elements."""
@@ -92,9 +92,9 @@ def dist(x, y, p: float = 2):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 4, 3))
-    | each((real, 2, 2, 3), (real, 3, 3), p=1.0)
-    | each((real, 2, 3), (real, 2, 3), p=3.0),
+    samples=cases((real, 2, 3), (real, 4, 3))
+    | cases((real, 2, 2, 3), (real, 3, 3), p=1.0)
+    | cases((real, 2, 3), (real, 2, 3), p=3.0),
 )
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """The norm of order p of x1[i] - x2[j] for all pairs of rows: (..., n, D), (..., m, D) -> (..., n, m).
@@ -110,7 +110,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     return norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 
-@derived(autocast="float32", samples=each((real, 4, 3)) | each((real, 3, 2), p=1.0))
+@derived(autocast="float32", samples=cases((real, 4, 3)) | cases((real, 3, 2), p=1.0))
 def pdist(x, p=2.0):
     """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
     x = as_floating(x)

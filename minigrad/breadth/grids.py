@@ -10,7 +10,7 @@ from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
 from ..core.tensor import as_tensor
 from ..ops.indexing import getitem
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.shaping import broadcast_to, stack, view_as_shape
 from ..ops.views import ravel
 
@@ -22,7 +22,7 @@ __all__ = ["cartesian_prod", "combinations", "meshgrid"]
 # ---------------------------------------------------------------- grids
 
 
-@derived(samples=each((real, 2), (real, 3)) | each([(real, 2), (real, 3), (real,)], indexing="xy"))
+@derived(samples=cases((real, 2), (real, 3)) | cases([(real, 2), (real, 3), (real,)], indexing="xy"))
 def meshgrid(*tensors, indexing="ij"):
     """The coordinates of a grid: tensor i varies along axis i; with "xy" the first two axes are exchanged."""
     if indexing not in ("ij", "xy"):
@@ -43,7 +43,7 @@ def meshgrid(*tensors, indexing="ij"):
     return tuple(broadcast_to(stood(i, x), shape) for i, x in enumerate(lines))
 
 
-@derived(samples=each((real, 2), (real, 3)) | each((real, 2)))
+@derived(samples=cases((real, 2), (real, 3)) | cases((real, 2)))
 def cartesian_prod(*tensors):
     """Every choice of one element of each vector, as rows."""
     if len(tensors) == 1:
@@ -51,7 +51,7 @@ def cartesian_prod(*tensors):
     return stack([ravel(grid) for grid in meshgrid(*tensors)], -1)
 
 
-@derived(samples=each((real, 4)) | each((real, 3), 3, True) | each((real, 2), 3))
+@derived(samples=cases((real, 4)) | cases((real, 3), 3, True) | cases((real, 2), 3))
 def combinations(x, r=2, with_replacement=False):
     """Every choice of r elements of a vector, in its order, as rows."""
     x = as_tensor(x)

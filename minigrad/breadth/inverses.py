@@ -21,7 +21,7 @@ from ..core.tensor import Tensor, as_tensor
 from ..ops.axes import axes_of
 from ..ops.comparisons import where
 from ..ops.creation import eye
-from ..ops.samplers import each, invertible, of_symmetric, real, symmetric
+from ..ops.samplers import cases, invertible, of_symmetric, real, symmetric
 
 __family__ = "matrix"
 __all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse", "slogdet"]
@@ -46,7 +46,7 @@ REMEDIES = {
 
 def by_lapack(compute, x, *others, square=True):
     """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
-    refuse_unless_matrix(x, square)
+    check_matrix(x, square)
     return through_cpu(partial(_explained, compute), x, *others)
 
 
@@ -62,7 +62,7 @@ def _explained(compute, x, *others):
         raise MinigradError(f"{which} {what}.\n{remedy}") from error
 
 
-def refuse_unless_matrix(x, square=True):
+def check_matrix(x, square=True):
     if x.ndim < 2:
         raise ShapeError(f"a tensor of shape {x.shape} is not a matrix.\nGive a matrix, or a batch of them.")
     if square and x.shape[-1] != x.shape[-2]:
@@ -84,7 +84,7 @@ def _failing(compute, x, others):
 
 @differentiable(
     floating=True,
-    samples=each((invertible, 3, 3)) | each((invertible, 2, 1, 2, 2)) | each((invertible, 0, 0)),
+    samples=cases((invertible, 3, 3)) | cases((invertible, 2, 1, 2, 2)) | cases((invertible, 0, 0)),
     latex=r"-X^{-\top} g\,X^{-\top}",
     flops=cubic(2, "2"),
 )
@@ -103,7 +103,7 @@ def _solution(a, b):
 
 @differentiable(
     floating=True,
-    samples=each((invertible, 3, 3), (real, 3, 2)) | each((invertible, 2, 2, 2), (real, 2, 1)),
+    samples=cases((invertible, 3, 3), (real, 3, 2)) | cases((invertible, 2, 2, 2), (real, 2, 1)),
     latex=(r"-A^{-\top} g\,X^\top", r"A^{-\top} g"),
     flops=cubic(2 / 3, "2/3"),
 )
@@ -119,10 +119,10 @@ def _of_solution(db, x, needs):
 
 
 @derived(
-    samples=each((invertible, 3, 3), (real, 3))
-    | each((invertible, 3, 3), (real, 3, 2))
-    | each((invertible, 2, 2, 2), (real, 2, 2))
-    | each((invertible, 2, 2), (real, 3, 2), left=False),
+    samples=cases((invertible, 3, 3), (real, 3))
+    | cases((invertible, 3, 3), (real, 3, 2))
+    | cases((invertible, 2, 2, 2), (real, 2, 2))
+    | cases((invertible, 2, 2), (real, 3, 2), left=False),
     latex=(r"-A^{-\top} g\,X^\top", r"A^{-\top} g"),
 )
 def solve(a, b, *, left=True):
@@ -143,9 +143,9 @@ def solve(a, b, *, left=True):
 
 
 @derived(
-    samples=each((invertible, 3, 3), (real, 3, 2), upper=True)
-    | each((invertible, 2, 2, 2), (real, 2, 3), upper=False, unitriangular=True)
-    | each((invertible, 2, 2), (real, 3, 2), upper=False, left=False)
+    samples=cases((invertible, 3, 3), (real, 3, 2), upper=True)
+    | cases((invertible, 2, 2, 2), (real, 2, 3), upper=False, unitriangular=True)
+    | cases((invertible, 2, 2), (real, 3, 2), upper=False, left=False)
 )
 def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
     """X with A X = B, or with left=False X A = B, where only one triangle of a counts."""
@@ -163,7 +163,7 @@ def triangle(x, upper, diagonal=0):
 # ---------------------------------------------------------------- symmetric matrices
 
 
-@differentiable(samples=of_symmetric(each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2), upper=True)))
+@differentiable(samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), upper=True)))
 def mirrored(x, /, upper=False):
     """The symmetric matrix with the lower, or the upper, triangle of x; dX = G, as if x were symmetric."""
     xp = namespace(x)
@@ -202,7 +202,7 @@ def _of_singular_values(x, atol, rtol):
 
 @differentiable(
     floating=True,
-    samples=each((real, 2, 3), atol=None, rtol=None) | each((real, 2, 3, 2), atol=None, rtol=None),
+    samples=cases((real, 2, 3), atol=None, rtol=None) | cases((real, 2, 3, 2), atol=None, rtol=None),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
     flops=cubic(14, "about 14"),
 )
@@ -219,7 +219,7 @@ def pseudoinverse(x, /, atol, rtol):
 
 @derived(
     exact_in_half=True,
-    samples=each((real, 2, 3)) | each((real, 2, 3, 2), rtol=1e-3),
+    samples=cases((real, 2, 3)) | cases((real, 2, 3, 2), rtol=1e-3),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
 def pinv(x, rtol=None, hermitian=False, *, atol=None):
@@ -233,7 +233,7 @@ def pinv(x, rtol=None, hermitian=False, *, atol=None):
 
 @derived(
     exact_in_half=True,
-    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
+    samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2)),
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
 def pinverse(x, rcond=1e-15):
@@ -246,9 +246,9 @@ def pinverse(x, rcond=1e-15):
 
 @differentiable(
     floating=True,
-    samples=each((invertible, 3, 3))
-    | each((real, 2, 2, 2))
-    | each(np.array([[1.0, 2, 0], [2, 4, 0], [1, 0, 3]])),
+    samples=cases((invertible, 3, 3))
+    | cases((real, 2, 2, 2))
+    | cases(np.array([[1.0, 2, 0], [2, 4, 0], [1, 0, 3]])),
     latex=r"g\,\det(X)\,X^{-\top}",
     flops=cubic(2 / 3, "2/3"),
 )
@@ -292,7 +292,7 @@ class SignAndLogarithm(NamedTuple):
 
 @differentiable(
     floating=True,
-    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)),
+    samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2)),
     latex=r"g_2\,X^{-\top}",
     flops=cubic(2 / 3, "2/3"),
 )
@@ -309,13 +309,13 @@ def sign_and_log(x, /):
     return values, gradient
 
 
-@derived(samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
+@derived(samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
 def slogdet(x):
     """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
     return SignAndLogarithm(*sign_and_log(x))
 
 
-@derived(samples=each((symmetric, 3, 3)) | each((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
+@derived(samples=cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
 def logdet(x):
     """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
     sign, logarithm = sign_and_log(x)
@@ -327,15 +327,15 @@ def logdet(x):
 
 @derived(
     exact_in_half="gpu",
-    samples=each((invertible, 3, 3), 3)
-    | each((invertible, 2, 2, 2), -2)
-    | each((invertible, 2, 2), 1)
-    | each((invertible, 2, 2), 6),
+    samples=cases((invertible, 3, 3), 3)
+    | cases((invertible, 2, 2, 2), -2)
+    | cases((invertible, 2, 2), 1)
+    | cases((invertible, 2, 2), 6),
 )
 def matrix_power(x, n):
     """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
     x = as_tensor(x)
-    refuse_unless_matrix(x)
+    check_matrix(x)
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
@@ -356,11 +356,11 @@ PADE = [n / 64764752532480000 for n in (
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)]  # fmt: skip
 
 
-@derived(exact_in_half="gpu", samples=each((real, 3, 3)) | each((real, 2, 2, 2)))
+@derived(exact_in_half="gpu", samples=cases((real, 3, 3)) | cases((real, 2, 2, 2)))
 def matrix_exp(x):
     """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
-    refuse_unless_matrix(x)
+    check_matrix(x)
     size = float(np.abs(x.numpy()).sum(-2).max(initial=0.0))
     halvings = max(0, math.ceil(math.log2(size / 5.37))) if math.isfinite(size) and size else 0
     x, one = x / 2.0**halvings, eye(x.shape[-1], dtype=x.dtype, device=x.device)
@@ -379,7 +379,7 @@ def matrix_exp(x):
 # ---------------------------------------------------------------- of more axes
 
 
-@derived(samples=each((invertible, 4, 4), ind=1) | each((invertible, 2, 2), ind=1))
+@derived(samples=cases((invertible, 4, 4), ind=1) | cases((invertible, 2, 2), ind=1))
 def tensorinv(a, ind=2):
     """The inverse of a as a map from its last axes to its first `ind`."""
     a = as_tensor(a)
@@ -391,7 +391,7 @@ def tensorinv(a, ind=2):
     return inv(a.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
 
 
-@derived(samples=each((invertible, 4, 4), (real, 4)))
+@derived(samples=cases((invertible, 4, 4), (real, 4)))
 def tensorsolve(a, b, dims=None):
     """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
     a, b = as_tensor(a), as_tensor(b)

@@ -19,7 +19,7 @@ from ..ops.axes import all_floating, as_floating
 from ..ops.comparisons import where
 from ..ops.elementary import logaddexp
 from ..ops.losses import check_reduction, class_numbers, likelihoods, reduced
-from ..ops.samplers import distinct, each, integers, positive, probability, real
+from ..ops.samplers import cases, distinct, integers, positive, probability, real
 from .distances import no_less
 
 __family__ = "loss"
@@ -34,9 +34,9 @@ __all__ = [
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (integers(0, 4), 3))
-    | each((real, 4), (integers(0, 4),), reduction="sum")
-    | each((real, 2, 3, 2), (integers(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
+    samples=cases((real, 3, 4), (integers(0, 4), 3))
+    | cases((real, 4), (integers(0, 4),), reduction="sum")
+    | cases((real, 2, 3, 2), (integers(0, 3), 2, 2), weight=(positive, 3), ignore_index=1, reduction="none"),
     latex=(r"-\frac{g}{n}\,\operatorname{onehot}(target)", None),
 )
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
@@ -58,7 +58,7 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 @differentiable(
     public_name="binary_cross_entropy",
     floating=True,
-    samples=each((probability, 2, 3), (probability, 2, 3)),
+    samples=cases((probability, 2, 3), (probability, 2, 3)),
     latex=(r"g\,\frac{p - t}{p\,(1 - p)}", r"g\,\log\frac{1 - p}{p}"),
     flops=per_element(8),
 )
@@ -75,8 +75,8 @@ def bernoulli_loss(p, t, /):
 
 @derived(
     autocast="float32",
-    samples=each((probability, 2, 3), (probability, 2, 3))
-    | each((probability, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
+    samples=cases((probability, 2, 3), (probability, 2, 3))
+    | cases((probability, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
     latex=(r"\frac{g}{n}\,\frac{input - target}{input\,(1 - input)}", None),
 )
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):
@@ -96,8 +96,8 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (probability, 2, 3))
-    | each(
+    samples=cases((real, 2, 3), (probability, 2, 3))
+    | cases(
         (real, 2, 3), (probability, 2, 3), weight=(positive, 3), pos_weight=(positive, 3), reduction="none"
     ),
     latex=(r"\frac{g}{n}\,(\sigma(input) - target)", r"-\frac{g}{n}\,input"),
@@ -131,8 +131,8 @@ def of_one_shape(name, input, target):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (probability, 2, 3), reduction="batchmean")
-    | each((real, 2, 3), (real, 2, 3), log_target=True),
+    samples=cases((real, 2, 3), (probability, 2, 3), reduction="batchmean")
+    | cases((real, 2, 3), (real, 2, 3), log_target=True),
 )
 def kl_div(input, target, reduction="mean", log_target=False):
     """target (log(target) - input), 0 where target is 0; input (and target, if `log_target`) are logarithms.
@@ -166,8 +166,8 @@ def _pair(name, input, target):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3))
-    | each((real, 3), (real, 3), reduction="none", weight=(positive, 3)),
+    samples=cases((real, 2, 3), (real, 2, 3))
+    | cases((real, 3), (real, 3), reduction="none", weight=(positive, 3)),
     latex=(r"\frac{2g}{n}\,(input - target)", r"\frac{2g}{n}\,(target - input)"),
 )
 def mse_loss(input, target, reduction="mean", weight=None):
@@ -183,7 +183,7 @@ def mse_loss(input, target, reduction="mean", weight=None):
 
 @derived(
     autocast="float32",
-    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none"),
+    samples=cases((distinct, 2, 3), (real, 2, 3)) | cases((distinct, 3), (real, 3), reduction="none"),
     latex=(
         r"\frac{g}{n}\operatorname{sign}(input - target)",
         r"\frac{g}{n}\operatorname{sign}(target - input)",
@@ -199,7 +199,8 @@ def l1_loss(input, target, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((distinct, 2, 3), (real, 2, 3)) | each((distinct, 3), (real, 3), reduction="none", beta=0.3),
+    samples=cases((distinct, 2, 3), (real, 2, 3))
+    | cases((distinct, 3), (real, 3), reduction="none", beta=0.3),
 )
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
@@ -213,8 +214,8 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
 
 @derived(
     autocast="float32",
-    samples=each((distinct, 2, 3), (real, 2, 3))
-    | each((distinct, 3), (real, 3), reduction="none", delta=0.3),
+    samples=cases((distinct, 2, 3), (real, 2, 3))
+    | cases((distinct, 3), (real, 3), reduction="none", delta=0.3),
 )
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
@@ -228,8 +229,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3), (positive, 2, 3), full=True)
-    | each((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none"),
+    samples=cases((real, 2, 3), (real, 2, 3), (positive, 2, 3), full=True)
+    | cases((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none"),
 )
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """(log(var) + (input - target)**2 / var) / 2, `full`: + log(2 pi) / 2 (Nix and Weigend 1994).
@@ -255,8 +256,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (positive, 2, 3), full=True)
-    | each((positive, 3), (positive, 3), log_input=False, reduction="none"),
+    samples=cases((real, 2, 3), (positive, 2, 3), full=True)
+    | cases((positive, 3), (positive, 3), log_input=False, reduction="none"),
 )
 def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
     """exp(input) - target input; unless `log_input`, input - target log(input + eps).

@@ -17,7 +17,7 @@ from ..ops.comparisons import minimum, where
 from ..ops.elementary import logaddexp
 from ..ops.indexing import checked_ids, gather
 from ..ops.losses import class_weights, reduced
-from ..ops.samplers import each, integers, positive, probability, real
+from ..ops.samplers import cases, integers, positive, probability, real
 from .distances import pairwise_distance
 from .losses import binary_cross_entropy_with_logits, of_one_shape
 
@@ -48,7 +48,7 @@ def check_margin(margin):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), margin=0.5, reduction="none"),
+    samples=cases((real, 2, 3), (sides, 2, 3)) | cases((real, 3), (sides, 3), margin=0.5, reduction="none"),
 )
 def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1: input is a distance."""
@@ -60,8 +60,8 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3), (sides, 2, 3))
-    | each((real, 3), (real, 3), (sides, 3), margin=0.5, reduction="none"),
+    samples=cases((real, 2, 3), (real, 2, 3), (sides, 2, 3))
+    | cases((real, 3), (real, 3), (sides, 3), margin=0.5, reduction="none"),
 )
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
     """max(0, margin - target (input1 - input2)): target is 1 where input1 should be the larger, else -1."""
@@ -71,8 +71,8 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3), (sides, 2), margin=-0.5)
-    | each((real, 3), (real, 3), (sides,), reduction="none"),
+    samples=cases((real, 2, 3), (real, 2, 3), (sides, 2), margin=-0.5)
+    | cases((real, 3), (real, 3), (sides,), reduction="none"),
 )
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
     """1 - c where target is 1, max(0, c - margin) where it is -1, c the cosine between input1 and input2.
@@ -93,9 +93,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (integers(0, 4), 3))
-    | each((real, 3, 4), (integers(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
-    | each((real, 4), (integers(0, 4),)),
+    samples=cases((real, 3, 4), (integers(0, 4), 3))
+    | cases((real, 3, 4), (integers(0, 4), 3), p=2, margin=0.5, weight=(positive, 4), reduction="none")
+    | cases((real, 4), (integers(0, 4),)),
 )
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="mean"):
     """The mean over classes j of max(0, margin - input[target] + input[j])**p, which is 0 for j = target.
@@ -123,8 +123,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), np.array([[1, 3, -1, 0], [2, -1, 0, 0], [-1, 0, 0, 0]]))
-    | each((real, 4), np.array([1, 3, -1, 0]), reduction="none"),
+    samples=cases((real, 3, 4), np.array([[1, 3, -1, 0], [2, -1, 0, 0], [-1, 0, 0, 0]]))
+    | cases((real, 4), np.array([1, 3, -1, 0]), reduction="none"),
 )
 def multilabel_margin_loss(input, target, reduction="mean"):
     """The sum of max(0, 1 - input[i] + input[j]) / V over the classes i in target and all j that are not.
@@ -147,7 +147,7 @@ def multilabel_margin_loss(input, target, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (sides, 2, 3)) | each((real, 3), (sides, 3), reduction="none"),
+    samples=cases((real, 2, 3), (sides, 2, 3)) | cases((real, 3), (sides, 3), reduction="none"),
     latex=(r"-\frac{g}{n}\,target\,\sigma(-target\,input)", None),
 )
 def soft_margin_loss(input, target, reduction="mean"):
@@ -158,8 +158,8 @@ def soft_margin_loss(input, target, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (probability, 2, 3))
-    | each((real, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
+    samples=cases((real, 2, 3), (probability, 2, 3))
+    | cases((real, 3), (integers(0, 2), 3), weight=(positive, 3), reduction="none"),
 )
 def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
     """binary_cross_entropy_with_logits, averaged over the last axis: whether each class is there or not."""
@@ -170,8 +170,8 @@ def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3))
-    | each((real, 3), (real, 3), (real, 3), margin=3.0, swap=True, reduction="none"),
+    samples=cases((real, 2, 3), (real, 2, 3), (real, 2, 3))
+    | cases((real, 3), (real, 3), (real, 3), margin=3.0, swap=True, reduction="none"),
 )
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
@@ -187,7 +187,7 @@ def triplet_margin_loss(
     )
 
 
-@derived(autocast="float32", samples=each((real, 2, 3), (real, 2, 3), (real, 2, 3)))
+@derived(autocast="float32", samples=cases((real, 2, 3), (real, 2, 3), (real, 2, 3)))
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):

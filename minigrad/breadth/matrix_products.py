@@ -11,7 +11,7 @@ from ..core.tensor import as_tensor, constant
 from ..ops.arithmetic import multiply
 from ..ops.axes import all_floating, axis_of
 from ..ops.linalg import matmul
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.shaping import stack
 from ..ops.stacking import unbind
 
@@ -45,14 +45,14 @@ _vectors, _matrices, _batches = _with_axes(1, 1), _with_axes(2, 2), _with_axes(3
 _matrix_and_vector = _with_axes(2, 1)
 
 
-@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def mm(x, y):
     """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
     return matmul(*_matrices(x, y))
 
 
 @derived(
-    exact_in_half=True, samples=each((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g")
+    exact_in_half=True, samples=cases((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g")
 )
 def bmm(x, y):
     """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
@@ -64,13 +64,13 @@ def bmm(x, y):
     return matmul(x, y)
 
 
-@derived(exact_in_half=True, samples=each((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
+@derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
 def mv(x, y):
     """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
     return matmul(*_matrix_and_vector(x, y))
 
 
-@derived(exact_in_half=True, samples=each((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
+@derived(exact_in_half=True, samples=cases((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
 def dot(x, y):
     """The sum of x * y, of two vectors."""
     return matmul(*_vectors(x, y))
@@ -79,7 +79,7 @@ def dot(x, y):
 vdot = dot  # which of complex numbers would conjugate the first
 
 
-@derived(exact_in_half=True, samples=each((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
+@derived(exact_in_half=True, samples=cases((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
 def outer(x, y):
     """Every product x[i] * y[j] of two vectors."""
     x, y = _vectors(x, y)
@@ -87,7 +87,7 @@ def outer(x, y):
 
 
 @derived(
-    autocast="lower", samples=each((real, 2, 3), (real, 2, 3)) | each((real, 2, 3), (real, 3, 2, 1), dim=1)
+    autocast="lower", samples=cases((real, 2, 3), (real, 2, 3)) | cases((real, 2, 3), (real, 3, 2, 1), dim=1)
 )
 def vecdot(x, y, *, dim=-1):
     """The sum of x * y along an axis, the others broadcast."""
@@ -118,8 +118,8 @@ def _added(input, product, beta, alpha):
 
 @derived(
     autocast="lower",
-    samples=each((real, 2, 4), (real, 2, 3), (real, 3, 4))
-    | each((real, 4), (real, 2, 3), (real, 3, 4), beta=0.5, alpha=2),
+    samples=cases((real, 2, 4), (real, 2, 3), (real, 3, 4))
+    | cases((real, 4), (real, 2, 3), (real, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addmm(input, x, y, *, beta=1, alpha=1):
@@ -129,8 +129,8 @@ def addmm(input, x, y, *, beta=1, alpha=1):
 
 @derived(
     autocast="lower",
-    samples=each((real, 2), (real, 2, 3), (real, 3))
-    | each((real,), (real, 2, 3), (real, 3), beta=0.5, alpha=2),
+    samples=cases((real, 2), (real, 2, 3), (real, 3))
+    | cases((real,), (real, 2, 3), (real, 3), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addmv(input, x, y, *, beta=1, alpha=1):
@@ -140,7 +140,8 @@ def addmv(input, x, y, *, beta=1, alpha=1):
 
 @derived(
     autocast="lower",
-    samples=each((real, 3, 2), (real, 3), (real, 2)) | each((real,), (real, 3), (real, 2), beta=0.5, alpha=2),
+    samples=cases((real, 3, 2), (real, 3), (real, 2))
+    | cases((real,), (real, 3), (real, 2), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y", r"\alpha\,g^\top x"),
 )
 def addr(input, x, y, *, beta=1, alpha=1):
@@ -152,8 +153,8 @@ def addr(input, x, y, *, beta=1, alpha=1):
 
 @derived(
     autocast="lower",
-    samples=each((real, 2, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
-    | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
+    samples=cases((real, 2, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
+    | cases((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def baddbmm(input, x, y, *, beta=1, alpha=1):
@@ -163,8 +164,8 @@ def baddbmm(input, x, y, *, beta=1, alpha=1):
 
 @derived(
     autocast="lower",
-    samples=each((real, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
-    | each((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
+    samples=cases((real, 2, 4), (real, 2, 2, 3), (real, 2, 3, 4))
+    | cases((real, 4), (real, 2, 2, 3), (real, 2, 3, 4), beta=0.5, alpha=2),
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addbmm(input, x, y, *, beta=1, alpha=1):
@@ -179,7 +180,7 @@ def addbmm(input, x, y, *, beta=1, alpha=1):
 
 
 @derived(
-    samples=each((real, 2, 3), (real, 2, 3)) | each((real, 3, 1), (real, 3, 2), dim=0),
+    samples=cases((real, 2, 3), (real, 2, 3)) | cases((real, 3, 1), (real, 3, 2), dim=0),
     latex=(r"y \times g", r"g \times x"),
 )
 def cross(x, y, dim=None):
@@ -196,7 +197,7 @@ def cross(x, y, dim=None):
     return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis_of(dim, x.ndim))
 
 
-@derived(autocast="float32", samples=each((real, 3)) | each((real, 2, 3), N=4) | each((real, 2), N=1))
+@derived(autocast="float32", samples=cases((real, 3)) | cases((real, 2, 3), N=4) | cases((real, 2), N=1))
 def vander(x, N=None):
     """The powers x**0, x**1, ... of each element along a new last axis; N of them, by default as many as x
     has elements there. A number counts as a vector of one element.

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, as_tensor
 from ..ops.arithmetic import clone
 from ..ops.axes import all_floating, as_floating
 from ..ops.normalization import layer_norm
-from ..ops.samplers import each, positive, real
+from ..ops.samplers import cases, positive, real
 from .windows import sliding_windows
 
 __family__ = "normalization"
@@ -26,9 +26,9 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 @derived(
     exact_in_half=True,  # the running statistics are changed in place
-    samples=each((real, 3, 2), None, None, (real, 2), (real, 2), True)
-    | each((real, 2, 2, 3), None, None, None, None, True)
-    | each((real, 2, 3), (real, 3), (positive, 3), (real, 3), None),
+    samples=cases((real, 3, 2), None, None, (real, 2), (real, 2), True)
+    | cases((real, 2, 2, 3), None, None, None, None, True)
+    | cases((real, 2, 3), (real, 3), (positive, 3), (real, 3), None),
 )
 def batch_norm(
     input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
@@ -69,9 +69,9 @@ def batch_norm(
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 4, 3), 2, (real, 4), (real, 4))
-    | each((real, 2, 6), 2)
-    | each((real, 1, 3, 2, 2), 3),
+    samples=cases((real, 2, 4, 3), 2, (real, 4), (real, 4))
+    | cases((real, 2, 6), 2)
+    | cases((real, 1, 3, 2, 2), 3),
 )
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Each group of channels (axis 1) of each image: (N, C, ...) (Wu and He 2018)."""
@@ -88,9 +88,9 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 @derived(
     exact_in_half=True,  # the running statistics are changed in place
-    samples=each((real, 2, 2, 3), None, None, (real, 2), (real, 2))
-    | each((real, 1, 2, 2, 2))
-    | each((real, 2, 3, 2), (real, 3), (positive, 3), (real, 3), None, False),
+    samples=cases((real, 2, 2, 3), None, None, (real, 2), (real, 2))
+    | cases((real, 1, 2, 2, 2))
+    | cases((real, 2, 3, 2), (real, 3), (positive, 3), (real, 3), None, False),
 )
 def instance_norm(
     input,
@@ -127,7 +127,7 @@ def instance_norm(
 
 @derived(
     autocast="float32",
-    samples=each((real, 1, 4, 3), 3, alpha=0.5) | each((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0),
+    samples=cases((real, 1, 4, 3), 3, alpha=0.5) | cases((real, 2, 3, 2, 2), 2, 0.5, 0.5, 2.0),
 )
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """x / (k + alpha mean(x**2))**beta, the mean over `size` channels about each (Krizhevsky et al. 2012)."""

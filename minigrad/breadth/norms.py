@@ -10,7 +10,7 @@ from ..core.tensor import as_tensor
 from ..ops.axes import as_floating, axis_of
 from ..ops.comparisons import where
 from ..ops.norms import vector_norm
-from ..ops.samplers import along_axis, away_from_zero, distinct, each, invertible, real, reducing
+from ..ops.samplers import along_axis, away_from_zero, cases, distinct, invertible, real, reducing
 from .decompositions import svdvals
 from .inverses import inv
 
@@ -23,7 +23,7 @@ __all__ = ["norm", "renorm"]
 
 @derived(
     autocast="float32",
-    samples=reducing(distinct) | along_axis(away_from_zero, p=3) | each((real, 2, 3), p="nuc"),
+    samples=reducing(distinct) | along_axis(away_from_zero, p=3) | cases((real, 2, 3), p="nuc"),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
 )
 def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
@@ -42,12 +42,12 @@ def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 2))
-    | each((real, 2, 3, 2), ord="nuc")
-    | each((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
-    | each((real, 3, 3), ord=-2)
-    | each((distinct, 3, 3), ord=1)
-    | each((distinct, 3, 3), ord=-math.inf),
+    samples=cases((real, 3, 2))
+    | cases((real, 2, 3, 2), ord="nuc")
+    | cases((real, 2, 3, 2), ord=2, dim=(0, 1), keepdim=True)
+    | cases((real, 3, 3), ord=-2)
+    | cases((distinct, 3, 3), ord=1)
+    | cases((distinct, 3, 3), ord=-math.inf),
 )
 def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """The size of the matrices in two axes, by its order.
@@ -80,7 +80,7 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3)) | each((real, 3, 3), 2) | each((distinct, 2, 3), math.inf, 1),
+    samples=cases((real, 2, 3)) | cases((real, 3, 3), 2) | cases((distinct, 2, 3), math.inf, 1),
 )
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
@@ -102,7 +102,9 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 @derived(
     autocast="float32",
-    samples=each((invertible, 3, 3)) | each((invertible, 2, 2, 2), p="fro") | each((invertible, 3, 3), p=1),
+    samples=cases((invertible, 3, 3))
+    | cases((invertible, 2, 2, 2), p="fro")
+    | cases((invertible, 3, 3), p=1),
 )
 def cond(x, p=None):
     """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""
@@ -117,7 +119,7 @@ def cond(x, p=None):
 
 @derived(
     autocast="float32",
-    samples=each((away_from_zero, 2, 3), 2, 0, 1.0) | each((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
+    samples=cases((away_from_zero, 2, 3), 2, 0, 1.0) | cases((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
 )
 def renorm(x, p: float, dim, maxnorm):
     """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""

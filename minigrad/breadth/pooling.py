@@ -12,12 +12,12 @@ from ..core.devices import array_module
 from ..core.errors import OptionError, ShapeError
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor, constant
+from ..ops.allocation import check_allocation
 from ..ops.axes import as_floating
 from ..ops.creation import zeros
 from ..ops.indexing import index
 from ..ops.linalg import linear
-from ..ops.memory import check_allocation
-from ..ops.samplers import distinct, each, real
+from ..ops.samplers import cases, distinct, real
 from .windows import as_columns, geometry, per_axis, sliding_windows, with_leading_axes
 
 __family__ = "convolution"
@@ -31,7 +31,7 @@ __all__ = [
 # ---------------------------------------------------------------- means
 
 
-@derived(samples=each((real, 2, 1, 5), 2) | each((real, 1, 5), 3, 2, 1, True, False))
+@derived(samples=cases((real, 2, 1, 5), 2) | cases((real, 1, 5), 3, 2, 1, True, False))
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window of (N, C, L), `stride` (by default the kernel's size) apart.
 
@@ -41,7 +41,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@derived(samples=each((real, 1, 2, 3, 4), 2, (1, 2)) | each((real, 2, 3, 3), 2, 2, 1, True, False))
+@derived(samples=cases((real, 1, 2, 3, 4), 2, (1, 2)) | cases((real, 2, 3, 3), 2, 2, 1, True, False))
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -49,7 +49,7 @@ def avg_pool2d(
     return _averages(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@derived(samples=each((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
+@derived(samples=cases((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -61,7 +61,7 @@ def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     x = with_leading_axes(f"avg_pool{n}d", as_floating(x), n)
     size, padding = x.shape[-n:], per_axis("padding", padding, n, least=0)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, 1, ceil_mode)
-    _refuse_wide_padding(padding, kernel)
+    _check_padding(padding, kernel)
     columns = as_columns(sliding_windows(x, kernel, stride, pairs, dilation), n)
     total = columns.sum(-2).reshape(*x.shape[:-n], *positions)
     if divisor is not None:
@@ -82,14 +82,14 @@ def _overlap(starts, length, low, high):
     return np.minimum(starts + length, high) - np.maximum(starts, low)
 
 
-def _refuse_wide_padding(padding, spans):
+def _check_padding(padding, spans):
     if any(2 * p > span for p, span in zip(padding, spans, strict=True)):
         raise OptionError(
             f"padding {padding} of windows that span {tuple(spans)}.\nIt is at most half of a window."
         )
 
 
-@derived(exact_in_half="gpu", samples=each((real, 2, 1, 5), 3) | each((real, 1, 4), 2))
+@derived(exact_in_half="gpu", samples=cases((real, 2, 1, 5), 3) | cases((real, 1, 4), 2))
 def adaptive_avg_pool1d(input, output_size):
     """The means of n = `output_size` windows that cover (N, C, L); None keeps L.
 
@@ -98,13 +98,13 @@ def adaptive_avg_pool1d(input, output_size):
     return _adaptive_averages(1, input, output_size)
 
 
-@derived(exact_in_half="gpu", samples=each((real, 1, 2, 3, 4), (2, 3)) | each((real, 2, 3, 3), (None, 1)))
+@derived(exact_in_half="gpu", samples=cases((real, 1, 2, 3, 4), (2, 3)) | cases((real, 2, 3, 3), (None, 1)))
 def adaptive_avg_pool2d(input, output_size):
     """The means of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(2, input, output_size)
 
 
-@derived(exact_in_half="gpu", samples=each((real, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_avg_pool3d(input, output_size):
     """The means of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(3, input, output_size)
@@ -152,7 +152,8 @@ def _cover(length, count):
 
 
 @derived(
-    exact_in_half=True, samples=each((distinct, 2, 1, 5), 2) | each((distinct, 1, 6), 3, 2, 1, 2, True, True)
+    exact_in_half=True,
+    samples=cases((distinct, 2, 1, 5), 2) | cases((distinct, 1, 6), 3, 2, 1, 2, True, True),
 )
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
@@ -163,13 +164,15 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), 2, 1) | each((distinct, 2, 3, 3), 2, 2, 1))
+@derived(
+    exact_in_half=True, samples=cases((distinct, 1, 2, 3, 4), 2, 1) | cases((distinct, 2, 3, 3), 2, 2, 1)
+)
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, H, W); see `max_pool1d`."""
     return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
+@derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest of each window of (N, C, D, H, W); see `max_pool1d`."""
     return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -181,7 +184,7 @@ def _largest(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_ind
     kernel, stride, _, dilation, positions = geometry(
         x.shape[-n:], kernel_size, stride, padding, dilation, ceil_mode
     )
-    _refuse_wide_padding(padding, [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
+    _check_padding(padding, [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
     axes = zip(positions, stride, padding, kernel, dilation, x.shape[-n:], strict=True)
     windows = [
         _within(np.arange(m)[:, None] * s - p + np.arange(k) * d, length) for m, s, p, k, d, length in axes
@@ -217,7 +220,7 @@ def _largest_of(x, windows, return_indices):
 
 
 @differentiable(
-    samples=each((distinct, 2, 5), places=np.array([[0, 1, 2], [1, 2, 3], [4, 4, 4]])),
+    samples=cases((distinct, 2, 5), places=np.array([[0, 1, 2], [1, 2, 3], [4, 4, 4]])),
     flops=Flops(
         "elements of all windows", lambda inputs, result, settings: inputs[0][0] * np.size(settings["places"])
     ),
@@ -241,21 +244,21 @@ def largest_place(x, /, places):
     return where, None
 
 
-@derived(exact_in_half=True, samples=each((distinct, 2, 1, 5), 3) | each((distinct, 1, 4), 2))
+@derived(exact_in_half=True, samples=cases((distinct, 2, 1, 5), 3) | cases((distinct, 1, 4), 2))
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """The largest of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(1, input, output_size, return_indices)
 
 
 @derived(
-    exact_in_half=True, samples=each((distinct, 1, 2, 3, 4), (2, 3)) | each((distinct, 2, 3, 3), (None, 1))
+    exact_in_half=True, samples=cases((distinct, 1, 2, 3, 4), (2, 3)) | cases((distinct, 2, 3, 3), (None, 1))
 )
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(2, input, output_size, return_indices)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
+@derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """The largest of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(3, input, output_size, return_indices)
@@ -271,7 +274,7 @@ def _adaptive_largest(n, x, output_size, return_indices):
     return _largest_of(x, windows, return_indices)
 
 
-@derived(exact_in_half=True, samples=each((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
+@derived(exact_in_half=True, samples=cases((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
 
@@ -281,13 +284,13 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@derived(exact_in_half=True, samples=each((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
+@derived(exact_in_half=True, samples=cases((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
     return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@derived(exact_in_half=True, samples=each((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
+@derived(exact_in_half=True, samples=cases((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
     return _put_back(3, input, indices, kernel_size, stride, padding, output_size)

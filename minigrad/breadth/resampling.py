@@ -15,7 +15,7 @@ from ..core.errors import OptionError, ShapeError
 from ..core.op import derived
 from ..core.tensor import as_tensor
 from ..ops.axes import as_floating
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.selection import index_select
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, along_axis
 from .windows import per_axis
@@ -35,14 +35,14 @@ AVERAGES = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 1, 2, 3), 5)
-    | each((real, 1, 1, 3, 2), None, 2.0, "nearest-exact")
-    | each((real, 2, 1, 3), 4, None, "linear")
-    | each((real, 1, 1, 3, 2), (4, 3), None, "bilinear", True)
-    | each((real, 1, 1, 3, 4), (2, 5), None, "bicubic", False)
-    | each((real, 1, 1, 3, 4), (2, 3), None, "bilinear", antialias=True)
-    | each((real, 1, 1, 2, 1, 2), None, (1.5, 2, 2), "trilinear")
-    | each((real, 1, 1, 5), 2, None, "area"),
+    samples=cases((real, 1, 2, 3), 5)
+    | cases((real, 1, 1, 3, 2), None, 2.0, "nearest-exact")
+    | cases((real, 2, 1, 3), 4, None, "linear")
+    | cases((real, 1, 1, 3, 2), (4, 3), None, "bilinear", True)
+    | cases((real, 1, 1, 3, 4), (2, 5), None, "bicubic", False)
+    | cases((real, 1, 1, 3, 4), (2, 3), None, "bilinear", antialias=True)
+    | cases((real, 1, 1, 2, 1, 2), None, (1.5, 2, 2), "trilinear")
+    | cases((real, 1, 1, 5), 2, None, "area"),
 )
 def interpolate(
     input,
@@ -88,19 +88,19 @@ def interpolate(
     return x
 
 
-@derived(exact_in_half="gpu", samples=each((real, 1, 1, 2, 2), scale_factor=2))
+@derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 2), scale_factor=2))
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """`interpolate` by its older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@derived(exact_in_half=True, samples=each((real, 1, 1, 2, 2), scale_factor=2))
+@derived(exact_in_half=True, samples=cases((real, 1, 1, 2, 2), scale_factor=2))
 def upsample_nearest(input, size=None, scale_factor=None):
     """`interpolate` with mode "nearest"."""
     return interpolate(input, size, scale_factor)
 
 
-@derived(exact_in_half="gpu", samples=each((real, 1, 1, 2, 2), (3, 4)))
+@derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 2), (3, 4)))
 def upsample_bilinear(input, size=None, scale_factor=None):
     """`interpolate` with mode "bilinear" and aligned corners."""
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -187,7 +187,7 @@ def _cubic(a):
 # ---------------------------------------------------------------- channels and places
 
 
-@derived(exact_in_half=True, samples=each((real, 4, 1, 2), 2) | each((real, 2, 9, 1, 1), 3))
+@derived(exact_in_half=True, samples=cases((real, 4, 1, 2), 2) | cases((real, 2, 9, 1, 1), 3))
 def pixel_shuffle(input, upscale_factor):
     """r * r channels become r by r places: (..., C r², H, W) -> (..., C, H r, W r) (Shi et al. 2016)."""
     x, r = as_tensor(input), upscale_factor
@@ -199,7 +199,7 @@ def pixel_shuffle(input, upscale_factor):
     return x.reshape(*lead, channels // (r * r), h * r, w * r)
 
 
-@derived(exact_in_half=True, samples=each((real, 1, 2, 4), 2) | each((real, 2, 1, 3, 3), 3))
+@derived(exact_in_half=True, samples=cases((real, 1, 2, 4), 2) | cases((real, 2, 1, 3, 3), 3))
 def pixel_unshuffle(input, downscale_factor):
     """r by r places become r * r channels: (..., C, H r, W r) -> (..., C r², H, W)."""
     x, r = as_tensor(input), downscale_factor
@@ -211,7 +211,7 @@ def pixel_unshuffle(input, downscale_factor):
     return x.reshape(*lead, channels * r * r, h // r, w // r)
 
 
-@derived(exact_in_half=True, samples=each((real, 1, 4, 2), 2) | each((real, 2, 6, 1, 1), 3))
+@derived(exact_in_half=True, samples=cases((real, 1, 4, 2), 2) | cases((real, 2, 6, 1, 1), 3))
 def channel_shuffle(input, groups):
     """The channels (axis 1) dealt out: channel j of group i comes to place j * groups + i."""
     x = as_tensor(input)

@@ -14,14 +14,14 @@ from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor, constant
 from ..ops.axes import axis_of, cast, slice_along
 from ..ops.reductions import Extremes
-from ..ops.samplers import along_axis, distinct, each, real
-from ..ops.statistics import in_wide_floats, sums_from_the_end
+from ..ops.samplers import along_axis, cases, distinct, real
+from ..ops.statistics import accumulate_in_float64, sums_from_the_end
 
 __family__ = "reduction"
 __all__ = ["cummax", "cummin", "cumsum", "logcumsumexp"]
 
 
-@differentiable(autocast="float32", samples=along_axis(real) | each((real,), 0), latex=r"\sum_{j \ge i} g_j")
+@differentiable(autocast="float32", samples=along_axis(real) | cases((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
     """The sum of all elements up to each; the gradient is the sum of all from each on.
 
@@ -32,7 +32,7 @@ def cumsum(x, /, dim, dtype=None):
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    add_up = lambda x: in_wide_floats(lambda x: xp.cumsum(x, axis=dim, dtype=x.dtype), x)
+    add_up = lambda x: accumulate_in_float64(lambda x: xp.cumsum(x, axis=dim, dtype=x.dtype), x)
     back = lambda g: xp.flip(add_up(xp.flip(g, axis=dim)), axis=dim)
     return add_up(x), (lambda g: cast(back(g), source),) if is_floating(x.dtype) else None
 
@@ -40,7 +40,7 @@ def cumsum(x, /, dim, dtype=None):
 @differentiable(
     autocast="float32",
     floating=True,
-    samples=along_axis(real) | each(np.array([1.0, 500.0, -500.0, 501.0]), 0) | each((real,), 0),
+    samples=along_axis(real) | cases(np.array([1.0, 500.0, -500.0, 501.0]), 0) | cases((real,), 0),
     latex=r"\sum_{j \ge i} g_j\,e^{x_i - y_j}",
     flops=per_element(4),
 )
@@ -54,7 +54,9 @@ def logcumsumexp(x, /, dim):
     if not x.ndim:
         return xp.copy(x), (lambda g: g,)
     accumulate = lambda x: np.logaddexp.accumulate(x, axis=dim)
-    y = value_in_rule("logcumsumexp", lambda x, dim: through_cpu(in_wide_floats, accumulate, x), x, dim)
+    y = value_in_rule(
+        "logcumsumexp", lambda x, dim: through_cpu(accumulate_in_float64, accumulate, x), x, dim
+    )
 
     def gradient(g):
         empty = xp.stop_gradient(y == -math.inf)
@@ -83,13 +85,13 @@ def _running(accumulate, x, dim):
     return Extremes(x.gather(dim, places), places)
 
 
-@derived(exact_in_half=True, samples=along_axis(distinct) | each((distinct,), 0))
+@derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummax(x, dim):
     """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
-@derived(exact_in_half=True, samples=along_axis(distinct) | each((distinct,), 0))
+@derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummin(x, dim):
     """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)

@@ -17,9 +17,9 @@ from ..core.errors import OptionError, RangeError, ShapeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, constant, tensor
-from ..ops.axes import axis_of, refuse_none
+from ..ops.axes import axis_of, check_nonempty
 from ..ops.comparisons import where
-from ..ops.samplers import along_axis, distinct, each, probability
+from ..ops.samplers import along_axis, cases, distinct, probability
 
 __family__ = "reduction"
 __all__ = [
@@ -37,7 +37,7 @@ class Ordered(NamedTuple):
 
 # ---------------------------------------------------------------- sorting
 
-_lines = along_axis(distinct) | each((distinct, 2, 3), descending=True) | each((distinct,))
+_lines = along_axis(distinct) | cases((distinct, 2, 3), descending=True) | cases((distinct,))
 
 
 @differentiable(samples=_lines)
@@ -60,7 +60,7 @@ def sort(x, dim=-1, descending=False, stable=False):
     return Ordered(x.gather(dim, places), places)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 3, 2)) | each((distinct, 4)))
+@derived(exact_in_half=True, samples=cases((distinct, 3, 2)) | cases((distinct, 4)))
 def msort(x):
     """x in increasing order along its first axis."""
     return sort(x, 0).values
@@ -71,9 +71,9 @@ def msort(x):
 
 @derived(
     exact_in_half=True,
-    samples=each((distinct, 2, 4), 2)
-    | each((distinct, 4, 2), 3, dim=0, largest=False)
-    | each((distinct, 2, 3), 3),
+    samples=cases((distinct, 2, 4), 2)
+    | cases((distinct, 4, 2), 3, dim=0, largest=False)
+    | cases((distinct, 2, 3), 3),
 )
 def topk(x, k, dim=-1, largest=True, sorted=True):
     """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
@@ -84,9 +84,9 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
 
 
 @differentiable(
-    samples=each((distinct, 2, 4), 2, -1, True)
-    | each((distinct, 2, 4), 4, 1, False)
-    | each((distinct, 3), 0, 0, True)
+    samples=cases((distinct, 2, 4), 2, -1, True)
+    | cases((distinct, 2, 4), 4, 1, False)
+    | cases((distinct, 3), 0, 0, True)
 )
 def extreme_places(x, /, k, dim, largest):
     """The indices of the k largest (or smallest) along an axis, the most extreme first; of ties the first."""
@@ -108,7 +108,7 @@ def extreme_places(x, /, k, dim, largest):
 
 
 @derived(
-    exact_in_half=True, samples=each((distinct, 2, 4), 2) | each((distinct, 4, 2), 3, dim=0, keepdim=True)
+    exact_in_half=True, samples=cases((distinct, 2, 4), 2) | cases((distinct, 4, 2), 3, dim=0, keepdim=True)
 )
 def kthvalue(x, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
@@ -145,7 +145,7 @@ def _found(x, places, dim, keepdim):
 
 @differentiable(
     public_name="median",
-    samples=each((distinct, 2, 3)) | each((distinct, 5)) | each((distinct,)),
+    samples=cases((distinct, 2, 3)) | cases((distinct, 5)) | cases((distinct,)),
     latex=r"\frac{g\,[x = y]}{\text{number of ties}}",
 )
 def middle(x, /, skip_nan=False):
@@ -165,7 +165,7 @@ def middle(x, /, skip_nan=False):
     return to_device_of(np.asarray(on_cpu(value)), plain), (gradient,)
 
 
-_medians = each((distinct, 2, 3)) | each((distinct, 2, 4), dim=1) | each((distinct, 3, 2), 0, keepdim=True)
+_medians = cases((distinct, 2, 3)) | cases((distinct, 2, 4), dim=1) | cases((distinct, 3, 2), 0, keepdim=True)
 
 
 @derived(exact_in_half=True, samples=_medians)
@@ -189,20 +189,22 @@ def _median(x, dim, keepdim, skip_nan):
         return middle(x, skip_nan)
     axis = axis_of(dim, x.ndim)
     n = x.shape[axis] if x.ndim else 1
-    refuse_none("the median", x.shape, (axis,) if x.ndim else ())
+    check_nonempty("the median", x.shape, (axis,) if x.ndim else ())
     present = (x == x).sum(dim, keepdim=True)  # those that are not NaN come first
     lower = (present - 1).clamp(0) // 2
     return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 2, 3)) | each(np.array([[1, 2, 2], [3, 1, 0]]), 1, True))
+@derived(
+    exact_in_half=True, samples=cases((distinct, 2, 3)) | cases(np.array([[1, 2, 2], [3, 1, 0]]), 1, True)
+)
 def mode(x, dim=-1, keepdim=False):
     """(values, indices) of the most frequent element along an axis: the smallest of several."""
     x = as_tensor(x)
     if not x.ndim:
         return _found(x, constant(np.zeros((), np.int64), x), dim, keepdim)
     axis = axis_of(dim, x.ndim)
-    refuse_none("the mode", x.shape, (axis,))
+    check_nonempty("the mode", x.shape, (axis,))
     return _found(x, constant(_most_frequent(x.numpy(), axis), x), dim, keepdim)
 
 
@@ -223,9 +225,9 @@ def _most_frequent(x, axis):
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 _shares = (
-    each((distinct, 2, 4), 0.3, dim=1)
-    | each((distinct, 5), (probability, 2), interpolation="midpoint")
-    | each((distinct, 2, 4), (probability, 3), dim=0, keepdim=True)
+    cases((distinct, 2, 4), 0.3, dim=1)
+    | cases((distinct, 5), (probability, 2), interpolation="midpoint")
+    | cases((distinct, 2, 4), (probability, 3), dim=0, keepdim=True)
 )
 
 

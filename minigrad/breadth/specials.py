@@ -11,7 +11,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from ..ops.elementary import erfc
-from ..ops.samplers import above_one, binary, each, positive, probability, real, unary, within_one
+from ..ops.samplers import above_one, binary, cases, positive, probability, real, unary, within_one
 
 __family__ = "elementwise"
 __all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlogy"]
@@ -22,7 +22,7 @@ __all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlo
 
 @differentiable(
     floating=True,
-    samples=unary(probability) | each((probability, 2, 3), eps=0.01),
+    samples=unary(probability) | cases((probability, 2, 3), eps=0.01),
     latex=r"\frac{g}{x\,(1 - x)}",
     flops=per_element(3),
 )
@@ -47,7 +47,7 @@ def erfcx(x, /):
     return xp.erfcx(x), (lambda g: g * xp.erfcx_derivative(x, 1),)
 
 
-@differentiable(floating=True, samples=each((real, 2, 3), 1) | each((real, 3), 2))
+@differentiable(floating=True, samples=cases((real, 2, 3), 1) | cases((real, 3), 2))
 def erfcx_derivative(x, /, n):
     """The derivative of order n of erfcx, with all its digits where 2 x erfcx(x) and 2/sqrt(pi) cancel."""
     xp = namespace(x)
@@ -149,7 +149,7 @@ def entr(x, /):
 
 
 @differentiable(
-    autocast="float32", floating=True, samples=unary(above_one) | each((real, 2, 3)), latex=r"g\,\psi(x)"
+    autocast="float32", floating=True, samples=unary(above_one) | cases((real, 2, 3)), latex=r"g\,\psi(x)"
 )
 def lgamma(x, /):
     """log|gamma(x)|, infinite at 0, -1, -2, ...; d/dx = digamma(x)."""
@@ -158,7 +158,9 @@ def lgamma(x, /):
 
 
 @differentiable(
-    floating=True, samples=each((above_one, 2, 3), 0) | each((positive, 3), 2), latex=r"g\,\psi^{(n + 1)}(x)"
+    floating=True,
+    samples=cases((above_one, 2, 3), 0) | cases((positive, 3), 2),
+    latex=r"g\,\psi^{(n + 1)}(x)",
 )
 def gamma_derivative(x, /, n):
     """The derivative of order n + 1 of lgamma; d/dx = that of order n + 2."""
@@ -174,7 +176,7 @@ def digamma(x):
 
 @derived(
     exact_in_half=True,
-    samples=each(0, (above_one, 3)) | each(2, (above_one, 2)),
+    samples=cases(0, (above_one, 3)) | cases(2, (above_one, 2)),
     latex=(None, r"g\,\psi^{(n + 1)}(x)"),
 )
 def polygamma(n, x):

@@ -12,7 +12,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from ..ops.axes import axis_of
-from ..ops.samplers import each, real
+from ..ops.samplers import cases, real
 from ..ops.shaping import view_as_shape
 from ..ops.views import movedim
 
@@ -27,7 +27,7 @@ PLANE = {"stride": (1, 2), "padding": ((0, 1), (1, 1)), "dilation": (2, 1)}
 @differentiable(
     public_name="unfold",
     view=True,
-    samples=each((real, 2, 5), kernel=(3,), **LINE) | each((real, 2, 4, 3), kernel=(2, 2), **PLANE),
+    samples=cases((real, 2, 5), kernel=(3,), **LINE) | cases((real, 2, 4, 3), kernel=(2, 2), **PLANE),
     latex=r"\textstyle\sum_{\text{windows}} g",
     flops=zero_flops,
 )
@@ -44,7 +44,7 @@ def sliding_windows(x, /, kernel, stride, padding, dilation):
 
 @differentiable(
     public_name="fold",
-    samples=each((real, 2, 2, 3), size=(5,), **LINE) | each((real, 2, 3, 2, 2, 2), size=(4, 3), **PLANE),
+    samples=cases((real, 2, 2, 3), size=(5,), **LINE) | cases((real, 2, 3, 2, 2, 2), size=(4, 3), **PLANE),
     latex=r"\text{windows of } g",
     flops=per_input(1),
 )
@@ -57,7 +57,8 @@ def overlap_add(y, /, size, stride, padding, dilation):
 
 
 @derived(
-    exact_in_half=True, samples=each((real, 2, 1, 3, 4), 2) | each((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1))
+    exact_in_half=True,
+    samples=cases((real, 2, 1, 3, 4), 2) | cases((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1)),
 )
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
@@ -79,7 +80,7 @@ def as_columns(windows, n):
 
 @derived(
     exact_in_half=True,
-    samples=each((real, 2, 4, 6), (3, 4), 2) | each((real, 2, 6), (3, 3), (2, 1), (1, 2), 1, (2, 2)),
+    samples=cases((real, 2, 4, 6), (3, 4), 2) | cases((real, 2, 6), (3, 3), (2, 1), (1, 2), 1, (2, 2)),
 )
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns added up into images, (N, C KH KW, windows) -> (N, C, H, W): unfold's transpose."""
@@ -100,7 +101,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 @derived(
     exact_in_half=True,
-    samples=each((real, 5), 0, 3, 1) | each((real, 2, 5), 1, 2, 2) | each((real, 3, 2), -2, 1, 1),
+    samples=cases((real, 5), 0, 3, 1) | cases((real, 2, 5), 1, 2, 2) | cases((real, 3, 2), -2, 1, 1),
 )
 def windows_along(x, dimension, size, step):
     """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""

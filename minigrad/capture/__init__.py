@@ -84,7 +84,7 @@ class capture:
         self.pool: Any = None  # the memory of all graphs
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        _refuse_gradients([*flatten(inputs), *flatten(named)])
+        _check_no_gradients([*flatten(inputs), *flatten(named)])
         arguments = map_leaves(lambda x: as_tensor(x) if is_array(x) else x, (inputs, named))
         if self.device == "cpu":
             inputs, named = arguments
@@ -131,7 +131,7 @@ class capture:
         return sum(step.graph is not None for step in self.steps.values())
 
 
-def _refuse_gradients(inputs: list[tuple[str, Any]]) -> None:
+def _check_no_gradients(inputs: list[tuple[str, Any]]) -> None:
     for path, x in inputs:
         if isinstance(x, Tensor) and x.requires_grad:
             raise CaptureError(

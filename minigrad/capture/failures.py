@@ -38,7 +38,7 @@ def is_of_the_capture(error: BaseException) -> bool:
     return isinstance(error, UploadError) or "captur" in str(error).lower()
 
 
-def explain(error: BaseException, recorder: CodeType) -> NoReturn:
+def raise_capture_error(error: BaseException, recorder: CodeType) -> NoReturn:
     """Turn what CuPy raised because a stream was captured into a CaptureError.
 
     `recorder` is the code of the function that called the user's step.

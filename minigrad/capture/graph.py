@@ -25,7 +25,7 @@ from ..core.tensor import Tensor
 from ..core.trees import map_leaves
 from ..kernels.cuda.cublas import handle_in_use
 from .draws import RecordedGenerator
-from .failures import UploadError, explain, is_of_the_capture
+from .failures import UploadError, is_of_the_capture, raise_capture_error
 from .interception import intercepted
 from .observers import LeafObserver
 
@@ -71,7 +71,7 @@ class RecordedGraph(LeafObserver):
                 leaf.grad = grad
             if isinstance(error, MinigradError) or not is_of_the_capture(error):
                 raise
-            explain(error, RecordedGraph.record.__code__)
+            raise_capture_error(error, RecordedGraph.record.__code__)
         self.on_replay(draws.advance)
         self.results = map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, self.results)
         self._guard_gradients(found)

@@ -11,11 +11,11 @@ To read first, in this order:
     higher_order    how a gradient is differentiated again
 
 What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),
-`versions` (changes in place), `closures` (which arrays a gradient function keeps), `sums` (over broadcast
-axes), `hooks`, `modes` with `generators`, `dtypes`, `half` (16 bits), `precision` (autocast), `costs`
-(FLOPs), `errors`, `checks` and `explain` (mistakes in the user's terms), `frames` (the user's line),
-`user_rules`, `registry` (ops by name), `printing`, `trees`.
-Made of them: `composites` (ops written with other ops), `grad`, `checkpointing` with `random` (the keys of
+`versions` (in-place changes), `closures` (which arrays a gradient function keeps), `sums` (stable sums, and
+sums over broadcast axes), `hooks`, `modes` with `generator_context`, `dtypes`, `half` (16 bits), `precision`
+(autocast), `costs` (FLOPs), `errors`, `argument_checks` and `error_context` (mistakes in the user's terms),
+`frames` (the user's line), `user_rules`, `registry` (ops by name), `printing`, `trees`.
+Built on them: `composites` (ops written with other ops), `grad`, `checkpointing` with `random` (the keys of
 draws).
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

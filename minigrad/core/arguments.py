@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import Checks
+from .argument_checks import Checks
 from .devices import loaded, on_device
 from .dtypes import (
     HALF,
@@ -22,6 +22,15 @@ from .dtypes import (
     float64,
     is_floating,
     result_type,
+)
+from .error_context import (
+    FOREIGN_ERRORS,
+    add_context,
+    describe,
+    raise_extra_arguments,
+    raise_unknown_arguments,
+    raise_with_context,
+    raised_by_library,
 )
 from .errors import (
     DeviceError,
@@ -32,7 +41,6 @@ from .errors import (
     ShapeError,
     SignatureError,
 )
-from .explain import FOREIGN, describe, explain, place, raised_by_library, refuse_extra, refuse_unknown
 from .frames import warn
 from .half import any_half, half_of, round_once
 from .modes import modes
@@ -62,12 +70,12 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tup
     if settings:
         settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
     if len(inputs) > op.arity + op.by_position:
-        refuse_extra(op.name, op.source, len(inputs))
+        raise_extra_arguments(op.name, op.source, len(inputs))
     by_position = dict(zip(names, inputs[op.arity :]))  # noqa: B905
     if len(inputs) < len(operands):  # f(x, other=y) as f(x, y)
         inputs = (*inputs, *[settings.pop(k) for k in operands[len(inputs) :] if k in settings])
     if twice := settings.keys() & {*operands, *by_position}:
-        _refuse_twice(op, twice)
+        _check_passed_once(op, twice)
     settings = by_position | settings
     for name, setting in settings.items():
         if type(setting) not in checks.plain[name]:
@@ -76,7 +84,7 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tup
     return inputs[: op.arity], settings
 
 
-def _refuse_twice(op: Op, names: set[str]) -> None:
+def _check_passed_once(op: Op, names: set[str]) -> None:
     """A SignatureError for arguments that were passed by position and by name."""
     if names and not op.any_setting:
         raise SignatureError(
@@ -97,7 +105,7 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
     try:
         checks.check_settings(settings)
     except MinigradError as error:
-        place(error, op.name, (), settings)
+        add_context(error, op.name, (), settings)
         raise
     return settings
 
@@ -120,7 +128,7 @@ def _rename(
         passed = ", ".join(settings)
         raise OptionError(f"{name} got one setting under two names: {passed}.\nPass it once.")
     if unknown := renamed.keys() - set(own):
-        refuse_unknown(name, sorted(unknown), own)
+        raise_unknown_arguments(name, sorted(unknown), own)
     return renamed
 
 
@@ -168,13 +176,13 @@ def accept_aliases(
             return function(*args, **settings)
         except MinigradError as error:
             checks.check_rest(name, args, error)
-            place(error, name, args, settings)
+            add_context(error, name, args, settings)
             raise
-        except FOREIGN as error:
+        except FOREIGN_ERRORS as error:
             if not raised_by_library(error):
                 raise
             checks.check_rest(name, args, error)
-            explain(name, args, settings, error, function)
+            raise_with_context(name, args, settings, error, function)
 
     return call
 
@@ -236,7 +244,7 @@ def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
     """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
     if not inputs:
         if op.operands:
-            refuse_extra(op.name, op.source, 0)
+            raise_extra_arguments(op.name, op.source, 0)
         raise ShapeError(f"{op.name} got no tensors.\nPass at least one.")
     changed = [x if isinstance(x, Tensor) or x is None else _convert(op, x) for x in inputs]
     if loaded:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from .checks import FLAG, refuse
+from .argument_checks import FLAG, raise_argument_error
 from .costs import per_input, zero_flops
 from .devices import device_of, on_device
-from .dtypes import as_dtype, is_floating, refuse_unconvertible
+from .dtypes import as_dtype, check_convertible, is_floating
 from .errors import ShapeError
 from .namespace import namespace, value_in_rule
 from .op import differentiable
@@ -120,7 +120,7 @@ def clone(x, /, memory_format=None):
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from integers."""
     source, dtype = x.dtype, as_dtype(dtype)
-    refuse_unconvertible(x, dtype)
+    check_convertible(x, dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
 
 
@@ -138,7 +138,7 @@ def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, mem
     x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
     """
     if type(copy) is not bool and not FLAG.fits(copy):
-        refuse("copy", copy, FLAG)
+        raise_argument_error("copy", copy, FLAG)
     dtype, device = destination(targets, dtype, device)
     y = x if device in (None, x.device) else to_device(x, device)
     if dtype is None or dtype == x.dtype:

@@ -26,7 +26,7 @@ from .errors import (  # fmt: skip
 from .higher_order import Replay
 from .hooks import run_hooks
 from .modes import backward_scope, modes, set_grad_enabled
-from .node import Node, ResultEdge, needed_only, producer, refuse_freed, shape_of
+from .node import Node, ResultEdge, needed_only, producer, raise_freed, shape_of
 from .sums import unbroadcast
 from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
@@ -95,7 +95,7 @@ def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
     """The gradient of each input of a node that needs one, of the gradient `g` of its result: arrays."""
     gradients = node.gradients
     if gradients is None:
-        refuse_freed(node)
+        raise_freed(node)
     if node.recorded_at != modifications.count:
         check_versions(node, needs)
     try:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
+from .argument_checks import Checks
 from .arguments import accept_aliases, autocast, bind, operands, prepare
-from .checks import Checks
 from .devices import as_array
+from .error_context import FOREIGN_ERRORS, add_context, raise_with_context
 from .errors import MinigradError
-from .explain import FOREIGN, explain, place
 from .modes import modes, named_scope
 from .node import Node, needed_only
 from .registry import ops
@@ -43,10 +43,10 @@ def make_callable(op: Op, documented: Callable) -> Callable:
         try:
             value, gradients = op.compute(arrays, settings, half)
         except MinigradError as error:
-            place(error, op.name_in_errors, tensors, settings)
+            add_context(error, op.name_in_errors, tensors, settings)
             raise
-        except FOREIGN as error:
-            explain(op.name_in_errors, tensors, settings, error, op.source)
+        except FOREIGN_ERRORS as error:
+            raise_with_context(op.name_in_errors, tensors, settings, error, op.source)
         value = tuple(map(as_array, value)) if type(value) is tuple else as_array(value)
         for observer in mode["observers"]:
             observer.on_result(op, arrays, settings, value, gradients)

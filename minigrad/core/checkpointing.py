@@ -15,7 +15,7 @@ from .errors import GraphError
 from .grad import propagate_to
 from .modes import Switch, enable_grad, modes
 from .node import Node, Recorded, node_numbers, producer, requires_grad, set_tensor, tensor_of
-from .tensor import Tensor, stand_in
+from .tensor import Tensor, snapshot
 from .trees import fill, leaves, map_leaves, structure
 from .versions import version_of
 
@@ -68,7 +68,7 @@ def _as_it_is(argument: Any) -> Any:
     can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
     if not any(map(can_change, leaves(argument))):
         return argument
-    return map_leaves(lambda x: stand_in(x) if can_change(x) else x, argument)
+    return map_leaves(lambda x: snapshot(x) if can_change(x) else x, argument)
 
 
 def _is_inside(x: Tensor, first: int) -> bool:

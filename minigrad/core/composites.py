@@ -30,7 +30,7 @@ from .observers import unobserved
 from .op import About, Op, with_gradients
 from .registry import ops
 from .tensor import Tensor
-from .user_rules import apart, is_users, refuse_signature
+from .user_rules import apart, check_rule_signature, is_users
 
 
 class Composite(Op):
@@ -39,7 +39,7 @@ class Composite(Op):
     def __init__(self, name: str, definition: Callable, kernel: Callable | None = None, **about: Any) -> None:
         self.is_users = is_users(definition)
         if self.is_users:
-            refuse_signature(definition)
+            check_rule_signature(definition)
         super().__init__(name, self.run_definition, definition, floating=True, **about)
         self.definition: Callable = definition
         self.exact_in_half = True  # `run_definition` handles 16 bits

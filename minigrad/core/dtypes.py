@@ -62,7 +62,7 @@ def is_dtype(name: str) -> bool:
         return False
 
 
-def refuse_unconvertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
+def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
     """A DtypeError where floats become integers and one of them is NaN, infinite or too large; and where an
     integer is too large, unless it `wraps` around."""
     if array.dtype.kind not in "biufV":

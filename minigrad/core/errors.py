@@ -15,7 +15,7 @@ def counted(n: int, noun: str, plural: str = "") -> str:
 class MinigradError(RuntimeError):
     """Any mistake that minigrad explains."""
 
-    placed = False  # whether it says already in which op it happened
+    has_context = False  # whether it says already in which op it happened
 
 
 class ShapeError(MinigradError, ValueError):
@@ -82,7 +82,7 @@ class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
 class CaptureError(MinigradError, RuntimeError):
     """A step that cannot be recorded and replayed."""
 
-    placed = True
+    has_context = True
 
 
 class StateError(MinigradError, RuntimeError):

@@ -10,7 +10,7 @@ import numpy as np
 from .backward import GradientSums, Pull, Seeds, nodes_behind, pull_of, seed_of, walk_back
 from .errors import DtypeError, GraphError, OptionError
 from .modes import backward_scope, set_grad_enabled
-from .node import Node, ResultEdge, producer, refuse_freed, requires_grad
+from .node import Node, ResultEdge, producer, raise_freed, requires_grad
 from .tensor import Tensor, constant
 
 
@@ -113,7 +113,7 @@ class _Targets:
             self.found |= {edge: g for edge, g in sums.totals.items() if edge in self.wanted}
         self.found = {edge: g for edge, g in self.found.items() if g is not None}
         if self.freed is not None and not self.wanted <= self.found.keys():
-            refuse_freed(self.freed)
+            raise_freed(self.freed)
 
 
 def _tensors(tensors: Tensor | Iterable[Tensor], what: str) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import GraphError
 from .modes import Switch, backward_scope, enable_grad, modes
-from .node import Node, ResultEdge, producer, refuse_freed, requires_grad, set_tensor, tensor_of
+from .node import Node, ResultEdge, producer, raise_freed, requires_grad, set_tensor, tensor_of
 from .observers import unobserved
 from .tensor import Tensor
 from .versions import check_versions, modifications
@@ -26,7 +26,7 @@ class Replay:
     def pull(self, node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         """The gradient of each input that needs one, of the gradient `g` of the node's result: Tensors."""
         if node.gradients is None:
-            refuse_freed(node)
+            raise_freed(node)
         if node.recorded_at != modifications.count:
             check_versions(node, needs, replayed=True)
         inputs = [self._tensor_of(edge) for edge in node.edges]
@@ -48,14 +48,14 @@ class Replay:
                 continue
             node = producer(top)
             if node.gradients is None:
-                refuse_freed(node)
+                raise_freed(node)
             missing = [
                 e for e in node.edges if requires_grad(e) and e not in rebuilt and tensor_of(e) is None
             ]
             if missing:
                 stack.extend(missing)
                 continue
-            refuse_changed(node, top)
+            check_unchanged(node, top)
             inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
             arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
             made = node.op.rebuild(arrays, node.settings)
@@ -74,7 +74,7 @@ def restored(edge: Any, array: Any) -> Tensor:
     return tensor
 
 
-def refuse_changed(node: Node, result: Any) -> None:
+def check_unchanged(node: Node, result: Any) -> None:
     """Refuse to recompute a result if an input, or the result itself, has been changed in place since."""
     for edge in (*node.edges, result):
         version = getattr(edge, "version", None)

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from .errors import DtypeError, OptionError
-from .generators import within
+from .generator_context import within
 
 
 class Scope:
@@ -76,7 +76,7 @@ class Switch:
 
     def __exit__(self, *exc: object) -> None:
         if not self.before:
-            raise OptionError(f"left without being entered.\nWrite `with {type(self).__name__}():`.")
+            raise OptionError(f"__exit__ called before __enter__.\nWrite `with {type(self).__name__}():`.")
         setattr(self.state, self.name, self.before.pop())
 
     def __call__(self, function: Callable) -> Callable:

@@ -189,7 +189,7 @@ def set_tensor(edge: Any, tensor: Any) -> None:
         edge.result = weakref.ref(tensor)
 
 
-def refuse_freed(node: Node) -> NoReturn:
+def raise_freed(node: Node) -> NoReturn:
     raise GraphError(
         f"backward reached {node} a second time, but the first backward freed it.\n"
         f"Compute the loss again for each backward(), and .detach() a state that is carried over from the "

@@ -21,7 +21,7 @@ from .tensor import Tensor
 BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
 
 
-def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
+def stable_sum(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
 
     Where there are gaps in an array's memory it is added up in float64. The sums of
@@ -29,7 +29,7 @@ def total(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """
     if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         if x.dtype in HALF and is_array(x):
-            return total(x.astype(float32), axes, keepdims).astype(x.dtype)
+            return stable_sum(x.astype(float32), axes, keepdims).astype(x.dtype)
         if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
             return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
         return x.sum(axis=axes, keepdims=keepdims)
@@ -68,7 +68,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
         return g._sum_to(tuple(shape))
     if not axes:
         return g.reshape(shape)
-    return total(g, axes, keepdims=True).reshape(shape)
+    return stable_sum(g, axes, keepdims=True).reshape(shape)
 
 
 def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:

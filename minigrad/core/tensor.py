@@ -26,7 +26,7 @@ from .devices import (
     on_device,
     to_device_of,
 )
-from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
+from .dtypes import DTYPES, as_dtype, check_convertible, default_float, is_dtype, is_floating
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
@@ -141,25 +141,25 @@ class Tensor:
         return format(self._number("printing a tensor"), spec) if spec or not self.ndim else repr(self)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        self._refuse_unless_leaf("deep-copied")
+        self._check_leaf("deep-copied")
         grad = None if self.grad is None else self.grad.array.copy()
         copy = memo[id(self)] = _rebuilt(type(self), self.array.copy(), self.requires_grad, grad)
         return copy
 
     def __copy__(self) -> Tensor:
         """The same memory and the same gradient under another tensor."""
-        self._refuse_unless_leaf("copied")
+        self._check_leaf("copied")
         copy = _rebuilt(type(self), self.array, self.requires_grad, None)
         copy.grad, copy.version = self.grad, version_of(self)
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """For pickle and so for other processes; files are for `mg.save_file`."""
-        self._refuse_unless_leaf("pickled")
+        self._check_leaf("pickled")
         grad = None if self.grad is None else self.grad.array
         return _rebuilt, (type(self), self.array, self.requires_grad, grad)
 
-    def _refuse_unless_leaf(self, what: str) -> None:
+    def _check_leaf(self, what: str) -> None:
         if self.node is not None:
             raise GraphError(
                 f"only a leaf can be {what}, this tensor was computed by {_op_name(self.node)}.\n"
@@ -204,8 +204,8 @@ class Tensor:
         """The memory itself, for another library (`torch.from_dlpack(x)`)."""
         if min(self.array.strides, default=0) < 0:  # PyTorch ends the whole process for one
             raise ShapeError(
-                f"a tensor of shape {self.shape} runs backward through its memory, which other libraries "
-                f"cannot.\nGive them a copy (`x.clone()`)."
+                f"a tensor of shape {self.shape} has negative strides, which other libraries cannot read.\n"
+                f"Pass a copy (`x.clone()`)."
             )
         return self.array.__dlpack__(**settings)
 
@@ -345,7 +345,7 @@ def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
     return Tensor(array if device is None else on_device(array, check_device(device)))
 
 
-def refuse_lost_gradient(what: str) -> NoReturn:
+def raise_lost_gradient(what: str) -> NoReturn:
     """Refuse to make numbers of tensors that require a gradient."""
     raise GraphError(
         f"{what} of tensors that require a gradient makes numbers of them, and the gradient would be lost.\n"
@@ -393,7 +393,7 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     return as_tensor(data, device=x.device)
 
 
-def stand_in(x: Tensor) -> Tensor:
+def snapshot(x: Tensor) -> Tensor:
     """x as it is now, as another tensor: it stays so when x becomes a result in place."""
     other = Tensor(x.array)
     other.node, other.version, other._requires_grad = x.node, x.version, x._requires_grad
@@ -420,7 +420,7 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         found = list[Tensor]() if tracked is None else tracked
         data = _plain(data, found)
         if found and tracked is None:
-            refuse_lost_gradient("a list")
+            raise_lost_gradient("a list")
     try:
         library = array_module(data)
         array = library.array(data) if copy else library.asarray(data)
@@ -436,15 +436,13 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
     if dtype is None and is_floating(array.dtype) and not known:
         dtype = _float_dtype(data)
         if dtype is None and isinstance(data, list) and array.size:
-            raise DtypeError(
-                "these integers have no dtype: one needs more than 64 bits.\nGive dtype='float64'."
-            )
+            raise DtypeError("integer does not fit int64.\nPass dtype='float64'.")
         dtype = dtype or default_float
     if array.dtype == object and not known:
         kinds = sorted({type(x).__name__ for x in array.reshape(-1)} - {"int", "float", "bool"})
         raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nGive numbers.")
     dtype = as_dtype(array.dtype if dtype is None else dtype)
-    refuse_unconvertible(array, dtype, wraps=known)
+    check_convertible(array, dtype, wraps=known)
     try:
         return array.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:

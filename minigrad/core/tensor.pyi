@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from . import devices, printing
 from .devices import CPU, array_module, check_device, device_of, is_array, is_device_name, load_library_of, on_cpu, on_device, to_device_of
-from .dtypes import DTYPES, as_dtype, default_float, is_dtype, is_floating, refuse_unconvertible
+from .dtypes import DTYPES, as_dtype, check_convertible, default_float, is_dtype, is_floating
 from .errors import DtypeError, GraphError, MinigradError, OptionError, RangeError, ShapeError
 from .frames import warn
 from .modes import modes
@@ -1688,7 +1688,7 @@ def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:
     """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
     ...
 
-def refuse_lost_gradient(what: str) -> NoReturn:
+def raise_lost_gradient(what: str) -> NoReturn:
     """Refuse to make numbers of tensors that require a gradient."""
     ...
 
@@ -1704,7 +1704,7 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     """`data` as a tensor: lists and NumPy arrays are moved to the device of x."""
     ...
 
-def stand_in(x: Tensor) -> Tensor:
+def snapshot(x: Tensor) -> Tensor:
     """x as it is now, as another tensor: it stays so when x becomes a result in place."""
     ...
 

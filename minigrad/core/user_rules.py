@@ -42,7 +42,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     """
     if rule is None or not is_users(rule):
         return rule
-    refuse_signature(source)
+    check_rule_signature(source)
     name, is_first = source.__name__, True
     trusts: dict[Any, _Trust] = defaultdict(_Trust)  # by dtype
 
@@ -74,7 +74,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
         except MinigradError:
             raise
         except (TypeError, ValueError, AttributeError) as error:
-            _explain(name, error)
+            _raise_rule_error(name, error)
         if result is None and rule is not source:
             return None
         value, gradients = _parts(name, result)
@@ -132,7 +132,7 @@ def _unchanging(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str,
     return result
 
 
-def refuse_signature(rule: Any) -> None:
+def check_rule_signature(rule: Any) -> None:
     """Refuse what is not a rule, before it is called."""
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "__name__"):
         raise OptionError(
@@ -308,7 +308,7 @@ def _check_gradient(name: str, found: Any, g: Any) -> None:
         )
 
 
-def _explain(name: str, error: Exception) -> NoReturn:
+def _raise_rule_error(name: str, error: Exception) -> NoReturn:
     """A foreign error of a rule, with what to write instead."""
     said = " ".join(str(error).split()).rstrip(".")
     kind: type[MinigradError] = DtypeError

@@ -106,7 +106,7 @@ class NonFiniteFinder:
         for edge, r in contributions:
             index = produced(array_of(r), inputs, self.check_inf)
             if index is not None:
-                _refuse_gradient(node, edge, array_of(r), index, upstream)
+                _raise_gradient_error(node, edge, array_of(r), index, upstream)
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
         seed = on_cpu(array_of(g))
@@ -124,7 +124,9 @@ class NonFiniteFinder:
             )
 
 
-def _refuse_gradient(node: Node, edge: Any, r: np.ndarray, index: Index, upstream: list[Any]) -> NoReturn:
+def _raise_gradient_error(
+    node: Node, edge: Any, r: np.ndarray, index: Index, upstream: list[Any]
+) -> NoReturn:
     place = next(i for i, e in enumerate(node.edges) if e is edge)
     name = operand_names(node.op, len(node.edges))[place]
     known = describe_upstream(node.op, upstream, index, r)

@@ -132,7 +132,7 @@ def diff(before: Graph, after: Graph) -> Difference:
             raise DtypeError(
                 f"diff compares two Graphs, got {type(graph).__name__}.\nPass what trace() returns."
             )
-    _refuse_different(before, after)
+    _check_same_model(before, after)
     parameters = sorted(_parameter_rows(before, after), key=_by_importance)
     ops, notes = _op_rows(before, after)
     if not parameters:
@@ -140,7 +140,7 @@ def diff(before: Graph, after: Graph) -> Difference:
     return Difference((*parameters, *sorted(ops, key=_by_importance)), tuple(notes))
 
 
-def _refuse_different(before: Graph, after: Graph) -> None:
+def _check_same_model(before: Graph, after: Graph) -> None:
     gone = [name for name in before.parameters if name not in after.parameters]
     new = [name for name in after.parameters if name not in before.parameters]
     if gone or new:

@@ -18,7 +18,7 @@ from ..core.tensor import Tensor
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
 from ..graph.grouping import numberless
-from ..graph.keeping import as_at_backward
+from ..graph.kept_graphs import as_at_backward
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
 from ..graph.trace import tensors_of, trace

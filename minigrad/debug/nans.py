@@ -23,7 +23,7 @@ from ..core.registry import registry
 from ..core.tensor import Tensor
 from ..graph.data import Snapshot, Vertex
 from ..graph.graph import Graph
-from ..graph.keeping import as_at_backward
+from ..graph.kept_graphs import as_at_backward
 from ..graph.labels import public_name
 from ..graph.pruning import prune
 from ..graph.tape import Tape, look_up, operand_names, pulled_places

@@ -140,17 +140,17 @@ class Simulation:
         if type(edge) is ResultEdge:
             place = place_of(edge)
             if place not in self.copies and edge.node not in self.copies:
-                self.copies[place] = self._stand_in(edge)
+                self.copies[place] = self._copy_of(edge)
             elif place not in self.copies:
                 self.copies[place] = ResultEdge(self.copies[edge.node], edge.index)
             return self.copies[place]
         if isinstance(edge, Tensor) and edge not in self.copies:
-            self.copies[edge] = self._stand_in(edge)
+            self.copies[edge] = self._copy_of(edge)
         if type(edge) is Node and edge not in self.copies:  # from before a checkpoint
-            self.copies[edge] = self._stand_in(edge)
+            self.copies[edge] = self._copy_of(edge)
         return self.copies[edge] if isinstance(edge, Node | Tensor) else edge
 
-    def _stand_in(self, edge: Any) -> Tensor:
+    def _copy_of(self, edge: Any) -> Tensor:
         """A leaf of an edge's shape, without memory."""
         leaf = Tensor(np.broadcast_to(np.zeros((), self._dtype(edge)), edge.shape))
         leaf._requires_grad = requires_grad(edge)

@@ -39,7 +39,7 @@ class Arguments:
         self.named, self.module = named, module
         self.names = [str(name) for name in inputs] if named else [""] * len(values)
         self.checked = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
-        self._refuse_coarse(values)
+        self._check_precision(values)
         self.values = values if module else [self._copied(x) for x in values]
         self.borrowed = [(x, x.array) for x in (*values, *buffers)] if module else []
 
@@ -71,7 +71,7 @@ class Arguments:
                     return number, tuple(int(i) for i in np.argwhere(on_cpu(different))[0])
         return None
 
-    def _refuse_coarse(self, values: list[Any]) -> None:
+    def _check_precision(self, values: list[Any]) -> None:
         if not self.checked:
             raise OptionError("no input requires a gradient.\nPass requires_grad=True for one.")
         for i in self.checked:

@@ -46,7 +46,7 @@ def gradcheck(
     slope between those to the left and right passes; where the function jumps, that of the side that does not
     jump. Both are listed in `kinks`.
     """
-    refuse_settings(order, eps=eps, atol=atol, rtol=rtol)
+    check_settings(order, eps=eps, atol=atol, rtol=rtol)
     # non-finite numbers are reported instead
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         report = _Check(fn, arguments, eps, atol, rtol, order).report(trace=True)
@@ -64,7 +64,7 @@ def gradcheck(
     return report
 
 
-def refuse_settings(order: int, **numbers: Any) -> None:
+def check_settings(order: int, **numbers: Any) -> None:
     """Raise an error for an invalid setting."""
     for name, number in numbers.items():
         if not isinstance(number, float | int | np.floating):
@@ -122,7 +122,7 @@ class _Check:
         arrays = [leaf.array for leaf in self.arguments.leaves]
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
-            self._refuse_outsiders()
+            self._check_no_outside_leaves()
         report = self._compared([*map(on_cpu, arrays)], analytic, slopes)
         return self._traced(report) if trace and not report.passed else report
 
@@ -254,7 +254,7 @@ class _Check:
         index = np.unravel_index(place - int(ends[number]) + out.array.size, out.shape)
         return f"output {number} at {[int(i) for i in index]}", place
 
-    def _refuse_outsiders(self) -> None:
+    def _check_no_outside_leaves(self) -> None:
         if self.function.uses_other_leaves():
             raise OptionError(
                 "the function's value has a gradient, but from none of the inputs.\n"

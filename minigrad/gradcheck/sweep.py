@@ -18,7 +18,7 @@ import numpy as np
 from ..core.errors import OptionError
 from ..core.modes import enable_grad
 from .arguments import Arguments
-from .check import gradcheck, refuse_settings
+from .check import check_settings, gradcheck
 from .finite_differences import FiniteDifferences
 from .function import Function
 from .report import Index, label
@@ -77,7 +77,7 @@ def gradcheck_sweep(
     result's `kind` and `reading` name it, and `.save("sweep.png")` shows it.
     """
     for eps in steps:
-        refuse_settings(order, eps=eps)
+        check_settings(order, eps=eps)
     if element is None:
         report = gradcheck(fn, inputs, order=order, raise_exception=False)
         if not report.elements:

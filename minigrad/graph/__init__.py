@@ -2,7 +2,7 @@
 
 from ..core.modes import named_scope
 from .graph import Graph
-from .keeping import keep
+from .kept_graphs import keep
 from .notebooks import bind
 from .trace import trace
 

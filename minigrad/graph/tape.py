@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.devices import as_array
 from ..core.errors import GraphError
-from ..core.higher_order import refuse_changed
+from ..core.higher_order import check_unchanged
 from ..core.node import Node, ResultEdge, producer
 from ..core.tensor import Tensor
 
@@ -36,7 +36,7 @@ class Tape:
         while stack:
             node = stack.pop()
             if node.gradients is None:
-                _refuse_freed(node)
+                _raise_freed(node)
             for edge in node.edges:
                 before = producer(edge)
                 if type(before) is Node and before not in seen and before not in self.ends:
@@ -63,7 +63,7 @@ class Tape:
         for node in self.nodes:
             found = None if double else _arrays_in_memory(node)
             if found is None:
-                refuse_changed(node, node)
+                check_unchanged(node, node)
                 found = apply(node, arrays, double)
             arrays[node] = found
             yield node, found
@@ -157,7 +157,7 @@ def _tensors(node: Node) -> list[Any]:
     return [reference() for reference in references]
 
 
-def _refuse_freed(node: Node) -> None:
+def _raise_freed(node: Node) -> None:
     raise GraphError(
         f"the graph is gone: {node} was freed by backward().\n"
         f"Call it between the loss and loss.backward(); or, to call it later, run the training step within "

@@ -27,12 +27,12 @@ from ..core.observers import Observer, observe, unobserved
 from ..core.tensor import Tensor, as_tensor
 from ..core.trees import flatten
 from ..nn import Module, Parameter
-from . import checks
+from . import gradient_checks
 from .data import Check, Edge, Retained, Snapshot, Vertex
 from .graph import Graph
 from .grouping import arrange, outermost
 from .jacobians import Budget, is_diagonal, jacobians
-from .keeping import as_at_backward
+from .kept_graphs import as_at_backward
 from .parts import parts_of
 from .snapshots import WHOLE, snapshot
 from .tape import Tape, operand_names, pulled_places, shapes
@@ -61,7 +61,7 @@ def trace(
 
     GraphError: output has no graph, or one that backward() has freed.
     """
-    _refuse_options(check, whole, title)
+    _check_options(check, whole, title)
     outputs = tensors_of(output)
     names = _Names(params, outputs)
     with as_at_backward(outputs), no_grad(), unobserved(), np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def _copy(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _refuse_options(check: Any, whole: Any, title: Any) -> None:
+def _check_options(check: Any, whole: Any, title: Any) -> None:
     if check not in (None, True, False):
         raise OptionError(f"check must be True, False or None, got {check!r}.\nNone checks if it is cheap.")
     if not isinstance(whole, int) or whole < 0:
@@ -221,7 +221,7 @@ class _Tracing(Observer):
         for leaf, g in found.items():
             self.upstream[leaf] = (self._snapshot(g),)
         flops = sum(filter(None, map(_flops, self.tape.nodes)))
-        self.checks = checks.run(self.tape, found, seeds, flops, check)
+        self.checks = gradient_checks.run(self.tape, found, seeds, flops, check)
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
         """Take snapshots of a node's upstream gradient, and of the gradient for each input."""

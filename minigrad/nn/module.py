@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.devices import as_array, on_cpu, on_device
 from ..core.dtypes import default_float, is_floating
+from ..core.error_context import FOREIGN_ERRORS, raise_with_context, raised_by_library
 from ..core.errors import (
     ArgumentError,
     DtypeError,
@@ -20,7 +21,6 @@ from ..core.errors import (
     ShapeError,
     StateError,
 )
-from ..core.explain import FOREIGN, explain, raised_by_library
 from ..core.hooks import Handle
 from ..core.modes import Scope, modes, no_grad
 from ..core.tensor import Tensor, destination
@@ -89,8 +89,8 @@ class Module:
         if not (modes.grad_enabled or modes.observers or self._forward_hooks or self._forward_pre_hooks):
             try:
                 return self.forward(*args, **kwargs)  # nothing is recorded, so no node needs the scope
-            except FOREIGN as error:
-                self._explain(error, args, kwargs)
+            except FOREIGN_ERRORS as error:
+                self._raise_call_error(error, args, kwargs)
                 raise
         if self._forward_pre_hooks:
             args, kwargs = before_forward(self, args, kwargs)
@@ -102,8 +102,8 @@ class Module:
         modes.scope = scope
         try:
             output = self.forward(*args, **kwargs)
-        except FOREIGN as error:
-            self._explain(error, args, kwargs)
+        except FOREIGN_ERRORS as error:
+            self._raise_call_error(error, args, kwargs)
             raise
         finally:
             modes.scope = outer
@@ -111,10 +111,10 @@ class Module:
             output = after_forward(self, args, kwargs, output)
         return output if backward is None else backward.around_outputs(output)
 
-    def _explain(self, error: Exception, args: tuple, kwargs: dict[str, Any]) -> None:
+    def _raise_call_error(self, error: Exception, args: tuple, kwargs: dict[str, Any]) -> None:
         """Say an error that NumPy or Python raised within the library in the user's terms."""
         if not isinstance(error, MinigradError) and raised_by_library(error):
-            explain(type(self).__name__, args, kwargs, error, self.forward)
+            raise_with_context(type(self).__name__, args, kwargs, error, self.forward)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

@@ -20,7 +20,7 @@ from .logic import *
 from .methods import FUNCTIONS, METHODS, PROPERTIES, PUBLIC
 from .padding import *
 from .reductions import *
-from .repetition import *
+from .repeat_and_flip import *
 from .rounding import *
 from .scattering import *
 from .selection import *

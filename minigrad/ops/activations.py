@@ -16,7 +16,7 @@ from ..core.tensor import constant
 from . import draws
 from .arithmetic import astype, multiply
 from .elementary import erfc
-from .samplers import along_axis, distinct, each, real, unary
+from .samplers import along_axis, cases, distinct, real, unary
 
 __family__ = "activation"
 __all__ = ["log_softmax", "relu", "sigmoid", "silu", "softmax"]
@@ -133,7 +133,7 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 
 
 @composite(
-    samples=each((real, 4, 4), p=0.5, key=_KEY) | each((real, 2, 3), p=1.0, key=_KEY),
+    samples=cases((real, 4, 4), p=0.5, key=_KEY) | cases((real, 2, 3), p=1.0, key=_KEY),
     latex=r"\frac{g\,[\text{kept}]}{1 - p}",
 )
 def dropout(x, /, p, key):

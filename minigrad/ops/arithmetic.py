@@ -23,7 +23,7 @@ from ..core.arithmetic import (  # noqa: F401 (the rest of the family)
 from ..core.dtypes import is_floating
 from ..core.namespace import namespace
 from ..core.op import differentiable
-from .samplers import away_from_zero, binary, distinct, each, unary
+from .samplers import away_from_zero, binary, cases, distinct, unary
 from .samplers import positive as positives
 from .samplers import real as reals
 
@@ -38,10 +38,12 @@ add.op.samples = subtract.op.samples = binary(reals) | binary(reals, alpha=0.5)
 multiply.op.samples = binary(reals)
 true_divide.op.samples = binary(reals, away_from_zero)
 negative.op.samples = alias.op.samples = clone.op.samples = unary(reals)
-astype.op.samples = each((reals, 2, 3), dtype="float64")
-to_device.op.samples = each((reals, 2, 3), device="cpu")
-broadcast_to.op.samples = each((reals, 3), (2, 3)) | each((reals, 2, 1), (4, 2, 3)) | each((reals,), (0, 2))
-sum_to.op.samples = each((reals, 2, 3), (3,)) | each((reals, 4, 2, 3), (2, 1)) | each((reals, 0, 2), ())
+astype.op.samples = cases((reals, 2, 3), dtype="float64")
+to_device.op.samples = cases((reals, 2, 3), device="cpu")
+broadcast_to.op.samples = (
+    cases((reals, 3), (2, 3)) | cases((reals, 2, 1), (4, 2, 3)) | cases((reals,), (0, 2))
+)
+sum_to.op.samples = cases((reals, 2, 3), (3,)) | cases((reals, 4, 2, 3), (2, 1)) | cases((reals, 0, 2), ())
 
 TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or lower the learning rate."
 
@@ -54,7 +56,7 @@ TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or
     sign="xʸ",
     advice="Negative numbers have no powers of fractions, and 0 none of negatives: clamp the base.",
     gradient_advice="Powers below 1 have no derivative at 0.",
-    samples=binary(positives, reals) | each((away_from_zero, 2, 3), 3) | each((reals, 3), 0),
+    samples=binary(positives, reals) | cases((away_from_zero, 2, 3), 3) | cases((reals, 3), 0),
     latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"),
 )
 def power(x, y, /):

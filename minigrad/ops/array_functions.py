@@ -14,7 +14,7 @@ from .activations import logistic
 from .indexing import getitem
 from .indices import is_basic
 from .masks import where
-from .repetition import reversed_along
+from .repeat_and_flip import reversed_along
 from .scattering import scattered
 from .shaping import joined, permute_axes, transpose
 from .special_functions import erf, erfc, logaddexp, power, sigmoid

@@ -11,7 +11,7 @@ from ..core.costs import Flops
 from ..core.random import Key
 from ..core.tensor import constant
 from .activations import dropout
-from .samplers import each, mask, real
+from .samplers import cases, mask, real
 
 __family__ = "attention"
 
@@ -25,12 +25,12 @@ def _count(inputs, result, settings):
 _key = Key(0, 0, 0, 0)
 _plain = {"is_causal": False, "scale": 0.7, "dropout_p": 0.0, "key": None}
 _samples = (
-    each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain)
-    | each((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **_plain | {"is_causal": True})
-    | each((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **_plain)
-    | each((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **_plain | {"is_causal": True})
-    | each((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain | {"dropout_p": 0.5, "key": _key})
-    | each((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **_plain)
+    cases((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain)
+    | cases((real, 2, 2, 3), (real, 2, 4, 3), (real, 2, 4, 2), None, **_plain | {"is_causal": True})
+    | cases((real, 3, 3), (real, 4, 3), (real, 4, 2), (mask, 3, 4), **_plain)
+    | cases((real, 2, 1, 2, 3), (real, 1, 4, 3), (real, 4, 2), (real, 2, 4), **_plain | {"is_causal": True})
+    | cases((real, 2, 3), (real, 4, 3), (real, 4, 2), None, **_plain | {"dropout_p": 0.5, "key": _key})
+    | cases((real, 2, 3), (real, 0, 3), (real, 0, 2), None, **_plain)
 )
 
 

@@ -54,7 +54,7 @@ def count(shape, axes):
     return math.prod([shape[i] for i in axes])
 
 
-def refuse_none(name, shape, axes):
+def check_nonempty(name, shape, axes):
     """A ShapeError where there is no element to choose from."""
     if 0 in shape and not count(shape, axes):
         raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce axes that have some.")

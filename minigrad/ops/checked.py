@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..core.checks import FLAG, SETTING, Checks, Kind
+from ..core.argument_checks import FLAG, SETTING, Checks, Kind
+from ..core.error_context import FOREIGN_ERRORS, add_context, raise_with_context, raised_by_library
 from ..core.errors import MinigradError
-from ..core.explain import FOREIGN, explain, place, raised_by_library
 
 F = TypeVar("F", bound=Callable)
 
@@ -27,16 +27,16 @@ def checked(function: F, flag: Kind = FLAG) -> F:
         try:
             checks.check(args, settings)
         except MinigradError as error:
-            place(error, named(args), args[is_method:], settings)
+            add_context(error, named(args), args[is_method:], settings)
             raise
         try:
             return function(*args, **settings)
         except MinigradError as error:  # which says where it happened itself
             checks.check_rest(name, args, error)
             raise
-        except FOREIGN as error:
+        except FOREIGN_ERRORS as error:
             if raised_by_library(error):
-                explain(named(args), args[is_method:], settings, error, function)
+                raise_with_context(named(args), args[is_method:], settings, error, function)
             raise
 
     return call  # type: ignore[return-value]

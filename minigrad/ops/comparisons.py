@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
 from ..core.op import differentiable
-from .samplers import Domain, binary, distinct, each, integers, mask, real, unary
+from .samplers import Domain, binary, cases, distinct, integers, mask, real, unary
 
 __family__ = "elementwise"
 __all__ = [
@@ -17,16 +17,16 @@ __all__ = [
 ]  # fmt: skip
 
 _pairs = (
-    each((distinct, 2, 3), (real, 2, 1))
-    | each((distinct, 3), (real, 2, 3))
-    | each((distinct,), (real, 3))
-    | each((distinct, 0), (real, 2, 1))
+    cases((distinct, 2, 3), (real, 2, 1))
+    | cases((distinct, 3), (real, 2, 3))
+    | cases((distinct,), (real, 3))
+    | cases((distinct, 0), (real, 2, 1))
 )
 
 
 @differentiable(
     promotes=(1, 2),
-    samples=each((mask, 2, 3), (real, 2, 3), (real, 2, 3)) | each((mask, 2, 3), (real, 3), (real, 2, 1)),
+    samples=cases((mask, 2, 3), (real, 2, 3), (real, 2, 3)) | cases((mask, 2, 3), (real, 3), (real, 2, 1)),
     latex=(None, r"g\,[\text{condition}]", r"g\,[\neg\,\text{condition}]"),
 )
 def where(condition, x, y, /):

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from ..core import random
-from ..core.checks import is_integer
+from ..core.argument_checks import is_integer
 from ..core.devices import check_device, find_backend, library_of, on_device
 from ..core.dtypes import as_dtype, default_float, finfo, float64, int64, is_floating, plain_number
+from ..core.error_context import describe
 from ..core.errors import DtypeError, GraphError, MinigradError, OptionError, ShapeError, SizesError
-from ..core.explain import describe
 from ..core.tensor import Tensor, as_tensor, holds_gradient, tensor
 from . import draws
+from .allocation import check_allocation, out_of_memory
 from .checked import check_all, checked
-from .memory import check_allocation, out_of_memory
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
@@ -318,7 +318,7 @@ def randint(
     if low >= high:
         raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
     kind = as_dtype(dtype or int64)
-    draws.refuse_beyond("randint", low, high - 1, kind)
+    draws.check_bounds("randint", low, high - 1, kind)
     last = _last_integer(low, high, kind)
     integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
     draw = lambda xp, shape, dtype: xp.asarray(np.minimum(_rows(integers, shape), last).astype(dtype))

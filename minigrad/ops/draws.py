@@ -53,7 +53,7 @@ def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:
     return float(first), max(float(np.nextafter(end, dtype.type(-np.inf))), float(first))
 
 
-def refuse_beyond(name: str, low: float, last: float, dtype: np.dtype) -> None:
+def check_bounds(name: str, low: float, last: float, dtype: np.dtype) -> None:
     """An OptionError if a dtype does not reach from `low` to `last`."""
     least, largest = 0.0, 1.0
     if dtype.kind != "b":

@@ -25,7 +25,7 @@ from ..core.frames import caller
 from ..core.modes import modes, set_grad_enabled
 from ..core.node import RETAINS_GRAD, set_tensor
 from ..core.registry import ops
-from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, stand_in
+from ..core.tensor import Tensor, as_tensor, holds_gradient, on_device_of, snapshot
 from ..core.versions import (
     LOST,
     Change,
@@ -51,14 +51,14 @@ def is_recorded(x: Tensor, *values: Any) -> bool:
     return modes.grad_enabled and (x.requires_grad or holds_gradient(values))
 
 
-def become(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """Let x become `compute(its old value)`, and all that share its memory follow."""
-    refuse_overlap(x, name)
+    check_no_overlap(x, name)
     base, up, down = _relatives(x, name)
     family = [base, *map(_tensor_of, down)]
     constants = any(t.node is None for t in family)
     modifications.count += constants
-    old = {t: stand_in(t) for t in family}
+    old = {t: snapshot(t) for t in family}
     new = _fitting(compute(old[x]), x, name)
     for view in up:
         new = _with_elements(old[_base_of(view)], new, view)
@@ -203,7 +203,7 @@ def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
 
 def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
     """`new` in the dtype of x, with memory of its own; refused if it does not fit."""
-    refuse_misfit(new, x, name)
+    check_fits(new, x, name)
     if new.dtype != x.dtype:
         return new.to(x.dtype)
     return new if new.version is None else ops["clone"].call(new)  # it may be a view
@@ -251,7 +251,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
             f"{name} would change the shape of a leaf that requires a gradient.\n"
             f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
         )
-    old, requires_grad = stand_in(x), x.requires_grad
+    old, requires_grad = snapshot(x), x.requires_grad
     with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
         new = compute(old)
     if x.node is not None:
@@ -272,7 +272,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
 
 def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
     """Change the memory of x by `write`, which NumPy or CuPy may refuse."""
-    refuse_overlap(x, name)
+    check_no_overlap(x, name)
     if not is_writeable(x.array):
         raise ShapeError(f"{name} on a tensor whose memory is read-only.\nChange a copy of it: x.clone().")
     try:
@@ -308,7 +308,7 @@ def apart(value: Any, array: Any, index: Any) -> Any:
     return ops["clone"].call(value) if isinstance(value, Tensor) else source.copy()
 
 
-def refuse_overlap(x: Tensor, name: str) -> None:
+def check_no_overlap(x: Tensor, name: str) -> None:
     if x.array.size and overlaps_itself(x):
         raise ShapeError(
             f"{name} on a tensor of shape {x.shape} whose elements share memory (expand, unfold).\n"
@@ -316,7 +316,7 @@ def refuse_overlap(x: Tensor, name: str) -> None:
         )
 
 
-def refuse_misfit(new: Tensor, x: Tensor, name: str) -> None:
+def check_fits(new: Tensor, x: Tensor, name: str) -> None:
     """Refuse a result that a change in place cannot leave in x."""
     if new.shape != x.shape:
         raise ShapeError(
@@ -356,4 +356,4 @@ def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
         value = value.to(x.dtype, x.device)
         while value.ndim and value.shape[0] == 1 and value.ndim > x.array[index].ndim:
             value = view_as_shape(value, value.shape[1:])
-    return become(x, name, lambda old: replaced(old, value, index))
+    return rebind(x, name, lambda old: replaced(old, value, index))

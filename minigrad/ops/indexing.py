@@ -18,7 +18,7 @@ from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .comparisons import where
 from .indices import array_index, as_index_array, is_mask
-from .samplers import each, integers, mask, real
+from .samplers import cases, integers, mask, real
 from .shaping import view_as_shape
 
 __family__ = "shape"
@@ -32,11 +32,11 @@ __all__ = ["gather", "masked_fill"]
 @differentiable(
     public_name="x[…]",
     view=True,
-    samples=each((real, 2, 3), (slice(None), 1))
-    | each((real, 2, 3), (Ellipsis, None, slice(None, None, -2)))
-    | each((real, 2, 3), (np.array([0, 1, 0]),))
-    | each((real, 2, 3), (np.array([[0], [-1]]), np.array([2, 2])))
-    | each((real, 2, 3), (np.array([[True, False, True], [False, False, True]]),)),
+    samples=cases((real, 2, 3), (slice(None), 1))
+    | cases((real, 2, 3), (Ellipsis, None, slice(None, None, -2)))
+    | cases((real, 2, 3), (np.array([0, 1, 0]),))
+    | cases((real, 2, 3), (np.array([[0], [-1]]), np.array([2, 2])))
+    | cases((real, 2, 3), (np.array([[True, False, True], [False, False, True]]),)),
     latex=r"\operatorname{scatter}(g)",
     flops=zero_flops,
 )
@@ -46,7 +46,7 @@ def getitem(x, /, index):
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 
-@derived(samples=each((real, 2, 3), (0, [2, 0, 2])))
+@derived(samples=cases((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
     """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
     return getitem(x, checked_index(array_index(index, x.array.shape), x))
@@ -55,11 +55,11 @@ def index(x, index):
 def checked_index(index, x):
     """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
     if x.device != CPU:
-        _refuse_outside(index if type(index) is tuple else (index,), x.shape)
+        _check_indices(index if type(index) is tuple else (index,), x.shape)
     return index
 
 
-def _refuse_outside(index, shape):
+def _check_indices(index, shape):
     axes = [0 if i is None or i is Ellipsis else i.ndim if is_mask(i) else 1 for i in index]
     place = 0
     for i, number in zip(index, axes, strict=True):
@@ -139,9 +139,9 @@ def gather_index(name, x, dim, index):
 
 
 @derived(
-    samples=each((real, 2, 3), 1, (integers(0, 3), 2, 4))
-    | each((real, 2, 3), 0, (integers(0, 2), 1, 3))
-    | each((real,), 0, 0),
+    samples=cases((real, 2, 3), 1, (integers(0, 3), 2, 4))
+    | cases((real, 2, 3), 0, (integers(0, 2), 1, 3))
+    | cases((real,), 0, 0),
     latex=r"\sum_{\text{uses}} g",
 )
 def gather(x, dim, index, *, sparse_grad=False):
@@ -153,7 +153,7 @@ def gather(x, dim, index, *, sparse_grad=False):
 # ---------------------------------------------------------------- masks
 
 
-def refuse_unless_mask(name, mask):
+def check_mask_dtype(name, mask):
     if mask.dtype != bool:
         raise DtypeError(f"{name} takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0.")
 
@@ -161,15 +161,15 @@ def refuse_unless_mask(name, mask):
 @differentiable(
     public_name="masked_fill",
     promotes=False,
-    samples=each((real, 2, 3), (mask, 2, 3), -2.0)
-    | each((real, 2, 3), (mask, 2, 1), 0.0)
-    | each((real, 3), (mask, 2, 1), 1.0),
+    samples=cases((real, 2, 3), (mask, 2, 3), -2.0)
+    | cases((real, 2, 3), (mask, 2, 1), 0.0)
+    | cases((real, 3), (mask, 2, 1), 1.0),
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None),
     flops=zero_flops,
 )
 def filled(x, mask, /, value):
     """x with the number `value` where `mask` is True."""
-    refuse_unless_mask("masked_fill", mask)
+    check_mask_dtype("masked_fill", mask)
     xp = namespace(x)
     try:
         y = xp.where(mask, x.dtype.type(value), x)
@@ -182,7 +182,7 @@ def filled(x, mask, /, value):
 
 
 @derived(
-    samples=each((real, 2, 3), (mask, 2, 3), -2.0) | each((real, 2, 3), (mask, 3), (real,)),
+    samples=cases((real, 2, 3), (mask, 2, 3), -2.0) | cases((real, 2, 3), (mask, 3), (real,)),
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
 )
 def masked_fill(x, mask, value):
@@ -196,7 +196,7 @@ def masked_fill(x, mask, value):
     if not value.requires_grad:
         return filled(x, mask, value=value.item())
     x, mask = as_tensor(x), as_tensor(mask)
-    refuse_unless_mask("masked_fill", mask)
+    check_mask_dtype("masked_fill", mask)
     return where(mask, value.to(x.dtype), x)
 
 
@@ -206,9 +206,9 @@ def masked_fill(x, mask, value):
 @composite(
     exact_in_half=True,
     promotes=False,
-    samples=each((real, 3, 2), (integers(0, 3), 2, 4))
-    | each((real, 3, 2), (integers(0, 3),))
-    | each((real, 3, 2), (integers(0, 3), 0)),
+    samples=cases((real, 3, 2), (integers(0, 3), 2, 4))
+    | cases((real, 3, 2), (integers(0, 3),))
+    | cases((real, 3, 2), (integers(0, 3), 0)),
     latex=(r"\sum_{\text{uses of the row}} g", None),
     flops=zero_flops,
 )
@@ -222,7 +222,7 @@ def embedding(weight, ids, /):
     return getitem(weight, checked_ids("embedding", ids, weight.shape[0]))
 
 
-def refuse_id(wrong, rows):
+def raise_id_error(wrong, rows):
     """Refuse an id that is not in a table; kernels call it with one that they found."""
     raise RangeError(
         f"id {wrong} in a table of {rows} rows.\n"

@@ -9,7 +9,7 @@ from ..core.costs import Flops
 from ..core.errors import DtypeError, ShapeError, counted
 from ..core.op import differentiable
 from .arithmetic import TOO_LARGE
-from .samplers import each, real
+from .samplers import cases, real
 
 __family__ = "matrix"
 __all__ = ["matmul"]
@@ -25,13 +25,13 @@ matmul_flops = Flops(
     sign="@",
     exact_in_half="gpu",  # which adds up in float32
     advice=TOO_LARGE,
-    samples=each((real, 2, 3), (real, 3, 4))
-    | each((real, 3), (real, 3))
-    | each((real, 3), (real, 2, 3, 2))
-    | each((real, 2, 2, 3), (real, 3))
-    | each((real, 2, 2, 3), (real, 3, 2))
-    | each((real, 2, 1, 2, 3), (real, 4, 3, 2))
-    | each((real, 2, 0), (real, 0, 3)),
+    samples=cases((real, 2, 3), (real, 3, 4))
+    | cases((real, 3), (real, 3))
+    | cases((real, 3), (real, 2, 3, 2))
+    | cases((real, 2, 2, 3), (real, 3))
+    | cases((real, 2, 2, 3), (real, 3, 2))
+    | cases((real, 2, 1, 2, 3), (real, 4, 3, 2))
+    | cases((real, 2, 0), (real, 0, 3)),
     latex=(r"g\,y^\top", r"x^\top g"),
     flops=matmul_flops,
 )
@@ -102,9 +102,9 @@ def _misfit(x, y):
 @composite(
     autocast="lower",
     advice=TOO_LARGE,
-    samples=each((real, 2, 3), (real, 4, 3), (real, 4))
-    | each((real, 2, 2, 3), (real, 4, 3), None)
-    | each((real, 3), (real, 2, 3), (real, 2)),
+    samples=cases((real, 2, 3), (real, 4, 3), (real, 4))
+    | cases((real, 2, 2, 3), (real, 4, 3), None)
+    | cases((real, 3), (real, 2, 3), (real, 2)),
     latex=("g W", r"g^\top x", r"\sum_{\text{rows}} g"),
     flops=matmul_flops,
 )

@@ -12,7 +12,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from .comparisons import _bits, _pairs, _small, eq
-from .samplers import binary, distinct, each, integers, mask, real, unary
+from .samplers import binary, cases, distinct, integers, mask, real, unary
 
 __family__ = "elementwise"
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "logical_xor", "nan_to_num", "signbit",
 ]  # fmt: skip
 
-_everything = unary(real) | each(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
+_everything = unary(real) | cases(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
 
 
 # ---------------------------------------------------------------- of two numbers
@@ -53,13 +53,13 @@ def heaviside(x, values, /):
 # ---------------------------------------------------------------- within limits
 
 
-@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(exact_in_half=True, samples=cases((distinct, 2, 3), -0.6) | cases((distinct, 2, 3), (real, 3)))
 def clamp_min(x, min):
     """x, no less than `min`."""
     return limit(x, min, None)
 
 
-@derived(exact_in_half=True, samples=each((distinct, 2, 3), -0.6) | each((distinct, 2, 3), (real, 3)))
+@derived(exact_in_half=True, samples=cases((distinct, 2, 3), -0.6) | cases((distinct, 2, 3), (real, 3)))
 def clamp_max(x, max):
     """x, no more than `max`."""
     return limit(x, None, max)
@@ -67,7 +67,7 @@ def clamp_max(x, max):
 
 @differentiable(
     exact_in_half=True,
-    samples=unary(real) | each((real, 3), nan=1.0, posinf=2.0, neginf=3.0),
+    samples=unary(real) | cases((real, 3), nan=1.0, posinf=2.0, neginf=3.0),
     latex=r"g\,[|x| < \infty]",
 )
 def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
@@ -178,11 +178,11 @@ def signbit(x, /):
 
 @differentiable(
     public_name="clamp",
-    samples=each((distinct, 2, 3), -0.6, 0.6)
-    | each((distinct, 4), None, 0.0)
-    | each((distinct, 2, 3), (real, 2, 3), 1.2)
-    | each((distinct, 2, 3), None, (real, 3))
-    | each((distinct, 3), (real, 2, 1), (real, 2, 3)),
+    samples=cases((distinct, 2, 3), -0.6, 0.6)
+    | cases((distinct, 4), None, 0.0)
+    | cases((distinct, 2, 3), (real, 2, 3), 1.2)
+    | cases((distinct, 2, 3), None, (real, 3))
+    | cases((distinct, 3), (real, 2, 1), (real, 2, 3)),
     latex=(
         r"g\,[\text{low} \le x \le \text{high}]",
         r"g\,[x < \text{low} < \text{high}]",
@@ -215,9 +215,9 @@ def limit(x, low, high, /):
 
 @derived(
     exact_in_half=True,
-    samples=each((distinct, 2, 3), min=-0.6, max=0.6)
-    | each((distinct, 4), max=0.0)
-    | each((distinct,), (real, 2), (real, 2)),
+    samples=cases((distinct, 2, 3), min=-0.6, max=0.6)
+    | cases((distinct, 4), max=0.0)
+    | cases((distinct,), (real, 2), (real, 2)),
     latex=r"g\,[\text{min} \le x \le \text{max}]",
 )
 def clamp(x, min=None, max=None):

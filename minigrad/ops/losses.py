@@ -16,7 +16,7 @@ from .activations import log_softmax
 from .elementary import logaddexp
 from .indexing import checked_ids, gather
 from .reductions import logsumexp
-from .samplers import each, integers, positive, probability, real
+from .samplers import cases, integers, positive, probability, real
 
 __family__ = "loss"
 
@@ -38,10 +38,10 @@ def reduced(losses, reduction):
 @composite(
     autocast="float32",
     promotes=False,
-    samples=each((real, 3, 4), (integers(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
-    | each((real, 3, 4), (integers(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
-    | each((real, 3, 4), (integers(0, 4), 3), ignore_index=3, reduction="none", label_smoothing=0.1)
-    | each((real, 1, 1), (integers(0, 1), 1), ignore_index=-100, reduction="mean", label_smoothing=0.1),
+    samples=cases((real, 3, 4), (integers(0, 4), 3), ignore_index=-100, reduction="mean", label_smoothing=0.0)
+    | cases((real, 3, 4), (integers(0, 2), 3), ignore_index=1, reduction="sum", label_smoothing=0.1)
+    | cases((real, 3, 4), (integers(0, 4), 3), ignore_index=3, reduction="none", label_smoothing=0.1)
+    | cases((real, 1, 1), (integers(0, 1), 1), ignore_index=-100, reduction="mean", label_smoothing=0.1),
     latex=(r"\frac{g}{n}\,(\operatorname{softmax}(logits) - q)", None),
     flops=per_input(4),
 )
@@ -72,7 +72,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     return losses.sum() / valid.sum() if reduction == "mean" else losses.sum()
 
 
-def refuse_class(wrong, classes, ignore_index):
+def raise_class_error(wrong, classes, ignore_index):
     """Refuse a target that is not one of the classes; kernels call it with one that they found."""
     raise RangeError(
         f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored.\n"
@@ -107,8 +107,8 @@ def _target_advice(input, target, expected):
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (integers(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
-    | each((real, 2, 3, 2), (integers(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
+    samples=cases((real, 3, 4), (integers(0, 4), 3), (positive, 4), reduction="none", label_smoothing=0.1)
+    | cases((real, 2, 3, 2), (integers(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
 )
 def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
@@ -130,9 +130,9 @@ def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="
 
 @derived(
     autocast="float32",
-    samples=each((real, 3, 4), (probability, 3, 4))
-    | each((real, 2, 3, 2), (probability, 2, 3, 2), weight=(positive, 3), label_smoothing=0.1)
-    | each((real, 4), (probability, 4), reduction="none"),
+    samples=cases((real, 3, 4), (probability, 3, 4))
+    | cases((real, 2, 3, 2), (probability, 2, 3, 2), weight=(positive, 3), label_smoothing=0.1)
+    | cases((real, 4), (probability, 4), reduction="none"),
 )
 def soft_cross_entropy(input, target, weight=None, reduction="mean", label_smoothing=0.0):
     """-sum of q log softmax(input) over classes, q = (1 - e) target + e / V: a probability for each class."""

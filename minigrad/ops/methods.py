@@ -24,7 +24,7 @@ from . import (
     logic,
     padding,
     reductions,
-    repetition,
+    repeat_and_flip,
     rounding,
     scattering,
     selection,
@@ -123,7 +123,7 @@ IN_PLACE_FUNCTIONS = (  # of PyTorch's, which are methods too: `mg.relu_(x)` is 
 
 FAMILIES = (
     arithmetic, elementary, comparisons, activations, reductions, shaping, indexing, linalg, rounding, logic,
-    statistics, views, stacking, repetition, selection, scattering, padding,
+    statistics, views, stacking, repeat_and_flip, selection, scattering, padding,
 )  # fmt: skip
 
 # functions that take no tensor first, or several

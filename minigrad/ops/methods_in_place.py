@@ -12,19 +12,19 @@ import numpy as np
 from ..core.arguments import accept_aliases
 from ..core.devices import array_module
 from ..core.dtypes import HALF, finfo, float32, float64, is_floating
+from ..core.error_context import describe
 from ..core.errors import DtypeError, GraphError, OptionError, ShapeError
-from ..core.explain import describe
 from ..core.random import Generator
 from ..core.tensor import Tensor, on_device_of
 from ..core.versions import View
 from .creation import largest_integer, normal, rand, randint
-from .draws import bounds, refuse_beyond
+from .draws import bounds, check_bounds
 from .in_place import (
-    become,
+    check_fits,
     copy_values,
     is_recorded,
     overwrite,
-    refuse_misfit,
+    rebind,
     reshape_itself,
     write,
 )
@@ -35,9 +35,9 @@ def in_place(name: str, function: Callable) -> Callable:
     @functools.wraps(function)
     def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
         if is_recorded(x, args, settings):
-            return become(x, name, lambda old: function(old, *args, **settings))
+            return rebind(x, name, lambda old: function(old, *args, **settings))
         value = function(x, *args, **settings)
-        refuse_misfit(value, x, name)
+        check_fits(value, x, name)
         return copy_values(x, value.array, name)
 
     change.__name__ = change.__qualname__ = name
@@ -86,7 +86,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 
 def _filled(x: Tensor, name: str, value: Any) -> Tensor:
     if is_recorded(x, value):
-        return become(x, name, lambda old: replaced(old, value, ...))
+        return rebind(x, name, lambda old: replaced(old, value, ...))
     if isinstance(value, Tensor) and value.numel() == 1:
         return copy_values(x, value.reshape(()), name)
     return overwrite(x, name, lambda: x.array.fill(value.item() if isinstance(value, Tensor) else value))
@@ -135,12 +135,12 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Genera
 @accept_aliases
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
-    _refuse_unless("uniform_", "low", low, "finite", math.isfinite)
-    _refuse_unless("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
-    _refuse_unless_floating(x, "uniform_")
-    refuse_beyond("uniform_", low, high, x.dtype)
+    _check_number("uniform_", "low", low, "finite", math.isfinite)
+    _check_number("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
+    _check_floating(x, "uniform_")
+    check_bounds("uniform_", low, high, x.dtype)
     widest = float(finfo(_wide(x)).max)
-    _refuse_unless("uniform_", "high - low", high - low, f"at most {widest:.4g}", lambda n: n <= widest)
+    _check_number("uniform_", "high - low", high - low, f"at most {widest:.4g}", lambda n: n <= widest)
     first, last = bounds(low, high, x.dtype)
     numbers = rand(x.shape, generator=generator, dtype=_wide(x)) * (high - low) + low
     return write(x, "uniform_", ..., numbers.clamp(first, last))
@@ -148,7 +148,7 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Gener
 
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
-    _refuse_unless("exponential_", "lambd", lambd, "positive", lambda n: n > 0)
+    _check_number("exponential_", "lambd", lambd, "positive", lambda n: n > 0)
     return _draw(x, "exponential_", -(1 - _uniform(x, generator)).log() / lambd, positive=True)
 
 
@@ -156,8 +156,8 @@ def log_normal_(
     x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Numbers whose logarithm is normal in every place."""
-    _refuse_unless("log_normal_", "mean", mean, "finite", math.isfinite)
-    _refuse_unless("log_normal_", "std", std, "positive", lambda n: n > 0)
+    _check_number("log_normal_", "mean", mean, "finite", math.isfinite)
+    _check_number("log_normal_", "std", std, "positive", lambda n: n > 0)
     return _draw(x, "log_normal_", normal(mean, std, x.shape, generator, float64).exp(), positive=True)
 
 
@@ -165,15 +165,15 @@ def cauchy_(
     x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Numbers of the Cauchy distribution in every place."""
-    _refuse_unless("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
-    _refuse_unless("cauchy_", "median", median, "finite", math.isfinite)
+    _check_number("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
+    _check_number("cauchy_", "median", median, "finite", math.isfinite)
     angles = (math.pi * (_uniform(x, generator) - 0.5)).array
     return _draw(x, "cauchy_", median + sigma * Tensor(array_module(angles).tan(angles)))
 
 
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """In every place how many trials, each of which succeeds with probability p, the first success takes."""
-    _refuse_unless("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
+    _check_number("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
     trials = ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil()
     return write(x, "geometric_", ..., trials.clamp(1, _greatest(x.dtype)))
 
@@ -181,7 +181,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """1 with probability p, a number or a tensor of them, else 0, in every place."""
     if not isinstance(p, Tensor):
-        _refuse_unless("bernoulli_", "p", p, "from 0 to 1", lambda n: 0 <= n <= 1)
+        _check_number("bernoulli_", "p", p, "from 0 to 1", lambda n: 0 <= n <= 1)
     return write(x, "bernoulli_", ..., _uniform(x, generator) < p)
 
 
@@ -193,7 +193,7 @@ def random_(
     With one number: from 0 to before it.
     """
     for setting, n in (("low", low), ("high", 0 if high is None else high)):
-        _refuse_unless("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
+        _check_number("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
     if high is None:
         low, high = (0, low) if low else (0, min(largest_integer(x.dtype), 2**63 - 2) + 1)
     return write(x, "random_", ..., randint(low, high, x.shape, dtype=x.dtype, generator=generator))
@@ -217,20 +217,20 @@ def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
 
 def _draw(x: Tensor, name: str, numbers: Tensor, positive: bool = False) -> Tensor:
     """Write numbers, which rounding makes neither infinite nor, if they are `positive`, 0."""
-    _refuse_unless_floating(x, name)
+    _check_floating(x, name)
     limits = finfo(x.dtype)
     least = float(limits.smallest_subnormal if positive else limits.min)
     return write(x, name, ..., numbers.clamp(least, float(limits.max)))
 
 
-def _refuse_unless_floating(x: Tensor, name: str) -> None:
+def _check_floating(x: Tensor, name: str) -> None:
     if not is_floating(x.dtype):
         raise DtypeError(
             f"{name} draws floating numbers, this tensor is {x.dtype}.\nUse random_, or x.float()."
         )
 
 
-def _refuse_unless(name: str, setting: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:
+def _check_number(name: str, setting: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:
     if not isinstance(value, int | float | np.integer | np.floating) or not holds(value):
         raise OptionError(f"{name} needs a {setting} that is {what}, got {value!r}.\nGive such a number.")
 

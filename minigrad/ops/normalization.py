@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.composites import composite
 from ..core.costs import per_input
-from .samplers import each, real
+from .samplers import cases, real
 
 __family__ = "normalization"
 
@@ -14,10 +14,10 @@ ROWS = {"normalized_shape": (3,), "eps": 1e-5}
 
 @composite(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 3), (real, 3), **ROWS)
-    | each((real, 2, 2, 3), (real, 3), None, **ROWS)
-    | each((real, 2, 2, 3), None, (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
-    | each((real, 4, 3), None, None, **ROWS),
+    samples=cases((real, 2, 3), (real, 3), (real, 3), **ROWS)
+    | cases((real, 2, 2, 3), (real, 3), None, **ROWS)
+    | cases((real, 2, 2, 3), None, (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
+    | cases((real, 4, 3), None, None, **ROWS),
     latex=(
         r"\frac{u - \overline{u} - h\,\overline{u\,h}}{\sqrt{\operatorname{var}(x) + \epsilon}},\;"
         r" u = g\,weight,\; h = \frac{x - \overline{x}}{\sqrt{\operatorname{var}(x) + \epsilon}}",
@@ -44,9 +44,9 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
 
 @composite(
     autocast="float32",
-    samples=each((real, 2, 3), (real, 3), **ROWS)
-    | each((real, 2, 2, 3), (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
-    | each((real, 4, 3), None, **ROWS),
+    samples=cases((real, 2, 3), (real, 3), **ROWS)
+    | cases((real, 2, 2, 3), (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
+    | cases((real, 4, 3), None, **ROWS),
     latex=(
         r"\frac{u - h\,\overline{u\,h}}{\sqrt{\overline{x^2} + \epsilon}},\;"
         r" u = g\,weight,\; h = \frac{x}{\sqrt{\overline{x^2} + \epsilon}}",

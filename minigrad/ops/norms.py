@@ -9,11 +9,11 @@ from ..core.dtypes import as_dtype, is_floating
 from ..core.errors import DtypeError, OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
-from ..core.sums import total
+from ..core.sums import stable_sum
 from ..core.tensor import as_tensor
 from .axes import axes_of, count, expand_reduced
-from .lengths import length
-from .samplers import along_axis, away_from_zero, distinct, each, real, reducing
+from .samplers import along_axis, away_from_zero, cases, distinct, real, reducing
+from .scaled_norms import scaled_norm
 
 __family__ = "reduction"
 
@@ -27,8 +27,8 @@ __family__ = "reduction"
     | along_axis(away_from_zero, p=-0.5)
     | reducing(distinct, p=1)
     | reducing(distinct, p=math.inf)
-    | each((distinct, 2, 3), p=-math.inf, dim=1)
-    | each((distinct, 2, 3), p=0, dim=1),
+    | cases((distinct, 2, 3), p=-math.inf, dim=1)
+    | cases((distinct, 2, 3), p=0, dim=1),
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
     flops=per_input(2),
 )
@@ -52,10 +52,10 @@ def _length(x, p, axes, keepdim):
     if p == 0:
         return (x != 0).sum(**options, dtype=x.dtype)
     if p == 1:
-        return total(size, axes, keepdim)
+        return stable_sum(size, axes, keepdim)
     if math.isinf(p):
         return size.max(**options) if p > 0 else size.min(**options)
-    return length(x, p, axes)
+    return scaled_norm(x, p, axes)
 
 
 def _slope(x, n, p, axes):
@@ -98,7 +98,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 @derived(
     autocast="float32",
-    samples=each((real, 2, 3)) | each((real, 2, 3), 1.0, -1) | each((real, 3), 3.0, 0, 0.1),
+    samples=cases((real, 2, 3)) | cases((real, 2, 3), 1.0, -1) | cases((real, 3), 3.0, 0, 0.1),
 )
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     """x divided by its norm of order p along `dim`, or by `eps` where that is larger."""

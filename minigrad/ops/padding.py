@@ -9,7 +9,7 @@ from ..core.op import derived
 from ..core.tensor import as_tensor
 from .creation import full
 from .indexing import getitem
-from .samplers import each, real
+from .samplers import cases, real
 from .scattering import replaced, scattered
 
 __family__ = "shape"
@@ -18,7 +18,7 @@ __all__ = ["constant_pad_nd"]
 
 
 @derived(
-    samples=each((real, 2, 3), (1, 2)) | each((real, 2, 3), (1, -1, 0, 2), 3.0) | each((real, 2), [-1, 0])
+    samples=cases((real, 2, 3), (1, 2)) | cases((real, 2, 3), (1, -1, 0, 2), 3.0) | cases((real, 2), [-1, 0])
 )
 def constant_pad_nd(x, pad, value=0):
     """x with `value` around it; pad = (before, after) of the last axis, of the one before it, ...
@@ -66,10 +66,10 @@ def _sources(mode, n, before, after):
 
 
 @derived(
-    samples=each((real, 2, 3), (1, 2), value=1.0)
-    | each((real, 1, 2, 4), (2, 1), mode="reflect")
-    | each((real, 1, 1, 2, 3), (1, 2, 0, 3), mode="replicate")
-    | each((real, 2, 3), (2, -1), mode="circular")
+    samples=cases((real, 2, 3), (1, 2), value=1.0)
+    | cases((real, 1, 2, 4), (2, 1), mode="reflect")
+    | cases((real, 1, 1, 2, 3), (1, 2, 0, 3), mode="replicate")
+    | cases((real, 2, 3), (2, -1), mode="circular")
 )
 def pad(x, pad, mode="constant", value=None):
     """x with more elements around it; pad = (before, after) of the last axis, of the one before, ...
@@ -88,13 +88,13 @@ def pad(x, pad, mode="constant", value=None):
     index: list = [Ellipsis]
     for d in range(x.ndim - padded, x.ndim):
         (before, after), n = pairs[d], x.shape[d]
-        _refuse_too_much(mode, d, n, before, after)
+        _check_pad_width(mode, d, n, before, after)
         places = _sources(mode, n, before, after)
         index.append(places.reshape(-1, *(1,) * (x.ndim - 1 - d)))
     return getitem(x, tuple(index))
 
 
-def _refuse_too_much(mode, axis, n, before, after):
+def _check_pad_width(mode, axis, n, before, after):
     most = {"reflect": n - 1, "circular": n}.get(mode)
     if most is not None and max(before, after) > most:
         raise ShapeError(

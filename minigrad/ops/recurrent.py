@@ -18,7 +18,7 @@ from .activations import relu, sigmoid
 from .comparisons import where
 from .elementary import tanh
 from .linalg import linear
-from .samplers import each, within_one
+from .samplers import cases, within_one
 from .shaping import stack
 from .stacking import chunk, unbind
 
@@ -57,9 +57,9 @@ def _samples(gates, states, **settings):
     first, weights = [(within_one, 1, 2)] * states, [(within_one, 2 * gates, 1), (within_one, 2 * gates, 2)]
     biases, short = [(within_one, gates)] * 2, np.array([1, 2])
     rows, narrow = [(within_one, 2, 1)] * states, [(within_one, gates, 2), (within_one, gates, 1)]
-    return each((within_one, 3, 1, 1), *first, *weights, None, None, None, reverse=False, **settings) | each(
-        (within_one, 2, 2, 2), *rows, *narrow, *biases, short, reverse=True, **settings
-    )
+    return cases(
+        (within_one, 3, 1, 1), *first, *weights, None, None, None, reverse=False, **settings
+    ) | cases((within_one, 2, 2, 2), *rows, *narrow, *biases, short, reverse=True, **settings)
 
 
 @composite(

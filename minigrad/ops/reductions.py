@@ -18,11 +18,11 @@ from ..core.dtypes import HALF, float32, is_floating
 from ..core.errors import DtypeError
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
-from ..core.sums import total
+from ..core.sums import stable_sum
 from ..core.tensor import Tensor, as_tensor
-from .axes import axes_of, axis_of, cast, count, expand_reduced, refuse_none
+from .axes import axes_of, axis_of, cast, check_nonempty, count, expand_reduced
 from .comparisons import maximum, minimum
-from .samplers import distinct, each, mask, real, reducing
+from .samplers import cases, distinct, mask, real, reducing
 
 __family__ = "reduction"
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "sum"]
@@ -34,7 +34,7 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max",
 @differentiable(
     autocast="float32",
     sign="Σ",
-    samples=reducing(real) | each((real, 2, 3), dtype="float64"),
+    samples=reducing(real) | cases((real, 2, 3), dtype="float64"),
     latex="g",
     flops=per_input(1),
 )
@@ -49,7 +49,7 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
 
 @differentiable(
     autocast="float32",
-    samples=reducing(real) | each((real, 2, 3), dtype="float64"),
+    samples=reducing(real) | cases((real, 2, 3), dtype="float64"),
     latex=r"\frac{g}{n}",
     flops=per_input(1),
 )
@@ -67,7 +67,7 @@ def _total(x, axes, keepdim, divisor=1):
     """The sum over `divisor`, found in float32 where x is of 16 bits (where `dtype` says so)."""
     if x.dtype in HALF:
         return _total(x.astype(float32), axes, keepdim, divisor).astype(x.dtype)
-    value = total(x, axes, keepdim)
+    value = stable_sum(x, axes, keepdim)
     return value if divisor == 1 else value / divisor
 
 
@@ -78,14 +78,16 @@ def _over(g, n):
 
 # ---------------------------------------------------------------- extremes
 
-_searches = each((distinct, 2, 3)) | each((distinct, 2, 3), 1) | each((distinct, 2, 3), dim=0, keepdim=True)
+_searches = (
+    cases((distinct, 2, 3)) | cases((distinct, 2, 3), 1) | cases((distinct, 2, 3), dim=0, keepdim=True)
+)
 
 
 def _extreme(name, which):
     def rule(x, /, dim=None, keepdim=False):
         shape, axes = x.shape, axes_of(dim, x.ndim)
         xp = namespace(x)
-        refuse_none(name, shape, axes)
+        check_nonempty(name, shape, axes)
         value = getattr(xp, name)(x, axis=axes, keepdims=True)
 
         def gradient(g):
@@ -127,7 +129,7 @@ def argmin(x, /, dim=None, keepdim=False):
 
 def _place(search, x, dim, keepdim):
     axis = None if dim is None else axis_of(dim, x.ndim)
-    refuse_none("the place of the extreme", x.shape, axes_of(axis, x.ndim))
+    check_nonempty("the place of the extreme", x.shape, axes_of(axis, x.ndim))
     return search(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
@@ -163,13 +165,13 @@ def _best(index, x, dim, keepdim):
 # ---------------------------------------------------------------- logic and counting
 
 
-@differentiable(samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1, keepdim=True) | each((mask, 0)))
+@differentiable(samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1, keepdim=True) | cases((mask, 0)))
 def all(x, /, dim=None, keepdim=False):
     """Whether every element is true."""
     return _truth(namespace(x).all, x, dim, keepdim), None
 
 
-@differentiable(samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1, keepdim=True) | each((mask, 0)))
+@differentiable(samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1, keepdim=True) | cases((mask, 0)))
 def any(x, /, dim=None, keepdim=False):
     """Whether some element is true."""
     return _truth(namespace(x).any, x, dim, keepdim), None
@@ -185,7 +187,9 @@ def _truth(test, x, dim, keepdim):
 
 @composite(
     autocast="float32",
-    samples=each((real, 2, 3), dim=1) | each((real, 2, 3), dim=(0, 1), keepdim=True) | each((real,), dim=0),
+    samples=cases((real, 2, 3), dim=1)
+    | cases((real, 2, 3), dim=(0, 1), keepdim=True)
+    | cases((real,), dim=0),
     latex=r"g\,\operatorname{softmax}(x)",
     flops=per_input(4),
 )

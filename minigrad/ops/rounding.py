@@ -15,7 +15,7 @@ from ..core.tensor import as_tensor
 from .arithmetic import TOO_LARGE, astype, multiply, power, subtract, true_divide
 from .axes import all_floating, as_floating
 from .comparisons import where
-from .samplers import away_from_zero, binary, distinct, each, unary
+from .samplers import away_from_zero, binary, cases, distinct, unary
 from .samplers import positive as positives
 from .samplers import real as reals
 
@@ -55,13 +55,13 @@ def div(x, y, *, rounding_mode=None):
 
 @differentiable(
     public_name="floor_divide",
-    samples=each((reals, 2, 3), (away_from_zero, 3), down=True)
-    | each((reals, 2, 3), (away_from_zero, 2, 1), down=False),
+    samples=cases((reals, 2, 3), (away_from_zero, 3), down=True)
+    | cases((reals, 2, 3), (away_from_zero, 2, 1), down=False),
     latex=("0", "0"),
 )
 def quotient(x, y, /, down):
     """The whole part of x / y, rounded `down` or towards 0; its derivative is 0."""
-    _refuse_zero(x, y)
+    _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
     value = xp.floor_divide(x, y)
     if not down:
@@ -73,7 +73,7 @@ def quotient(x, y, /, down):
 @differentiable(samples=binary(reals, away_from_zero))
 def floor_divide(x, y, /):
     """x / y rounded down, without a derivative."""
-    _refuse_zero(x, y)
+    _check_nonzero_divisor(x, y)
     return x // y, None
 
 
@@ -83,7 +83,7 @@ def remainder(x, y, /):
 
     q is that of the exact quotient, which `floor_divide` gives: 7 / 0.1 rounds to 70, and q is 69.
     """
-    _refuse_zero(x, y)
+    _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
     return xp.remainder(x, y), (lambda g: g, lambda g: g * -xp.floor_divide(x, y))
 
@@ -97,13 +97,13 @@ def fmod(x, y, /):
     q is that of the exact quotient, by which the value was found (PyTorch rounds x / y first): 7 / 0.1 rounds
     to 70, and q is 69.
     """
-    _refuse_zero(x, y)
+    _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
     value = xp.fmod(x, y)
     return value, (lambda g: g, lambda g: g * -xp.round((x - value) / y))
 
 
-def _refuse_zero(x, y):
+def _check_nonzero_divisor(x, y):
     """A DivisionError where integers are divided by 0; not on a GPU, which would have to be waited for."""
     whole = all(getattr(a, "dtype", np.dtype(type(a))).kind in "iub" for a in (x, y))
     if whole and isinstance(y, int | np.ndarray) and not np.all(y):
@@ -124,8 +124,8 @@ def reciprocal(x, /):
 
 
 @derived(
-    samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1))
-    | each((reals, 2), (reals, 2), (reals, 2), value=-2),
+    samples=cases((reals, 2, 3), (reals, 3), (reals, 2, 1))
+    | cases((reals, 2), (reals, 2), (reals, 2), value=-2),
     latex=("g", r"g\,\text{value}\;y", r"g\,\text{value}\;x"),
 )
 def addcmul(input, x, y, *, value=1):
@@ -136,8 +136,8 @@ def addcmul(input, x, y, *, value=1):
 
 
 @derived(
-    samples=each((reals, 2, 3), (reals, 3), (away_from_zero, 2, 1))
-    | each((reals, 2), (reals, 2), (away_from_zero, 2), value=-2),
+    samples=cases((reals, 2, 3), (reals, 3), (away_from_zero, 2, 1))
+    | cases((reals, 2), (reals, 2), (away_from_zero, 2), value=-2),
     latex=("g", r"g\,\frac{\text{value}}{y}", r"-g\,\frac{\text{value}\;x}{y^2}"),
 )
 def addcdiv(input, x, y, *, value=1):
@@ -146,7 +146,7 @@ def addcdiv(input, x, y, *, value=1):
 
 
 @derived(
-    samples=each((reals, 2, 3), (reals, 3), (reals, 2, 1)) | each((reals, 2), (reals, 2), 0.75),
+    samples=cases((reals, 2, 3), (reals, 3), (reals, 2, 1)) | cases((reals, 2), (reals, 2), 0.75),
     latex=(r"(1 - weight)\,g", r"weight\,g", r"g\,(\text{end} - \text{start})"),
 )
 def lerp(start, end, weight):
@@ -230,7 +230,7 @@ def _far_from_ties(rng, *shape):
     return np.asarray(rng.integers(-4, 4, shape) + rng.uniform(0.1, 0.4, shape))
 
 
-@differentiable(samples=unary(_far_from_ties) | each((_far_from_ties, 2, 3), decimals=-1), latex="0")
+@differentiable(samples=unary(_far_from_ties) | cases((_far_from_ties, 2, 3), decimals=-1), latex="0")
 def round(x, /, decimals=0):
     """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
     xp = namespace(x)

@@ -2,7 +2,7 @@
 
 A *domain* draws an array of a shape: `real`, `positive`, `distinct` (far from ties and kinks), ...
 A *sampler* draws a list of Samples from a random generator: `unary(domain)` and `binary(domain)` have the
-shapes that most ops need; what is awkward writes its own out with `each`.
+shapes that most ops need; what is awkward writes its own out with `cases`.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def invertible(rng: np.random.Generator, *shape: int) -> np.ndarray:
 # ---------------------------------------------------------------- samplers
 
 
-class each:
-    """Samples written out: `each((real, 2, 3), dim=1)` draws one; add more with `|`.
+class cases:
+    """Samples written out: `cases((real, 2, 3), dim=1)` draws one; add more with `|`.
 
     A tuple that begins with a domain is drawn, also within a list; anything else is passed as it is.
     """
@@ -98,8 +98,8 @@ class each:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.calls = [(args, kwargs)]
 
-    def __or__(self, other: each) -> each:
-        both = each()
+    def __or__(self, other: cases) -> cases:
+        both = cases()
         both.calls = self.calls + other.calls
         return both
 
@@ -122,43 +122,46 @@ def _drawn(rng: np.random.Generator, thing: Any) -> Any:
     return [_drawn(rng, item) for item in thing] if isinstance(thing, list) else thing
 
 
-def unary(domain: Domain, **settings: Any) -> each:
+def unary(domain: Domain, **settings: Any) -> cases:
     """A matrix, a number, nothing at all, and three axes."""
     return (
-        each((domain, 2, 3), **settings)
-        | each((domain,), **settings)
-        | each((domain, 2, 0), **settings)
-        | each((domain, 2, 1, 2), **settings)
+        cases((domain, 2, 3), **settings)
+        | cases((domain,), **settings)
+        | cases((domain, 2, 0), **settings)
+        | cases((domain, 2, 1, 2), **settings)
     )
 
 
-def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> each:
+def binary(domain: Domain, second: Domain | None = None, **settings: Any) -> cases:
     """Two operands of one shape, and operands that broadcast against each other."""
     other = second or domain
     return (
-        each((domain, 2, 3), (other, 2, 3), **settings)
-        | each((domain, 2, 3), (other, 3), **settings)
-        | each((domain, 2, 1), (other, 1, 3), **settings)
-        | each((domain,), (other, 2, 2), **settings)
+        cases((domain, 2, 3), (other, 2, 3), **settings)
+        | cases((domain, 2, 3), (other, 3), **settings)
+        | cases((domain, 2, 1), (other, 1, 3), **settings)
+        | cases((domain,), (other, 2, 2), **settings)
     )
 
 
-def along_axis(domain: Domain, **settings: Any) -> each:
+def along_axis(domain: Domain, **settings: Any) -> cases:
     """A function along one axis, `dim`."""
     return (
-        each((domain, 2, 3), dim=0, **settings)
-        | each((domain, 2, 3), dim=-1, **settings)
-        | each((domain, 2, 3, 2), dim=1, **settings)
-        | each((domain, 4), dim=0, **settings)
+        cases((domain, 2, 3), dim=0, **settings)
+        | cases((domain, 2, 3), dim=-1, **settings)
+        | cases((domain, 2, 3, 2), dim=1, **settings)
+        | cases((domain, 4), dim=0, **settings)
     )
 
 
-def reducing(domain: Domain, **settings: Any) -> each:
+def reducing(domain: Domain, **settings: Any) -> cases:
     """A function over all axes, one, or several, with and without `keepdim`."""
     return (
-        each((domain, 2, 3), **settings)
-        | each((domain, 2, 3), dim=1, **settings)
-        | each((domain, 2, 3), dim=0, keepdim=True, **settings)
-        | each((domain, 2, 3, 2), dim=(0, -1), **settings)
-        | each((domain,), **settings)
+        cases((domain, 2, 3), **settings)
+        | cases((domain, 2, 3), dim=1, **settings)
+        | cases((domain, 2, 3), dim=0, keepdim=True, **settings)
+        | cases((domain, 2, 3, 2), dim=(0, -1), **settings)
+        | cases((domain,), **settings)
     )
+
+
+each = cases  # its name in version 0.2

@@ -19,9 +19,9 @@ from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
 from .axes import axis_of
 from .creation import full, ones
-from .indexing import checked_index, checked_places, gather_index, getitem, out_of_range, refuse_unless_mask
+from .indexing import check_mask_dtype, checked_index, checked_places, gather_index, getitem, out_of_range
 from .indices import array_index, is_basic
-from .samplers import each, integers, mask, real
+from .samplers import cases, integers, mask, real
 from .shaping import broadcast_to, view_as_shape
 from .statistics import prod
 from .views import broadcast_tensors, ravel
@@ -40,7 +40,7 @@ _TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # names a place twice
 
 
 @differentiable(
-    samples=each((real, 3), (4, 2), _TWICE) | each((real, 2, 2), (3, 2), (slice(1, 3),)),
+    samples=cases((real, 3), (4, 2), _TWICE) | cases((real, 2, 2), (3, 2), (slice(1, 3),)),
     latex=r"g[\mathrm{index}]",
     flops=zero_flops,
 )
@@ -50,9 +50,9 @@ def scattered(x, /, shape, index):
 
 
 @differentiable(
-    samples=each((real, 4, 2), (real, 3), _TWICE)
-    | each((real, 3, 2), (real, 2), (slice(1, 3),))
-    | each((real, 2), 1.0, 0),
+    samples=cases((real, 4, 2), (real, 3), _TWICE)
+    | cases((real, 3, 2), (real, 2), (slice(1, 3),))
+    | cases((real, 2), 1.0, 0),
     latex=(r"g\ \text{with 0 at the index}", r"g[\mathrm{index}]"),
     flops=zero_flops,
 )
@@ -120,8 +120,8 @@ _SPOTS = (integers(0, 3), 2, 4)  # more than there are
 
 
 @derived(
-    samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4))
-    | each((real, 2, 3), 0, (integers(0, 2), 1, 3), value=2.0)
+    samples=cases((real, 2, 3), 1, _SPOTS, (real, 2, 4))
+    | cases((real, 2, 3), 0, (integers(0, 2), 1, 3), value=2.0)
 )
 def scatter(x, dim, index, src=None, *, value=None, reduce=None):
     """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number.
@@ -138,7 +138,7 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
     return view_as_shape(replaced(line, src, at), x.shape)
 
 
-@derived(samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
+@derived(samples=cases((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
 def scatter_add(x, dim, index, src):
     """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
     line, at, src = _scatter("scatter_add", x, dim, index, src)
@@ -155,11 +155,11 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 @derived(
-    samples=each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "sum", include_self=False)
-    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "mean")
-    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "prod")
-    | each((real, 2, 3), 1, _SPOTS, (real, 2, 4), "amax", include_self=False)
-    | each((real, 2, 3), 0, (integers(0, 2), 2, 3), (real, 2, 3), "amin")
+    samples=cases((real, 2, 3), 1, _SPOTS, (real, 2, 4), "sum", include_self=False)
+    | cases((real, 2, 3), 1, _SPOTS, (real, 2, 4), "mean")
+    | cases((real, 2, 3), 1, _SPOTS, (real, 2, 4), "prod")
+    | cases((real, 2, 3), 1, _SPOTS, (real, 2, 4), "amax", include_self=False)
+    | cases((real, 2, 3), 0, (integers(0, 2), 2, 3), (real, 2, 3), "amin")
 )
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     """x with each of its elements reduced with those of src that `scatter` would put there.
@@ -203,7 +203,7 @@ def _greatest(dtype):
 
 
 @differentiable(
-    samples=each((real, 4, 2), (real, 3), _TWICE, True) | each((real, 4, 2), (real, 3), _TWICE, False),
+    samples=cases((real, 4, 2), (real, 3), _TWICE, True) | cases((real, 4, 2), (real, 3), _TWICE, False),
     latex=(r"\frac{g}{n}\,[x = y]", r"\frac{g}{n}\,[\mathrm{values} = y]"),
 )
 def extreme(x, values, /, index, largest):
@@ -267,7 +267,7 @@ def _slices(name, x, dim, index, source, negative=False):
 _ROWS = (integers(0, 3), 2)
 
 
-@derived(samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2)) | each((real, 3), 0, _ROWS, (real, 2), alpha=2))
+@derived(samples=cases((real, 2, 3), 1, _ROWS, (real, 2, 2)) | cases((real, 3), 0, _ROWS, (real, 2), alpha=2))
 def index_add(x, dim, index, source, *, alpha=1):
     """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
@@ -279,14 +279,14 @@ def _added_times(x, source, at, alpha):
     return _added(x, source if alpha == 1 else (source * alpha).to(x.dtype), at)
 
 
-@derived(samples=each((real, 3, 2), 0, _ROWS, (real, 2, 2)))
+@derived(samples=cases((real, 3, 2), 0, _ROWS, (real, 2, 2)))
 def index_copy(x, dim, index, source):
     """x with the slices of `source` in the places `index` along `dim`."""
     line, at, source = _slices("index_copy", x, dim, index, source)
     return view_as_shape(replaced(line, source, at), x.shape)
 
 
-@derived(samples=each((real, 2, 3), 1, _ROWS, 2.0) | each((real, 2, 3), 1, np.array([-1, 0]), (real,)))
+@derived(samples=cases((real, 2, 3), 1, _ROWS, 2.0) | cases((real, 2, 3), 1, np.array([-1, 0]), (real,)))
 def index_fill(x, dim, index, value):
     """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
     if isinstance(value, Tensor) and value.ndim:
@@ -300,9 +300,9 @@ def index_fill(x, dim, index, value):
 
 
 @derived(
-    samples=each((real, 2, 3), 1, _ROWS, (real, 2, 2), "prod")
-    | each((real, 2, 3), 1, _ROWS, (real, 2, 2), "mean", include_self=False)
-    | each((real, 3), 0, _ROWS, (real, 2), "amax")
+    samples=cases((real, 2, 3), 1, _ROWS, (real, 2, 2), "prod")
+    | cases((real, 2, 3), 1, _ROWS, (real, 2, 2), "mean", include_self=False)
+    | cases((real, 3), 0, _ROWS, (real, 2), "amax")
 )
 def index_reduce(x, dim, index, source, reduce, *, include_self=True):
     """x with each slice reduced with those of `source` that come to it: "prod", "mean", "amax", "amin"."""
@@ -325,8 +325,8 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
 
 
 @derived(
-    samples=each((real, 2, 3), [np.array([0, 1, 0]), np.array([2, 0, 2])], (real, 3), accumulate=True)
-    | each((real, 2, 3), [np.array([1, -1])], (real, 3))
+    samples=cases((real, 2, 3), [np.array([0, 1, 0]), np.array([2, 0, 2])], (real, 3), accumulate=True)
+    | cases((real, 2, 3), [np.array([1, -1])], (real, 3))
 )
 def index_put(x, indices, values, accumulate=False):
     """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
@@ -344,7 +344,7 @@ def index_put(x, indices, values, accumulate=False):
     return _added(x, broadcast_to(as_tensor(values, dtype=x.dtype), shape), at)
 
 
-@derived(samples=each((real, 2, 3), _ROWS, (real, 2)) | each((real, 2, 3), _ROWS, (real, 2), True))
+@derived(samples=cases((real, 2, 3), _ROWS, (real, 2)) | cases((real, 2, 3), _ROWS, (real, 2), True))
 def put(x, index, source, accumulate=False):
     """x with `source` at `index`, which counts the elements row by row; or added there."""
     x = as_tensor(x)
@@ -356,18 +356,18 @@ def put(x, index, source, accumulate=False):
     return view_as_shape(index_put(line, (places,), values, accumulate), x.shape)
 
 
-@derived(samples=each((real, 2, 3), (mask, 2, 3), (real, 6)) | each((real, 3), (mask, 2, 1), (real, 2, 4)))
+@derived(samples=cases((real, 2, 3), (mask, 2, 3), (real, 6)) | cases((real, 3), (mask, 2, 1), (real, 2, 4)))
 def masked_scatter(x, mask, source):
     """x with the elements of `source`, one after another, where `mask` is True."""
     x, mask = broadcast_tensors(x, mask)
-    refuse_unless_mask("masked_scatter", mask)
+    check_mask_dtype("masked_scatter", mask)
     source, count = _of_dtype(x, source), int(mask.array.sum())
     if source.numel() < count:
         raise ShapeError(f"{source.numel()} values for {count} places.\nGive at least one for each.")
     return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())
 
 
-@derived(samples=each((real, 2, 3), (real, 2), 1, -1))
+@derived(samples=cases((real, 2, 3), (real, 2), 1, -1))
 def select_scatter(x, src, dim, index: int):
     """x with `src` as its slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
@@ -376,7 +376,7 @@ def select_scatter(x, src, dim, index: int):
     return _embedded(x, src, (slice(None),) * dim + (index,))
 
 
-@derived(samples=each((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | each((real, 3), (real, 2), end=-1))
+@derived(samples=cases((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | cases((real, 3), (real, 2), end=-1))
 def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
     """x with x[start:end:step] = src along an axis."""
     return _embedded(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
@@ -389,7 +389,7 @@ def _embedded(x, src, at):
     return replaced(x, as_tensor(src).to(x.dtype), at)
 
 
-@derived(samples=each((real, 2, 3), 2.0) | each((real, 2), (real,)))
+@derived(samples=cases((real, 2, 3), 2.0) | cases((real, 2), (real,)))
 def fill(x, value):
     """A tensor like x, every element `value`: a number or a tensor without axes."""
     if isinstance(value, Tensor) and value.ndim:

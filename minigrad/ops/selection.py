@@ -12,9 +12,9 @@ from ..core.op import derived
 from ..core.tensor import Tensor, as_tensor
 from . import comparisons
 from .axes import axis_of
-from .indexing import checked_ids, checked_places, gather, getitem, out_of_range, refuse_unless_mask
+from .indexing import check_mask_dtype, checked_ids, checked_places, gather, getitem, out_of_range
 from .indices import as_index_array
-from .samplers import each, integers, mask, real, unary
+from .samplers import cases, integers, mask, real, unary
 from .shaping import broadcast_to, view_as_shape
 from .views import broadcast_tensors, ravel
 
@@ -37,7 +37,7 @@ def where(condition, *values, **named):
 # ---------------------------------------------------------------- x[...]
 
 
-@derived(samples=each((real, 2, 3), 1, -1))
+@derived(samples=cases((real, 2, 3), 1, -1))
 def select(x, dim, index: int):
     """The slice number `index` along an axis."""
     dim = axis_of(dim, x.ndim)
@@ -46,7 +46,7 @@ def select(x, dim, index: int):
     return getitem(x, (slice(None),) * dim + (int(index),))
 
 
-@derived(samples=each((real, 2, 4), 1, 1, 2) | each((real, 3), 0, -2, 2))
+@derived(samples=cases((real, 2, 4), 1, 1, 2) | cases((real, 3), 0, -2, 2))
 def narrow(x, dim, start: int, length):
     """`length` slices along an axis, from `start` on."""
     dim = axis_of(dim, x.ndim)
@@ -62,7 +62,7 @@ def narrow(x, dim, start: int, length):
 # ---------------------------------------------------------------- along an axis
 
 
-@derived(samples=each((real, 2, 3), 1, (integers(0, 3), 4)) | each((real, 2), 0, (integers(0, 2),)))
+@derived(samples=cases((real, 2, 3), 1, (integers(0, 3), 4)) | cases((real, 2), 0, (integers(0, 2),)))
 def index_select(x, dim, index):
     """The elements of `index`, a list of places along `dim`."""
     x = as_tensor(x)
@@ -75,7 +75,7 @@ def index_select(x, dim, index):
     return chosen if x.ndim else view_as_shape(chosen, ())
 
 
-@derived(samples=each((real, 2, 3), (integers(-6, 6), 2, 2)) | each((real,), 0))
+@derived(samples=cases((real, 2, 3), (integers(-6, 6), 2, 2)) | cases((real,), 0))
 def take(x, index):
     """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
     line = ravel(as_tensor(x))
@@ -83,9 +83,9 @@ def take(x, index):
 
 
 @derived(
-    samples=each((real, 2, 3), (integers(0, 3), 2, 2), 1)
-    | each((real, 2, 1), (integers(0, 2), 1, 3), 0)
-    | each((real, 2, 3), (integers(0, 6), 4))
+    samples=cases((real, 2, 3), (integers(0, 3), 2, 2), 1)
+    | cases((real, 2, 1), (integers(0, 2), 1, 3), 0)
+    | cases((real, 2, 3), (integers(0, 6), 4))
 )
 def take_along_dim(x, indices, dim=None):
     """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
@@ -105,11 +105,11 @@ def take_along_dim(x, indices, dim=None):
 # ---------------------------------------------------------------- masks
 
 
-@derived(samples=each((real, 2, 3), (mask, 2, 3)) | each((real, 3), (mask, 2, 1)))
+@derived(samples=cases((real, 2, 3), (mask, 2, 3)) | cases((real, 3), (mask, 2, 1)))
 def masked_select(x, mask):
     """The elements of x where `mask` (both broadcast) is True, as a vector."""
     x, mask = broadcast_tensors(x, mask)
-    refuse_unless_mask("masked_select", mask)
+    check_mask_dtype("masked_select", mask)
     return getitem(x, mask.array.copy())
 
 
@@ -128,7 +128,7 @@ def argwhere(x):
     return nonzero(x)
 
 
-@derived(samples=each((integers(0, 4), 2, 3), 4) | each((integers(0, 4), 3)))
+@derived(samples=cases((integers(0, 4), 2, 3), 4) | cases((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
     """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
     places = as_index_array(index)

@@ -20,7 +20,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor, holds_gradient
 from .axes import axes_of, axis_of
-from .samplers import each, real
+from .samplers import cases, real
 
 __family__ = "shape"
 __exact_in_half__ = True
@@ -37,9 +37,9 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
 
 @differentiable(
     public_name="cat",
-    samples=each((real, 2, 3), (real, 1, 3), (real, 2, 3))
-    | each((real, 2, 3), (real, 2, 0), dim=-1)
-    | each((real, 3)),
+    samples=cases((real, 2, 3), (real, 1, 3), (real, 2, 3))
+    | cases((real, 2, 3), (real, 2, 0), dim=-1)
+    | cases((real, 3)),
     latex=r"g_{\text{its part}}",
     flops=zero_flops,
 )
@@ -55,11 +55,11 @@ def joined(*xs, dim=0):
     try:
         return namespace(xs[0]).concat(xs, axis=dim), gradients
     except ValueError:
-        _refuse_misfits([x.shape for x in xs], dim)
+        _check_joinable([x.shape for x in xs], dim)
         raise
 
 
-@derived(samples=each(_SOME) | each([(real, 2, 3), (real, 2, 1)], -1) | each([(real, 0), (real, 2, 2)]))
+@derived(samples=cases(_SOME) | cases([(real, 2, 3), (real, 2, 1)], -1) | cases([(real, 0), (real, 2, 2)]))
 def cat(tensors, dim=0):
     """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
     tensors = list(map(as_tensor, tensors))
@@ -69,7 +69,7 @@ def cat(tensors, dim=0):
     return joined(*filled, dim=dim).to(result_type(*tensors))
 
 
-def _refuse_misfits(shapes, axis):
+def _check_joinable(shapes, axis):
     first = shapes[0]
     if () in shapes:
         raise ShapeError("numbers have no axis to be joined along.\nUse mg.stack.")
@@ -83,7 +83,7 @@ def _refuse_misfits(shapes, axis):
             )
 
 
-@derived(samples=each(_SOME) | each(_SOME, -1) | each([(real,), (real,)]))
+@derived(samples=cases(_SOME) | cases(_SOME, -1) | cases([(real,), (real,)]))
 def stack(tensors, dim=0):
     """Tensors of one shape, one behind another along a new axis."""
     tensors = list(map(as_tensor, tensors))
@@ -108,7 +108,7 @@ Tensor._nested = staticmethod(nested)
 
 @differentiable(
     view=True,
-    samples=each((real, 5, 2), 2) | each((real, 2, 3), [1, 2], 1) | each((real, 2, 3), [1, 0, 1], -2),
+    samples=cases((real, 5, 2), 2) | cases((real, 2, 3), [1, 2], 1) | cases((real, 2, 3), [1, 0, 1], -2),
     latex=r"\operatorname{cat}(g_1, g_2, \ldots)",
     flops=zero_flops,
 )
@@ -161,10 +161,10 @@ def sizes_of(shape):
 @differentiable(
     public_name="reshape",
     view=True,
-    samples=each((real, 2, 3), (3, 2))
-    | each((real, 2, 3), (-1,))
-    | each((real,), (1, 1))
-    | each((real, 0, 2), (3, 0)),
+    samples=cases((real, 2, 3), (3, 2))
+    | cases((real, 2, 3), (-1,))
+    | cases((real,), (1, 1))
+    | cases((real, 0, 2), (3, 0)),
     latex=r"\operatorname{reshape}(g)",
     flops=zero_flops,
 )
@@ -183,13 +183,13 @@ def view_as_shape(x, /, shape):
         ) from None
 
 
-@derived(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)) | each((real, 1), ()))
+@derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)) | cases((real, 1), ()))
 def reshape(x, *shape):
     """x in another shape of as many elements; one of the sizes may be -1."""
     return view_as_shape(x, sizes_of(shape))
 
 
-@derived(samples=each((real, 2, 1, 3, 1)) | each((real, 2, 1, 1), 1) | each((real, 1, 2, 1), (0, -1)))
+@derived(samples=cases((real, 2, 1, 3, 1)) | cases((real, 2, 1, 1), 1) | cases((real, 1, 2, 1), (0, -1)))
 def squeeze(x, dim=None):
     """x without its axes of length 1, or without those of them that `dim` names."""
     if type(dim) is int and -x.ndim <= dim < x.ndim:
@@ -199,7 +199,7 @@ def squeeze(x, dim=None):
     return view_as_shape(x, tuple([n for i, n in enumerate(x.shape) if n != 1 or i not in axes]))
 
 
-@derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), -1) | each((real,), 0))
+@derived(samples=cases((real, 2, 3), 0) | cases((real, 2, 3), -1) | cases((real,), 0))
 def unsqueeze(x, dim):
     """x with an axis of length 1 put in place `dim`."""
     x = as_tensor(x)
@@ -208,7 +208,7 @@ def unsqueeze(x, dim):
 
 
 @derived(
-    samples=each((real, 2, 3, 2)) | each((real, 2, 3, 2), 1) | each((real, 2, 3, 2), 0, 1) | each((real,))
+    samples=cases((real, 2, 3, 2)) | cases((real, 2, 3, 2), 1) | cases((real, 2, 3, 2), 0, 1) | cases((real,))
 )
 def flatten(x, start_dim=0, end_dim=-1):
     """The axes from `start_dim` to `end_dim` as one."""
@@ -228,7 +228,7 @@ def flatten(x, start_dim=0, end_dim=-1):
 @differentiable(
     public_name="permute",
     view=True,
-    samples=each((real, 2, 1, 3), (2, 0, 1)) | each((real, 2, 1, 3), (-1, 1, 0)) | each((real,), ()),
+    samples=cases((real, 2, 1, 3), (2, 0, 1)) | cases((real, 2, 1, 3), (-1, 1, 0)) | cases((real,), ()),
     latex=r"\operatorname{permute}^{-1}(g)",
     flops=zero_flops,
 )
@@ -251,7 +251,7 @@ def permute_axes(x, /, dims):
     return value, (gradient,)
 
 
-@derived(samples=each((real, 2, 1, 3), 2, 0, 1) | each((real, 2, 3), (-1, 0)))
+@derived(samples=cases((real, 2, 1, 3), 2, 0, 1) | cases((real, 2, 3), (-1, 0)))
 def permute(x, *dims):
     """x with axis dims[i] in place i."""
     return permute_axes(x, sizes_of(dims))
@@ -259,7 +259,7 @@ def permute(x, *dims):
 
 @differentiable(
     view=True,
-    samples=each((real, 2, 3), 0, 1) | each((real, 2, 1, 3), 0, -1) | each((real,), 0, -1),
+    samples=cases((real, 2, 3), 0, 1) | cases((real, 2, 1, 3), 0, -1) | cases((real,), 0, -1),
     latex=r"g^\top",
     flops=zero_flops,
 )
@@ -275,7 +275,7 @@ def transpose(x, /, dim0, dim1):
 # ---------------------------------------------------------------- repetition without a copy
 
 
-@derived(samples=each((real, 2, 1), 4, -1, 3) | each((real, 1, 3), (2, -1)))
+@derived(samples=cases((real, 2, 1), 4, -1, 3) | cases((real, 1, 3), (2, -1)))
 def expand(x, *size):
     """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
     sizes = sizes_of(size)

@@ -12,7 +12,7 @@ from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from .axes import axis_of
 from .indexing import getitem
-from .samplers import each, real
+from .samplers import cases, real
 from .shaping import _SOME, cat, split, view_as_shape
 from .views import atleast_1d, atleast_2d, atleast_3d
 
@@ -27,26 +27,28 @@ __all__ = [
 # ---------------------------------------------------------------- together
 
 
-@derived(samples=each([(real, 2), (real, 3)]) | each([(real, 2, 1), (real, 2, 2)]) | each([(real,), (real,)]))
+@derived(
+    samples=cases([(real, 2), (real, 3)]) | cases([(real, 2, 1), (real, 2, 2)]) | cases([(real,), (real,)])
+)
 def hstack(tensors):
     """Tensors side by side: along the second axis, vectors along their only one."""
     tensors = [atleast_1d(as_tensor(x)) for x in tensors]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
-@derived(samples=each([(real, 3), (real, 2, 3)]) | each([(real,), (real,)]))
+@derived(samples=cases([(real, 3), (real, 2, 3)]) | cases([(real,), (real,)]))
 def vstack(tensors):
     """Tensors one below another: along the first axis, a vector as a row."""
     return cat([atleast_2d(as_tensor(x)) for x in tensors], 0)
 
 
-@derived(samples=each([(real, 2), (real, 1, 2)]) | each(_SOME))
+@derived(samples=cases([(real, 2), (real, 1, 2)]) | cases(_SOME))
 def dstack(tensors):
     """Tensors one behind another along the third axis."""
     return cat([atleast_3d(as_tensor(x)) for x in tensors], 2)
 
 
-@derived(samples=each([(real, 2), (real, 2, 3)]) | each([(real,), (real,)]))
+@derived(samples=cases([(real, 2), (real, 2, 3)]) | cases([(real,), (real,)]))
 def column_stack(tensors):
     """Tensors side by side, a vector as a column."""
     tensors = map(as_tensor, tensors)
@@ -56,7 +58,7 @@ def column_stack(tensors):
 # ---------------------------------------------------------------- apart
 
 
-@derived(samples=each((real, 2, 3), [1, 2], 1))
+@derived(samples=cases((real, 2, 3), [1, 2], 1))
 def split_with_sizes(x, split_sizes, dim=0):
     """Pieces of the given lengths along an axis."""
     return split(x, list(split_sizes), dim)
@@ -70,20 +72,20 @@ def _axis_to_split(x, dim):
     return dim, x.shape[dim]
 
 
-def _refuse_number(pieces):
+def _check_pieces(pieces):
     if not 1 <= pieces < 2**31:
         raise OptionError(f"{pieces} pieces.\nAsk for at least one, and for no more than memory holds.")
 
 
-@derived(samples=each((real, 5, 2), 3) | each((real, 2, 3), 2, -1))
+@derived(samples=cases((real, 5, 2), 3) | cases((real, 2, 3), 2, -1))
 def chunk(x, chunks, dim=0):
     """At most `chunks` pieces of equal length (the last may be shorter)."""
-    _refuse_number(chunks)
+    _check_pieces(chunks)
     dim, n = _axis_to_split(as_tensor(x), dim)
     return split(x, -(-n // chunks), dim) if n else split(x, (0,) * chunks, dim)
 
 
-@derived(samples=each((real, 5, 2), 3) | each((real, 5, 2), (1, 3, 7)) | each((real, 2, 3), (2, 1), -1))
+@derived(samples=cases((real, 5, 2), 3) | cases((real, 5, 2), (1, 3, 7)) | cases((real, 2, 3), (2, 1), -1))
 def tensor_split(x, indices_or_sections, dim=0):
     """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
     x = as_tensor(x)
@@ -91,25 +93,25 @@ def tensor_split(x, indices_or_sections, dim=0):
     cuts = indices_or_sections
     cuts = cuts.tolist() if hasattr(cuts, "tolist") else cuts
     if isinstance(cuts, int):
-        _refuse_number(cuts)
+        _check_pieces(cuts)
         return split(x, tuple(n // cuts + (i < n % cuts) for i in range(cuts)), dim)
     lead = (slice(None),) * dim
     return tuple(getitem(x, (*lead, slice(a, b))) for a, b in zip([0, *cuts], [*cuts, n], strict=True))
 
 
-@derived(samples=each((real, 2, 4), 2) | each((real, 3), (1,)))
+@derived(samples=cases((real, 2, 4), 2) | cases((real, 3), (1,)))
 def hsplit(x, indices_or_sections):
     """`tensor_split` along the second axis, of a vector along its only one."""
     return _split_evenly(x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
 
 
-@derived(samples=each((real, 4, 2), 2))
+@derived(samples=cases((real, 4, 2), 2))
 def vsplit(x, indices_or_sections):
     """`tensor_split` along the first axis."""
     return _split_evenly(x, indices_or_sections, 0, 2)
 
 
-@derived(samples=each((real, 1, 2, 4), (1, 2)))
+@derived(samples=cases((real, 1, 2, 4), (1, 2)))
 def dsplit(x, indices_or_sections):
     """`tensor_split` along the third axis."""
     return _split_evenly(x, indices_or_sections, 2, 3)
@@ -129,7 +131,7 @@ def _split_evenly(x, sections, dim, least):
 @differentiable(
     public_name="unbind",
     view=True,
-    samples=each((real, 3, 2), 0) | each((real, 2, 3), 1),
+    samples=cases((real, 3, 2), 0) | cases((real, 2, 3), 1),
     latex=r"\operatorname{stack}(g_1, g_2, \ldots)",
     flops=zero_flops,
 )
@@ -146,7 +148,7 @@ def slices(x, /, dim):
     return tuple([x[(*lead, i, *rest)] for i in range(x.shape[dim])]), gradient
 
 
-@derived(samples=each((real, 3, 2)) | each((real, 2, 3), -1))
+@derived(samples=cases((real, 3, 2)) | cases((real, 2, 3), -1))
 def unbind(x, dim=0):
     """The slices of x along an axis, one by one."""
     x = as_tensor(x)

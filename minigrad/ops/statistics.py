@@ -14,10 +14,10 @@ from ..core.errors import OptionError, ShapeError
 from ..core.namespace import namespace, value_in_rule
 from ..core.op import derived, differentiable
 from ..core.tensor import Tensor, as_tensor
-from . import lengths
+from . import scaled_norms
 from .axes import as_floating, axes_of, axis_of, cast, count, expand_reduced, slice_along
 from .reductions import _total, amax, amin, mean, sum
-from .samplers import along_axis, distinct, each, mask, positive, real, reducing
+from .samplers import along_axis, cases, distinct, mask, positive, real, reducing
 
 __family__ = "reduction"
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
 @differentiable(
     autocast="float32",
     samples=reducing(real)
-    | each(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1)
-    | each(np.array([[2.0, 0.0], [4.0, 1.0]])),
+    | cases(np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), dim=1)
+    | cases(np.array([[2.0, 0.0], [4.0, 1.0]])),
     latex=r"g\,\prod_{j \ne i} x_j",
     flops=per_input(1),
 )
@@ -63,7 +63,7 @@ def _product_of_others(x, axes):
     return xp.permute_dims((before * after).reshape(moved.shape), back)
 
 
-def in_wide_floats(accumulate, x):
+def accumulate_in_float64(accumulate, x):
     """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
     wide = float64 if isinstance(x, np.ndarray) else float32
     narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
@@ -87,12 +87,12 @@ def sums_from_the_end(xp, g, factors, dim):
     return g
 
 
-_with_zeros = each(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | each(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
+_with_zeros = cases(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | cases(np.array([[0.0, 2.0], [3.0, 4.0]]), 0)
 
 
 @differentiable(
     autocast="float32",
-    samples=along_axis(real) | _with_zeros | each((real,), 0),
+    samples=along_axis(real) | _with_zeros | cases((real,), 0),
     latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
 )
 def cumprod(x, /, dim, dtype=None):
@@ -105,7 +105,7 @@ def cumprod(x, /, dim, dtype=None):
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
-    y = in_wide_floats(lambda x: xp.cumprod(x, axis=dim, dtype=x.dtype), x)
+    y = accumulate_in_float64(lambda x: xp.cumprod(x, axis=dim, dtype=x.dtype), x)
 
     def gradient(g):
         before = xp.concat(
@@ -132,7 +132,7 @@ def nanmean(x, dim=None, keepdim=False, dtype=None):
 
 @derived(
     exact_in_half=True,
-    samples=each((real, 2, 3), (1, 3)) | each((real, 4, 2, 3), (2, 1)) | each((real, 3), (3,)),
+    samples=cases((real, 2, 3), (1, 3)) | cases((real, 4, 2, 3), (2, 1)) | cases((real, 3), (3,)),
 )
 def sum_to_size(x, *size):
     """x summed over the axes along which `size` is broadcast to x's shape."""
@@ -153,9 +153,9 @@ def sum_to_size(x, *size):
     autocast="float32",
     public_name="var",
     floating=True,
-    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
-    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
-    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
+    samples=cases((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | cases((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | cases((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
     latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}",
     flops=per_input(4),
 )
@@ -171,7 +171,7 @@ def variance(x, /, dims, correction, keepdim):
     if math.isnan(freedom):
         raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
     if freedom > 0 and n:
-        value, scale = lengths.mean_square(centred, freedom, axes, keepdim), 2 / freedom
+        value, scale = scaled_norms.mean_square(centred, freedom, axes, keepdim), 2 / freedom
     else:
         total = _total(centred * centred, axes, keepdim)
         value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
@@ -190,9 +190,9 @@ def _centred(x, axes, n):
     autocast="float32",
     public_name="std",
     floating=True,
-    samples=each((real, 2, 3), dims=1, correction=1, keepdim=False)
-    | each((real, 2, 3), dims=None, correction=0, keepdim=True)
-    | each((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
+    samples=cases((real, 2, 3), dims=1, correction=1, keepdim=False)
+    | cases((real, 2, 3), dims=None, correction=0, keepdim=True)
+    | cases((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
     latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,y}",
     flops=per_input(4),
 )
@@ -204,7 +204,7 @@ def deviation(x, /, dims, correction, keepdim):
     shape, axes = x.shape, axes_of(dims, x.ndim)
     xp, n = namespace(x), count(shape, axes)
     centred, freedom = _centred(x, axes, n), math.sqrt(n - correction)
-    compute = lambda x, p, axes, keepdim: lengths.length(x, p, axes)
+    compute = lambda x, p, axes, keepdim: scaled_norms.scaled_norm(x, p, axes)
     length = value_in_rule("p_norm", compute, centred, 2, axes, True)
 
     def gradient(g):
@@ -217,10 +217,10 @@ def deviation(x, /, dims, correction, keepdim):
 
 
 _spreads = (
-    each((real, 2, 3))
-    | each((real, 2, 3), 1, False)
-    | each((real, 2, 3, 2), dim=(0, -1), keepdim=True)
-    | each((real, 2, 3), dim=0, correction=0)
+    cases((real, 2, 3))
+    | cases((real, 2, 3), 1, False)
+    | cases((real, 2, 3, 2), dim=(0, -1), keepdim=True)
+    | cases((real, 2, 3), dim=0, correction=0)
 )
 
 
@@ -260,10 +260,10 @@ def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=
 
 @derived(
     exact_in_half="gpu",
-    samples=each((real, 3, 5))
-    | each((real, 4))
-    | each((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
-    | each((real, 2, 4), aweights=(positive, 4)),
+    samples=cases((real, 3, 5))
+    | cases((real, 4))
+    | cases((real, 2, 4), correction=0, fweights=np.array([1, 3, 2, 1]))
+    | cases((real, 2, 4), aweights=(positive, 4)),
 )
 def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     """The covariances of the rows of x, each row one variable and each column one observation.
@@ -288,7 +288,7 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
     return result if x.ndim == 2 and len(rows) > 1 else result.squeeze()
 
 
-@derived(exact_in_half="gpu", samples=each((real, 3, 5)) | each((real, 2, 4)))
+@derived(exact_in_half="gpu", samples=cases((real, 3, 5)) | cases((real, 2, 4)))
 def corrcoef(x):
     """The correlations of the rows of x: their covariances over the product of their deviations."""
     c = cov(x)
@@ -309,7 +309,7 @@ class Range(NamedTuple):
     max: Tensor
 
 
-@derived(exact_in_half=True, samples=each((distinct, 2, 3)) | each((distinct, 2, 3), dim=1, keepdim=True))
+@derived(exact_in_half=True, samples=cases((distinct, 2, 3)) | cases((distinct, 2, 3), dim=1, keepdim=True))
 def aminmax(x, dim=None, keepdim=False):
     """(the smallest, the largest); elements that tie share the gradient evenly."""
     return Range(amin(x, dim, keepdim), amax(x, dim, keepdim))
@@ -318,7 +318,7 @@ def aminmax(x, dim=None, keepdim=False):
 # ---------------------------------------------------------------- logic and counting
 
 
-@derived(exact_in_half=True, samples=each((mask, 2, 3)) | each((mask, 2, 3), dim=1))
+@derived(exact_in_half=True, samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1))
 def count_nonzero(x, dim=None):
     """How many elements are not 0."""
     return sum(as_tensor(x) != 0, dim)

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, as_tensor
 from ..core.versions import version_of
 from .arithmetic import alias
 from .axes import axis_of
-from .samplers import each, mask, real
+from .samplers import cases, mask, real
 from .shaping import broadcast_to, permute_axes, sizes_of, transpose, unsqueeze, view_as_shape
 
 __family__ = "shape"
@@ -31,7 +31,7 @@ __all__ = [
 # ---------------------------------------------------------------- another shape
 
 
-@derived(samples=each((real, 2, 3), 3, 2) | each((real, 2, 3), (3, -1)))
+@derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)))
 def view(x, *shape, dtype=None):
     """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
     if dtype is not None or (len(shape) == 1 and not isinstance(shape[0], int | np.integer | tuple | list)):
@@ -64,19 +64,19 @@ def _read_as(x, dtype):
     return y
 
 
-@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+@derived(samples=cases((real, 2, 3), (mask, 3, 2)))
 def view_as(x, other):
     """x in the shape of `other`, in its own memory."""
     return view(x, other.shape)
 
 
-@derived(samples=each((real, 2, 3), (mask, 3, 2)))
+@derived(samples=cases((real, 2, 3), (mask, 3, 2)))
 def reshape_as(x, other):
     """x in the shape of `other`."""
     return view_as_shape(x, other.shape)
 
 
-@derived(samples=each((real, 6, 2), 0, (2, 3)) | each((real, 2, 6), -1, (-1, 2)))
+@derived(samples=cases((real, 6, 2), 0, (2, 3)) | cases((real, 2, 6), -1, (-1, 2)))
 def unflatten(x, dim, sizes):
     """The axis `dim` as several of the given sizes, one of which may be -1."""
     dim = axis_of(dim, x.ndim)
@@ -90,19 +90,19 @@ def unflatten(x, dim, sizes):
     return view_as_shape(x, (*x.shape[:dim], *sizes, *x.shape[dim + 1 :]))
 
 
-@derived(samples=each((real,)) | each([(real,), (real, 2)]) | each((real, 2, 3)))
+@derived(samples=cases((real,)) | cases([(real,), (real, 2)]) | cases((real, 2, 3)))
 def atleast_1d(*tensors):
     """A number as a tensor of one element; several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim else view_as_shape(x, (1,)))
 
 
-@derived(samples=each((real,)) | each([(real, 3), (real, 2, 1, 2)]))
+@derived(samples=cases((real,)) | cases([(real, 3), (real, 2, 1, 2)]))
 def atleast_2d(*tensors):
     """A number or a vector as a matrix of one row; several tensors give a tuple."""
     return _of_each(tensors, lambda x: x if x.ndim > 1 else view_as_shape(x, (1, x.numel())))
 
 
-@derived(samples=each((real,)) | each([(real, 3), (real, 2, 2)]))
+@derived(samples=cases((real,)) | cases([(real, 3), (real, 2, 2)]))
 def atleast_3d(*tensors):
     """A number as (1, 1, 1), a vector as (1, n, 1), a matrix as (m, n, 1); several tensors give a tuple."""
     return _of_each(
@@ -123,7 +123,7 @@ def _of_each(tensors, function):
 # ---------------------------------------------------------------- another order of axes
 
 
-@derived(samples=each((real, 2, 3)) | each((real, 3)) | each((real,)))
+@derived(samples=cases((real, 2, 3)) | cases((real, 3)) | cases((real,)))
 def t(x):
     """The transpose of a matrix; a vector or a number as it is."""
     if x.ndim > 2:
@@ -131,7 +131,7 @@ def t(x):
     return transpose(x, 0, -1)
 
 
-@derived(samples=each((real, 2, 1, 3), 0, 2) | each((real, 2, 1, 3), (0, -1), (1, 0)))
+@derived(samples=cases((real, 2, 1, 3), 0, 2) | cases((real, 2, 1, 3), (0, -1), (1, 0)))
 def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
     """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
     ndim = x.ndim
@@ -152,7 +152,7 @@ def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
 # ---------------------------------------------------------------- repetition without a copy
 
 
-@derived(samples=each((real, 2, 1), (mask, 4, 2, 3)))
+@derived(samples=cases((real, 2, 1), (mask, 4, 2, 3)))
 def expand_as(x, other):
     """x repeated, without a copy, to the shape of `other`."""
     return broadcast_to(x, other.shape)
@@ -163,9 +163,9 @@ def expand_as(x, other):
 
 @differentiable(
     view=True,
-    samples=each((real, 3, 4), (2, 3), (4, 1), 1, (0, 1))
-    | each((real, 3, 4), (3,), (4,), 0, (1, 0))
-    | each((real, 6), (2, 2), (1, 1), 3, (0,)),
+    samples=cases((real, 3, 4), (2, 3), (4, 1), 1, (0, 1))
+    | cases((real, 3, 4), (3,), (4,), 0, (1, 0))
+    | cases((real, 6), (2, 2), (1, 1), 3, (0,)),
     latex=r"\sum_{\text{uses}} g",
     flops=zero_flops,
 )
@@ -199,14 +199,14 @@ def strided(x, /, size, stride, offset, order):
 # ---------------------------------------------------------------- a copy where memory asks for one
 
 
-@derived(samples=each((real, 2, 3)))
+@derived(samples=cases((real, 2, 3)))
 def contiguous(x, memory_format=None):
     """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
     x = as_tensor(x)
     return x if x.array.flags.c_contiguous else in_row_order(x)
 
 
-@differentiable(public_name="contiguous", samples=each((real, 2, 3)), latex="g", flops=zero_flops)
+@differentiable(public_name="contiguous", samples=cases((real, 2, 3)), latex="g", flops=zero_flops)
 def in_row_order(x, /):
     """A copy of x whose memory is in row order."""
     return namespace(x).copy(x, order="C"), (lambda g: g,)
@@ -215,13 +215,13 @@ def in_row_order(x, /):
 moveaxis = movedim
 
 
-@derived(samples=each((real, 2, 3)) | each((real,)))
+@derived(samples=cases((real, 2, 3)) | cases((real,)))
 def ravel(x):
     """All elements along one axis."""
     return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
 
 
-@derived(samples=each((real, 2, 1), (real, 3)) | each((real,), (real, 2, 2)))
+@derived(samples=cases((real, 2, 1), (real, 3)) | cases((real,), (real, 2, 2)))
 def broadcast_tensors(*tensors):
     """Tensors broadcast, without a copy, to their common shape."""
     shape = np.broadcast_shapes(*[as_tensor(x).shape for x in tensors])

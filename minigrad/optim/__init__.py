@@ -2,6 +2,7 @@
 
 from ..ops.checked import check_all
 from . import lr_scheduler
+from .adaptive_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .clipping import clip_grad_norm_
 from .lbfgs import LBFGS
 from .lr_scheduler import (
@@ -11,7 +12,6 @@ from .lr_scheduler import (
     paper_schedule,
     wsd_schedule,
 )
-from .more_optimizers import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop
 from .muon import Muon
 from .optimizer import SGD, Adam, AdamW, Optimizer
 

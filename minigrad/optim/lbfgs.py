@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.checks import INTEGER, is_integer, refuse
+from ..core.argument_checks import INTEGER, is_integer, raise_argument_error
 from ..core.devices import array_module, on_device
 from ..core.errors import OptionError, StateError
 from ..core.frames import caller
@@ -65,7 +65,7 @@ class LBFGS(Optimizer):
         if search not in (None, "strong_wolfe"):
             raise OptionError(f"line_search_fn is None or 'strong_wolfe', got {search!r}.\nPass one of them.")
         if not is_integer(calls):  # the constructor takes None, and computes it
-            refuse("max_eval", calls, INTEGER)
+            raise_argument_error("max_eval", calls, INTEGER)
         for name in ("tolerance_grad", "tolerance_change"):
             if math.isnan(options[name]):
                 raise OptionError(f"{name} is not a number.\nPass one.")

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import SETTING, Checks, is_integer
+from ..core.argument_checks import SETTING, Checks, is_integer
+from ..core.error_context import describe
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
-from ..core.explain import describe
 from ..core.tensor import Tensor
 from ..ops.checked import check_constructor
 from .optimizer import Optimizer

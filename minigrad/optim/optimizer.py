@@ -1,6 +1,6 @@
 """Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic.
 
-Others are in `more_optimizers`.
+Others are in `adaptive_optimizers`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import allocator
-from ..core.checks import FLAG, SETTING, Checks, refuse
+from ..core.argument_checks import FLAG, SETTING, Checks, raise_argument_error
 from ..core.closures import root
 from ..core.devices import CPU, array_module, device_of, is_array, is_writeable, on_device
 from ..core.dtypes import is_floating
+from ..core.error_context import describe
 from ..core.errors import DtypeError, OptionError, ShapeError, StateError, counted
-from ..core.explain import describe
 from ..core.frames import caller
 from ..core.kernels import Routine
 from ..core.modes import enable_grad, no_grad
@@ -611,7 +611,7 @@ class Adam(Optimizer):
     def check_options(self, options: Mapping[str, Any]) -> None:
         super().check_options(options)
         if not isinstance(options["decoupled_weight_decay"], bool):  # AdamW's constructor does not take it
-            refuse("decoupled_weight_decay", options["decoupled_weight_decay"], FLAG)
+            raise_argument_error("decoupled_weight_decay", options["decoupled_weight_decay"], FLAG)
 
     def names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return self.arrays if options["amsgrad"] else self.arrays[:2]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..core.tensor import Tensor
 from ..ops.methods import FUNCTIONS, bind
-from . import aliases
-from .aliases import *
+from . import torch_aliases as aliases
 from .conversions import Conversions
-from .missing import refuse_missing
+from .missing_names import install_missing_names
 from .numpy_functions import WITHOUT_GRADIENT, array_function, array_ufunc
+from .torch_aliases import *
 
 bind(aliases.METHODS, aliases.PROPERTIES)
 Tensor.__array_ufunc__ = array_ufunc(FUNCTIONS)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.frames import is_library
 from ..core.modes import modes
-from ..core.tensor import Tensor, refuse_lost_gradient
+from ..core.tensor import Tensor, raise_lost_gradient
 
 _NUMPY = str(Path(np.__file__).parent)
 _CONVERT = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asarray_chkfinite"}
@@ -49,7 +49,7 @@ class Conversions:
                 if converts:
                     self.asked.add(id(x))
                 elif name and name not in self.without_gradient:
-                    refuse_lost_gradient(name if " " in name else f"np.{name}")
+                    raise_lost_gradient(name if " " in name else f"np.{name}")
             return to_array(x, dtype, copy)
 
         return __array__
@@ -61,7 +61,7 @@ class Conversions:
                 asks_again = self.call == (id(frame), frame.f_lasti) and id(x) in self.asked
                 self.call, self.asked = None, set()
                 if asks_again and x._requires_grad and modes.grad_enabled and _is_numpys(_callee(frame)):
-                    refuse_lost_gradient("a NumPy array of a list")
+                    raise_lost_gradient("a NumPy array of a list")
             return to_float(x)
 
         return __float__

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from minigrad.ops.memory import format_bytes
+from minigrad.ops.allocation import format_bytes
 
 from .. import recipes
 from ..data.splits import Sources

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from minigrad.nn.shapes import parameter_shapes
-from minigrad.ops.memory import available_memory, format_bytes
+from minigrad.ops.allocation import available_memory, format_bytes
 
 from ..errors import UserError
 from ..models.protocol import model_class

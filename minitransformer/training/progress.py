@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from minigrad.core.devices import library_of
 from minigrad.kernels.numpy.blas import blas_threads
-from minigrad.ops.memory import format_bytes
+from minigrad.ops.allocation import format_bytes
 
 from .notebook import NotebookLine
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Any
 
-from minigrad.core.explain import describe
+from minigrad.core.error_context import describe
 
 from ..errors import UserError, nearest
 from ..tasks.metrics import Metric

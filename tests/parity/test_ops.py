@@ -286,7 +286,7 @@ def test_functions(function, arrays):
 
 def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     from minigrad.breadth import sampling
-    from minigrad.torch_names import aliases
+    from minigrad.torch_names import torch_aliases as aliases
 
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}

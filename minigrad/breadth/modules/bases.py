@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...core.checks import SETTING, Checks
+from ...core.argument_checks import SETTING, Checks
+from ...core.error_context import raise_unknown_arguments
 from ...core.errors import SignatureError
-from ...core.explain import refuse_unknown
 from ...nn.module import Module
 
 
@@ -88,7 +88,7 @@ def _bind(
         return signature.bind(*args, **kwargs)
     except TypeError as error:
         if unknown := sorted(kwargs.keys() - signature.parameters.keys()):
-            refuse_unknown(name.removesuffix("()"), unknown, signature.parameters)
+            raise_unknown_arguments(name.removesuffix("()"), unknown, signature.parameters)
         raise SignatureError(f"{name}: {error}.\nIt takes {', '.join(signature.parameters)}.") from None
 
 

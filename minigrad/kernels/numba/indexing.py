@@ -20,7 +20,7 @@ def embedding(weight, ids):
     value = np.empty((*ids.shape, shape[1]), F)
     wrong = np.empty(1, np.int64)
     _rows(weight, flat, value.reshape(-1, shape[1]), wrong)
-    refuse_wrong_ids(wrong, weight, ids)
+    check_ids(wrong, weight, ids)
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)
@@ -30,7 +30,7 @@ def embedding(weight, ids):
     return value, gradient
 
 
-def refuse_wrong_ids(wrong, weight, ids):
+def check_ids(wrong, weight, ids):
     """Raise a RangeError if `_rows` found an id that no row has."""
     if wrong[0]:
         linear.embedding(weight, ids)  # says what is wrong

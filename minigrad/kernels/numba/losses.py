@@ -21,7 +21,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     counts = np.empty(2, np.int64)
     _count(target, classes, ignore_index, counts)
     if counts[0] >= 0:
-        ops.refuse_class(target[counts[0]], classes, ignore_index)
+        ops.raise_class_error(target[counts[0]], classes, ignore_index)
     losses, shifts, smoothing = np.empty(n, F), np.empty((n, 2), F), F(label_smoothing)
     _cross_entropy(logits, target, losses, shifts, ignore_index, smoothing)
     is_mean = reduction == "mean"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...core.kernels import kernel
-from ...core.sums import total
+from ...core.sums import stable_sum
 from ...ops import activations as ops
 from ...ops import draws
 from ...ops.special_functions import BLOCK, erfc, sigmoid
@@ -15,7 +15,7 @@ from ...ops.special_functions import BLOCK, erfc, sigmoid
 
 def sum_along(x, axis):
     """x.sum(axis, keepdims=True) of an array that may be a number."""
-    return total(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
+    return stable_sum(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
 
 
 @kernel(ops.softmax, "numpy")

@@ -44,7 +44,7 @@ def embedding(weight, ids):
     if ids.size:
         smallest, largest = np.minimum.reduce(ids, axis=None), np.maximum.reduce(ids, axis=None)
         if smallest < 0 or largest >= shape[0]:
-            indexing.refuse_id(largest if largest >= shape[0] else smallest, shape[0])
+            indexing.raise_id_error(largest if largest >= shape[0] else smallest, shape[0])
 
     def gradient(g, needs):
         out = np.zeros(shape, g.dtype)

@@ -18,7 +18,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     if n:
         smallest, largest = np.minimum.reduce(known), np.maximum.reduce(known)
         if smallest < 0 or largest >= classes:
-            ops.refuse_class(largest if largest >= classes else smallest, classes, ignore_index)
+            ops.raise_class_error(largest if largest >= classes else smallest, classes, ignore_index)
     row = np.arange(n)
     p = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
     below = p[row, known]  # how far the target's score is below the largest

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.kernels import kernel
 from ...core.sums import BLOCK, column_sums, ones
 from ...ops import normalization as ops
-from ...ops.lengths import length
+from ...ops.scaled_norms import scaled_norm
 
 
 @kernel(ops.layer_norm, "numpy")
@@ -106,7 +106,7 @@ def _inverse_root(x, eps):
     info = np.finfo(x.dtype)
     least = (info.tiny / info.eps) ** 0.5
     if not (np.min(squares, initial=1) > least and np.max(squares, initial=1) < np.inf):
-        squares = np.hypot(length(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
+        squares = np.hypot(scaled_norm(x, 2, (x.ndim - 1,))[..., 0], math.sqrt(size * eps)).astype(x.dtype)
     inverse = np.asarray(np.divide(math.sqrt(size), squares, dtype=x.dtype))
     return inverse[:, None] if x.ndim > 1 else inverse
 

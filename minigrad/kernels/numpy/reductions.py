@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...core.kernels import kernel
-from ...core.sums import total
+from ...core.sums import stable_sum
 from ...ops import reductions as ops
 
 
@@ -18,7 +18,7 @@ def logsumexp(x, dim, keepdim=False):
     m = x.max(axis=dim, keepdims=True, initial=-np.inf)
     m = np.where(np.isinf(m), 0, m).astype(x.dtype, copy=False)
     e = np.exp(x - m)
-    s = total(e, dim, keepdims=True)
+    s = stable_sum(e, dim, keepdims=True)
     with np.errstate(divide="ignore"):
         y = np.log(s) + m
 

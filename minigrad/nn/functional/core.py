@@ -15,8 +15,8 @@ import numpy as np
 
 from ...core import random
 from ...core.dtypes import HALF, default_float, finfo, float32
+from ...core.error_context import describe
 from ...core.errors import DtypeError, OptionError, RangeError, ShapeError, counted
-from ...core.explain import describe
 from ...core.modes import no_grad
 from ...core.tensor import Tensor, as_tensor, as_tensor_like
 from ...ops import activations, attention, indexing, linalg, losses, normalization

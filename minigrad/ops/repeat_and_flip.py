@@ -13,7 +13,7 @@ from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
 from .axes import axes_of, axis_of
-from .samplers import each, integers, real
+from .samplers import cases, integers, real
 from .selection import index_select
 from .shaping import broadcast_to, flatten, joined, sizes_of, split, transpose, unsqueeze, view_as_shape
 from .views import ravel
@@ -26,7 +26,7 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "r
 # ---------------------------------------------------------------- repeated
 
 
-@derived(samples=each((real, 2, 3), 2, 2) | each((real, 3), 2, 1, 2) | each((real, 2), 0))
+@derived(samples=cases((real, 2, 3), 2, 2) | cases((real, 3), 2, 1, 2) | cases((real, 2), 0))
 def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
     x, sizes = as_tensor(x), sizes_of(sizes)
@@ -41,7 +41,7 @@ def repeat(x, *sizes):
     return tiles.clone() if root(tiles.array) is root(x.array) else tiles
 
 
-@derived(samples=each((real, 2, 3), 2) | each((real, 3), (2, 1, 2)))
+@derived(samples=cases((real, 2, 3), 2) | cases((real, 3), (2, 1, 2)))
 def tile(x, *dims):
     """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
     dims = sizes_of(dims)
@@ -49,7 +49,7 @@ def tile(x, *dims):
 
 
 @derived(
-    samples=each((real, 2, 3), 2, dim=1) | each((real, 2, 3), 2) | each((real, 3), (integers(0, 3), 3), 0)
+    samples=cases((real, 2, 3), 2, dim=1) | cases((real, 2, 3), 2) | cases((real, 3), (integers(0, 3), 3), 0)
 )
 def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times.
@@ -83,7 +83,7 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
 
 @differentiable(
     public_name="flip",
-    samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, -1)) | each((real, 2, 3), ()),
+    samples=cases((real, 2, 3), 0) | cases((real, 2, 3), (0, -1)) | cases((real, 2, 3), ()),
     latex=r"\operatorname{flip}(g)",
     flops=zero_flops,
 )
@@ -93,7 +93,7 @@ def reversed_along(x, /, dims):
     return xp.copy(xp.flip(x, axis=dims)), (lambda g: xp.flip(g, axis=dims),)
 
 
-@derived(samples=each((real, 2, 3), 0) | each((real, 2, 3), (0, 1)) | each((real, 2, 3), 0, 1))
+@derived(samples=cases((real, 2, 3), 0) | cases((real, 2, 3), (0, 1)) | cases((real, 2, 3), 0, 1))
 def flip(x, *dims, dim=None):
     """x with the order along the given axes reversed."""
     if dims == () and dim is None:
@@ -104,7 +104,7 @@ def flip(x, *dims, dim=None):
     return reversed_along(x, axes_of(chosen, x.ndim) if chosen != () and x.ndim else ())
 
 
-@derived(samples=each((real, 2, 3)))
+@derived(samples=cases((real, 2, 3)))
 def fliplr(x):
     """x with its columns in reverse order."""
     if x.ndim < 2:
@@ -112,7 +112,7 @@ def fliplr(x):
     return flip(x, 1)
 
 
-@derived(samples=each((real, 3)))
+@derived(samples=cases((real, 3)))
 def flipud(x):
     """x with its rows in reverse order."""
     if not x.ndim:
@@ -120,7 +120,7 @@ def flipud(x):
     return flip(x, 0)
 
 
-@derived(samples=each((real, 2, 3), 1) | each((real, 2, 3), -1, 1) | each((real, 2, 3), (1, 5), (0, 1)))
+@derived(samples=cases((real, 2, 3), 1) | cases((real, 2, 3), -1, 1) | cases((real, 2, 3), (1, 5), (0, 1)))
 def roll(x, shifts, dims: int | Sequence[int] | None = None):
     """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start.
 
@@ -139,7 +139,7 @@ def roll(x, shifts, dims: int | Sequence[int] | None = None):
     return x
 
 
-@derived(samples=each((real, 2, 3)) | each((real, 2, 3), 2) | each((real, 2, 1, 3), -1, (2, 0)))
+@derived(samples=cases((real, 2, 3)) | cases((real, 2, 3), 2) | cases((real, 2, 1, 3), -1, (2, 0)))
 def rot90(x, k=1, dims: Sequence[int] = (0, 1)):
     """x turned k times by 90 degrees, from the first of two axes towards the second."""
     if len(dims) != 2 or x.ndim < 2 or (dims[0] - dims[1]) % x.ndim == 0:

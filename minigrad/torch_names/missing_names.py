@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 from ..core.errors import MissingNameError
-from ..parts import refuse_name
+from ..parts import raise_missing_name
 
 # names as they follow `torch.`, and what to do; `F` is nn.functional
 INSTEAD = {
@@ -198,7 +198,7 @@ TABLE = {
 }
 
 
-def refuse_missing(library: Any) -> None:
+def install_missing_names(library: Any) -> None:
     """Let the packages and classes of `library` (minigrad itself) answer for the names in the table."""
     for name, advice in TABLE.items():
         path, _, missing = name.rpartition(".")
@@ -209,7 +209,7 @@ def refuse_missing(library: Any) -> None:
         if isinstance(owner, type):
             setattr(owner, missing, Missing(name, advice))
         else:
-            owner.__getattr__ = _refusing(path)
+            owner.__getattr__ = _raising_getattr(path)
 
 
 class Missing:
@@ -222,7 +222,7 @@ class Missing:
         raise MissingNameError(self.message)
 
 
-def _refusing(path: str) -> Callable[[str], NoReturn]:
+def _raising_getattr(path: str) -> Callable[[str], NoReturn]:
     """The `__getattr__` of the package of that path in minigrad."""
     package = f"minigrad.{path}".rstrip(".")
 
@@ -230,6 +230,6 @@ def _refusing(path: str) -> Callable[[str], NoReturn]:
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        refuse_name(f"{package}.{name} is not here.\n{advice}")
+        raise_missing_name(f"{package}.{name} is not here.\n{advice}")
 
     return __getattr__

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dtypes import DTYPES
+from .error_context import add_context, describe, unwrap
 from .errors import ArgumentError, SizesError
-from .explain import bare, describe, place
 from .tensor import Tensor
 
 
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 def _one_number(x: Any, kinds: str) -> bool:
     """Whether x is a NumPy number, or a tensor or an array of one element, of these kinds of dtypes."""
     known = isinstance(x, Tensor | np.ndarray | np.generic)
-    return known and x.dtype.kind in kinds and np.size(bare(x)) == 1
+    return known and x.dtype.kind in kinds and np.size(unwrap(x)) == 1
 
 
 def is_integer(x: Any) -> bool:
@@ -202,7 +202,7 @@ class Checks:
         if self.first is not None and len(args) > self.first:
             for x, (name, kind) in zip(args[self.first :], self.by_position):  # noqa: B905
                 if type(x) not in kind.plain and not kind.fits(x):
-                    refuse(name, x, kind)
+                    raise_argument_error(name, x, kind)
         if settings:
             self.check_settings(settings)
 
@@ -216,13 +216,13 @@ class Checks:
             for x in rest:
                 if not (_are_integers(_without_none(x)) if len(rest) == 1 else x is None or is_integer(x)):
                     what = f"expected integers, got {describe(x)}.\n{SIZES.advice}"
-                    raise place(SizesError(what), name, args, {}) from error
+                    raise add_context(SizesError(what), name, args, {}) from error
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         for name, x in settings.items():
             kind = self.kinds.get(name, ANYTHING if self.any_setting else OTHER)
             if type(x) not in kind.plain and not kind.fits(x):
-                refuse(name, x, kind)
+                raise_argument_error(name, x, kind)
             if kind is ANYTHING and not isinstance(x, Tensor):
                 self.plain[name].add(type(x))  # which is not looked at again
 
@@ -231,5 +231,5 @@ class Checks:
 USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.ndarray, np.dtype, type(...)])
 
 
-def refuse(name: str, x: Any, kind: Kind) -> None:
+def raise_argument_error(name: str, x: Any, kind: Kind) -> None:
     raise kind.error(f"{name} must be {kind.what}, got {describe(x)}.\n{kind.advice}")

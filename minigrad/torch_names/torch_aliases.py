@@ -1,6 +1,6 @@
 """Small names that PyTorch's users write: constants, questions about a tensor, defaults.
 
-What is not here at all, and what to use for it, is in `instead`.
+What is not here at all, and what to use for it, is in `missing_names`.
 """
 
 from __future__ import annotations

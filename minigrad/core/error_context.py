@@ -29,7 +29,7 @@ from .node import producer
 from .tensor import Tensor
 from .trees import leaves
 
-FOREIGN = (  # what NumPy and Python raise
+FOREIGN_ERRORS = (  # what NumPy and Python raise
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, RecursionError, OSError,
     AssertionError, BufferError,
 )  # fmt: skip
@@ -52,11 +52,11 @@ PACKAGES = (  # where the files are of what minigrad calls
 )
 
 
-def refuse_extra(name: str, function: Callable, count: int) -> NoReturn:
+def raise_extra_arguments(name: str, function: Callable, count: int) -> NoReturn:
     raise SignatureError(f"{name}() got {counted(count, 'argument')}.\nIt takes {signature_text(function)}.")
 
 
-def refuse_unknown(name: str, unknown: Sequence[str], known: Iterable[str]) -> NoReturn:
+def raise_unknown_arguments(name: str, unknown: Sequence[str], known: Iterable[str]) -> NoReturn:
     """A SignatureError for keywords that a function does not have."""
     what = ", ".join(map(repr, unknown))
     takes = f"It takes {', '.join(known)}."
@@ -76,7 +76,7 @@ def signature_text(function: Callable) -> str:
     return str(signature.replace(parameters=shown, return_annotation=signature.empty))
 
 
-def explain(
+def raise_with_context(
     name: str,
     inputs: Sequence[Any],
     settings: dict[str, Any],
@@ -85,7 +85,7 @@ def explain(
 ) -> NoReturn:
     """Say a NumPy error in the user's terms."""
     if isinstance(error.__cause__, MinigradError):  # NumPy's, made of one of ours
-        raise place(error.__cause__, name, inputs, settings) from None
+        raise add_context(error.__cause__, name, inputs, settings) from None
     said = " ".join(str(error).split()).rstrip(".")
     if type(error) is TypeError and is_signature_error(said):
         callee = said.partition("()")[0]
@@ -99,10 +99,10 @@ def explain(
         raise SignatureError(f"{name}() {said}.\n{takes}") from None
     if other := re.match("'(list|tuple|dict|set|str|int|float|bool)' object has no attribute", said):
         said = f"expected a tensor, got {'an' if other[1] == 'int' else 'a'} {other[1]}"
-    arrays = arrays_in([bare(x) for x in (*inputs, *settings.values())])
+    arrays = arrays_in([unwrap(x) for x in (*inputs, *settings.values())])
     places = list(dict.fromkeys(map(device_of, arrays)))
     if len(places) > 1:
-        raise place(
+        raise add_context(
             DeviceError(
                 f"on different devices: {' and '.join(places)}.\n"
                 f"Move all to one, x.to({places[0]!r}) or x.to({places[1]!r})."
@@ -122,7 +122,7 @@ def explain(
         kind = OutOfMemoryError
     elif isinstance(error, RecursionError):
         said = "an argument contains itself, or is nested too deeply"
-    raise place(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
+    raise add_context(kind(f"{said}.\n{_advice(kind, inputs, said)}"), name, inputs, settings) from error
 
 
 def _missing_axis(arguments: Sequence[Any]) -> str:
@@ -142,22 +142,24 @@ def is_signature_error(said: str) -> bool:
     )
 
 
-def bare(x: Any) -> Any:
+def unwrap(x: Any) -> Any:
     return x.array if isinstance(x, Tensor) else x
 
 
-def place(error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]) -> MinigradError:
+def add_context(
+    error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]
+) -> MinigradError:
     """Add to one of our errors the op, its operands and where they came from; the function around an op
     adds its name."""
     what, _, remedy = str(error).partition("\n")
-    if not error.placed:
+    if not error.has_context:
         remedy += _origins(inputs)
         if not what.startswith(name):
             passed = [*map(describe, inputs), *[f"{k}={describe(v)}" for k, v in settings.items()]]
             what = f"{name}({', '.join(passed)}): {what}"
     elif not what.startswith(name):
         what = f"{name}: {what}"
-    error.args, error.placed = (f"{what}\n{remedy}",), True
+    error.args, error.has_context = (f"{what}\n{remedy}",), True
     return error
 
 

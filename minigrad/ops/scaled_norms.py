@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
-from ..core.sums import total
+from ..core.sums import stable_sum
 
 
-def length(x: Any, p: float, axes: tuple[int, ...]) -> Any:
+def scaled_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
     """sum(|x|**p)**(1/p) over some axes, which are kept, for a finite p other than 0.
 
     A sum that leaves the range of the dtype, or all of whose terms are at its lower end, is taken again of x
@@ -39,16 +39,16 @@ def length(x: Any, p: float, axes: tuple[int, ...]) -> Any:
 def mean_square(x: Any, divisor: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """sum(x**2) / divisor, also where the sum alone is too large for the dtype."""
     with np.errstate(over="ignore"):  # such sums are computed again
-        value = total(x * x, axes, True) / divisor
+        value = stable_sum(x * x, axes, True) / divisor
     if isinstance(x, np.ndarray) and np.isinf(value).any():
-        value = np.where(np.isinf(value), (length(x, 2, axes) / divisor**0.5) ** 2, value)
+        value = np.where(np.isinf(value), (scaled_norm(x, 2, axes) / divisor**0.5) ** 2, value)
     return value if keepdim else value.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
 def _power_sum(x: Any, p: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """sum(|x|**p), and its root."""
     if p == 2:
-        sums = total(x * x, axes, True)
+        sums = stable_sum(x * x, axes, True)
         return sums, sums**0.5
-    sums = total(abs(x) ** p, axes, True)
+    sums = stable_sum(abs(x) ** p, axes, True)
     return sums, sums ** (1 / p)
