@@ -59,7 +59,7 @@ class ExampleTask(Task):
 
     @classmethod
     def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
-        """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/your-data.md#a-task-of-your-own."""
+        """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/your-data.md."""
 
         def defines(name: str) -> bool:
             return getattr(cls, name).__func__ is not getattr(ExampleTask, name).__func__
@@ -191,7 +191,8 @@ class ExampleTask(Task):
         """An example of texts from a command line."""
         raise UserError(
             f"the task {cls.name} reads no text: it has no `read_example`.\n"
-            f"Give it one (see docs/your-data.md#a-task-of-your-own). `graph` without a text draws an example of the data."
+            f"Give it one (see docs/your-data.md#a-task-of-your-own). "
+            f"`graph` without a text draws an example of the data."
         )
 
     @classmethod
@@ -204,6 +205,7 @@ class ExampleTask(Task):
         if len(rows) != len(inputs):
             raise UserError(
                 f"the task {cls.name} predicts nothing: its `predict` gives {counted(len(rows), 'row')} "
-                f"for {counted(len(inputs), 'example')}.\nLet it return one for each (see docs/your-data.md#a-task-of-your-own)."
+                f"for {counted(len(inputs), 'example')}.\n"
+                f"Let it return one for each (see docs/your-data.md#a-task-of-your-own)."
             )
         return [Prediction(said, {"prediction": said}) for _, _, said in rows]
