@@ -12,11 +12,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # `-n auto`: processes of one thread ea
 
 import jaxtyping
 import pytest
-from gpus import gpu_of_kind, gpus
 from jaxtyping import install_import_hook
 
 import minigrad as mg
 import minigrad.parts
+from tests.gpus import gpu_of_kind, gpus
 
 # not the phrasebook, which has no shapes and a million calls
 CHECKED = (
@@ -125,9 +125,8 @@ def shared():
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
     """A folder with data, a translation run `mine` and a language run `play`."""
-    from tiny import PAIRS, TEXT, TINY, TINY_GPT
-
     from minitransformer.cli import main
+    from tests.tiny import PAIRS, TEXT, TINY, TINY_GPT
 
     folder = tmp_path_factory.mktemp("place")
     (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
@@ -146,7 +145,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     """A running Chromium."""
-    from browser import chromium
+    from tests.browser import chromium
 
     with chromium() as running:
         yield running
@@ -154,7 +153,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(browser):
-    from browser import Pages
+    from tests.browser import Pages
 
     return Pages(browser)
 
@@ -162,7 +161,7 @@ def pages(browser):
 @pytest.fixture
 def open_page(pages, tmp_path):
     """Opens a page, by its text or of what has `to_html`; at the end it must have been silent."""
-    from browser import Watched
+    from tests.browser import Watched
 
     opened = []
 

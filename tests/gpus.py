@@ -17,7 +17,7 @@ def gpus():
 def gpu_of_kind(kind):
     """Within it devices know a stand-in for a GPU ("standin"), or a real one ("cuda")."""
     if kind == "standin":
-        import standin
+        from tests.slow import standin
 
         with standin.installed(), mg.kernels.use("cupy"):
             yield "standin"

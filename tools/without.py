@@ -34,29 +34,33 @@ PARTS = ("kernels/numba", "kernels/cuda", "capture", "graph", "debug", "gradchec
 LEAVES = {
     "kernels/numba": (),
     "kernels/cuda": (),
-    "capture": ("tests/test_capture.py",),
+    "capture": ("tests/capture",),
     "graph": (
         "minitransformer/cli/explain.py", "minitransformer/cli/graph.py", "minitransformer/explain",
         "demos/explain.ipynb", "demos/graph.ipynb", "demos/graph_attention_head.py",
         "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py",
         "benchmarks/__main__.py", "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py",
-        "docs/graphs.md", "tests/test_graph_demos.py", "tests/test_notebooks.py",
-        "tests/test_reference.py",
+        "docs/graphs.md", "tests/slow/repository/test_graph_demos.py", "tests/repository/test_notebooks.py",
+        "tests/repository/test_reference.py",
     ),
     "debug": (
         "minitransformer/cli/card.py", "minitransformer/runs/card.py", "benchmarks/cards.py",
         "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
     ),
     "gradcheck": ("minigrad/__main__.py",),
-    "breadth": ("tests/test_stub.py",),
-    "torch_names": ("tools/reference.py", "tests/test_reference.py", "docs/pytorch.md", "tests/test_stub.py"),
+    "breadth": ("tests/repository/test_stub.py",),
+    "torch_names": (
+        "tools/reference.py", "docs/pytorch.md", "tests/repository/test_reference.py",
+        "tests/repository/test_stub.py",
+    ),
 }  # fmt: skip
 
 # quick tests of what every part stands on, but for a few that take a third of the time; by NumPy's kernels,
 # as numba would compile anew in each copy
 QUICK = (
-    "tests/test_autograd.py", "tests/test_containers.py", "tests/test_in_place.py", "tests/test_optim.py",
-    "tests/test_public_names.py", "tests/test_user_ops.py", "tests/test_versions.py",
+    "tests/core/test_backward.py", "tests/core/test_user_ops.py", "tests/core/test_versions.py",
+    "tests/nn/test_containers.py", "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py",
+    "tests/public/test_public_names.py",
     "--kernels=numpy", "-m", "not slow", "-k", "not long_chain and not many_ops",
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """What can go wrong, by name. The first line of a message says what is wrong, the second what to do.
 
 Each is also the builtin error that a Python programmer would catch for it, and a RuntimeError, which is what
-PyTorch raises for most. `python -m tests.parity.bad_calls` counts who raises what.
+PyTorch raises for most. `python -m tests.slow.parity.bad_calls` counts who raises what.
 """
 
 from typing import Any

@@ -17,9 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import standin
-from standin import cublas, emulator
-from tiny import PAIRS, TEXT
 
 import minigrad as mg
 from minigrad import kernels, nn, optim
@@ -39,6 +36,9 @@ from minitransformer import (
 from minitransformer.errors import UserError
 from minitransformer.tasks import LanguageModelling, Translation
 from minitransformer.text.tokenizer import Tokenizer
+from tests.slow import standin
+from tests.slow.standin import cublas, emulator
+from tests.tiny import PAIRS, TEXT
 
 
 @contextlib.contextmanager
@@ -571,7 +571,7 @@ def test_products_of_cupy_cannot_be_captured(gpu):
     captured = mg.capture(lambda x: x @ x, "cuda")
     for _ in range(2):
         captured(np.ones((2, 2), np.float32))
-    with pytest.raises(CaptureError, match=r"cuBLAS.* at .*test_capture.py:\d+") as caught:
+    with pytest.raises(CaptureError, match=r"cuBLAS.* at .*test_steps.py:\d+") as caught:
         captured(np.ones((2, 2), np.float32))
     assert "pip install nvmath-python" in str(caught.value)
 
@@ -1174,7 +1174,7 @@ def test_a_training_on_a_cpu_records_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_takes_capture_on_a_cpu(cli):
-    from tiny import TINY_GPT
+    from tests.tiny import TINY_GPT
 
     for name, flags in (("plain", []), ("asked", ["--capture"]), ("not", ["--no-capture"])):
         code, _, err = cli(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import TINY
 
 import minigrad as mg
 from minitransformer import startup
@@ -19,6 +18,7 @@ from minitransformer.errors import UserError
 from minitransformer.files import shell_command
 from minitransformer.runs import readme
 from minitransformer.training import ranks
+from tests.tiny import TINY
 
 TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY]
 
@@ -167,7 +167,7 @@ def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatc
 def test_a_matplotlibrc_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe\x00")
     command = [sys.executable, "-P", "-m", "minitransformer", "train", "reverse", "--steps", "1"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     *_, problem, fix = done.stderr.splitlines()  # before them is a line of matplotlib's own

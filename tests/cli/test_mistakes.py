@@ -7,9 +7,9 @@ import os
 import signal
 
 import pytest
-from tiny import TINY
 
 from minitransformer.tasks import Translation
+from tests.tiny import TINY
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny import PAIRS, TINY
 
 from minitransformer.cli import PrintableStream, main
 from minitransformer.cli.lines import MAX_LINE, read_lines
@@ -24,6 +23,7 @@ from minitransformer.tasks import translation
 from minitransformer.tasks.inputs import warn_of_unknown
 from minitransformer.tasks.translation import sentence_ids
 from minitransformer.text.tokenizer import Tokenizer
+from tests.tiny import PAIRS, TINY
 
 SECOND = PAIRS[1][0]
 

@@ -12,7 +12,6 @@ from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
-from tiny import PAIRS, TEXT, TINY, TINY_GPT
 
 import minigrad
 import minitransformer
@@ -25,6 +24,7 @@ from minitransformer.tasks import TextToText
 from minitransformer.tasks.language_modelling import continuations, pieces
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
+from tests.tiny import PAIRS, TEXT, TINY, TINY_GPT
 
 # --- Train ---
 

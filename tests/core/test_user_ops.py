@@ -8,9 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from kernel_sets import NUMBA, needs_numba
 from numpy.lib.stride_tricks import as_strided
-from standin import cublas, emulator
 
 import minigrad as mg
 from minigrad import kernels
@@ -23,6 +21,8 @@ from minigrad.ops.attention import scaled_dot_product_attention
 from minigrad.ops.sample_calls import forms
 from minigrad.ops.samplers import real, unary
 from minitransformer.layers.attention_op import multi_head_attention
+from tests.kernel_sets import NUMBA, needs_numba
+from tests.slow.standin import cublas, emulator
 
 
 @pytest.fixture(autouse=True)

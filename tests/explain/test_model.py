@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from browser import chromium
 
 from minigrad.nn import functional as F
 from minitransformer import generate
@@ -22,6 +21,7 @@ from minitransformer.tasks.tagging import word_ids
 from minitransformer.tasks.translation import PairData, translations
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
+from tests.browser import chromium
 
 HARNESS = """
 const toArray = text => new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);

@@ -3,7 +3,11 @@
 import re
 
 import pytest
-from test_explain_page import (
+
+from minitransformer import GPT, GPTConfig
+from minitransformer.models.llama import Llama, LlamaConfig
+from minitransformer.text.tokenizer import Tokenizer
+from tests.explain.test_page import (
     STAGE,
     bert,
     exposed,
@@ -15,10 +19,6 @@ from test_explain_page import (
     transformer,
     vit,
 )
-
-from minitransformer import GPT, GPTConfig
-from minitransformer.models.llama import Llama, LlamaConfig
-from minitransformer.text.tokenizer import Tokenizer
 
 TEXT = "you love the cat"
 WALK = f"""

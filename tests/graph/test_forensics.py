@@ -8,7 +8,6 @@ import weakref
 
 import numpy as np
 import pytest
-from test_graph_trace import assert_no_circles, assert_partition
 
 import minigrad as mg
 from benchmarks.memory import retained_by_ours
@@ -17,6 +16,7 @@ from minigrad.autograd import checkpoint
 from minigrad.graph import diff, memory, trace, why_nan
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig
+from tests.graph.test_trace import assert_no_circles, assert_partition
 
 INF, NAN = math.inf, math.nan
 HERE = r"test_graph_forensics\.py:\d+"

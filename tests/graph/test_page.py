@@ -373,7 +373,7 @@ def test_the_panel_shows_formulas_as_mathematics(open_page):
     assert page.page.locator("#panel math").count() == 2
     assert page.page.locator("#panel math msup, #panel math mi").count() > 3
     assert "c = a * b" in page.text("#panel pre")
-    assert "test_graph_page.py:" in page.text("#panel figcaption")
+    assert "test_page.py:" in page.text("#panel figcaption")
 
 
 def test_every_formula_of_the_library_is_mathematics():

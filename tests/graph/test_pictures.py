@@ -486,7 +486,7 @@ def test_wrong_options_are_explained(wrong):
 @pytest.mark.slow
 def test_the_pictures_of_the_readme_are_those_that_its_commands_make(tmp_path):
     """Numbers aside, which differ in their last digits between machines."""
-    root = pathlib.Path(__file__).parents[1]
+    root = pathlib.Path(__file__).parents[2]
     subprocess.run(
         [sys.executable, root / "demos" / "graph_transformer.py", "--paper", "-o", tmp_path / "x.svg"],
         check=True, capture_output=True, cwd=root, env=os.environ | {"PYTHONPATH": str(root)},

@@ -182,7 +182,7 @@ def test_an_op_tells_its_settings_its_line_its_cost_and_its_formulas():
     y = (x @ w).sum(dim=1, keepdim=True)  # this line
     graph = trace(y.mean(), {"x": x, "w": w})
     product, total = op(graph, "matmul"), op(graph, "sum")
-    assert "test_graph_trace.py:" in product.source
+    assert "test_trace.py:" in product.source
     assert product.code == "y = (x @ w).sum(dim=1, keepdim=True)  # this line"
     assert ("dim", "1") in total.settings
     assert ("keepdim", "True") in total.settings

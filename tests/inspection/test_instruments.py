@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
-from tiny import TINY, TINY_GPT
 
 import minigrad as mg
 from minigrad import optim
@@ -34,6 +33,7 @@ from minitransformer.tasks import Translation
 from minitransformer.tasks.arrays import SpecialIds
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
+from tests.tiny import TINY, TINY_GPT
 
 # --- check ---
 

@@ -6,7 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from kernel_sets import BOTH, Kernels, needs_numba, registered
 
 import minigrad as mg
 from minigrad import kernels
@@ -15,6 +14,7 @@ from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import masks
 from minitransformer.layers.attention_op import multi_head_attention
+from tests.kernel_sets import BOTH, Kernels, needs_numba, registered
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
 

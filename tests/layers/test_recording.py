@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from test_model_properties import V, gpt, llama
 
 import minigrad as mg
 from minigrad import nn
@@ -37,6 +36,7 @@ from minitransformer import (
 from minitransformer.errors import UserError
 from minitransformer.inspection.recording import attention_weights
 from minitransformer.layers.attention import MultiHeadAttention
+from tests.models.test_properties import V, gpt, llama
 
 SOURCE = np.array([[4, 5, 6, 3], [7, 3, 0, 0]])  # padded on the right with 0
 TARGET = np.array([[2, 4, 5], [2, 8, 9]])

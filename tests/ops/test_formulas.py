@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from latex import Identity, evaluate
 
 import minigrad as mg
 from minigrad.core.registry import registry
 from minigrad.ops.axes import axes_of
 from minigrad.ops.sample_calls import as_function, floating, samples_of
+from tests.ops.latex import Identity, evaluate
 
 UNDOES = "names the op that takes the gradient back to where the value came from"
 SUMS_PLACES = "says in words which places are added up"

@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 
-OLD = Path(__file__).parent / "data" / "version-0.1"
+OLD = Path(__file__).with_name("version-0.1")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_sets import BOTH
 
 import minigrad as mg
 import minitransformer
@@ -19,6 +18,7 @@ from minigrad.nn import functional as F
 from minitransformer.models import MODELS, model_class
 from minitransformer.runs.machine import kernels_of
 from minitransformer.tasks import TASKS, Translation, task_class
+from tests.kernel_sets import BOTH
 
 LIBRARY = Path(mg.__file__).parent
 

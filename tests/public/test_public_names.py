@@ -1,4 +1,4 @@
-"""Each public name of version 0.2.0 is still there: `tests/data/public_names.txt` lists them, by module."""
+"""Each public name of version 0.2.0 is still there: `public_names.txt` lists them, by module."""
 
 import importlib
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.parts import absent_parts
 
-LIST = (Path(__file__).parent / "data" / "public_names.txt").read_text(encoding="utf-8")
+LIST = (Path(__file__).with_name("public_names.txt")).read_text(encoding="utf-8")
 SECTIONS = [section.partition("]\n") for section in LIST.split("\n[")[1:]]
 NAMES = {module: names.split() for module, _, names in SECTIONS}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 # nothing is imported but the standard library, NumPy, ml_dtypes, and what of minigrad is there
 BLOCK = """

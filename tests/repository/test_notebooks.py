@@ -17,7 +17,7 @@ from minigrad import nn
 from minigrad.graph.inline import InlinePage
 from minitransformer import Transformer, TransformerConfig
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "demos").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "demos").glob("*.ipynb"))
 
 
 def texts(shown):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny import PAIRS, TEXT, TINY
 
 import minigrad as mg
 from minigrad import nn
@@ -32,6 +31,7 @@ from minitransformer.tasks import (
 )
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.checkpoint import Checkpoints
+from tests.tiny import PAIRS, TEXT, TINY
 
 # ---------------------------------------------------------------- a model of one's own
 

@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.torch_names.missing_names import INSTEAD, TABLE
 from tools.without import PARTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"
+PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 ROOTS = {"mg": mg, "nn": mg.nn, "F": mg.nn.functional, "optim": mg.optim, "x": mg.Tensor}
 NAMED = re.compile(r"\b(?:mg|nn|F|np|optim|x|minitransformer)(?:\.\w+)+")
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from test_lists_of_tensors import as_tensors, as_they_are, check, sweep
 
 import minigrad as mg
 from minigrad.ops.samplers import Sample
 from minigrad.torch_names.numpy_counterparts import counterparts
+from tests.ops.test_lists_of_tensors import as_tensors, as_they_are, check, sweep
 
 V, M = np.array([0.2, 0.5, 0.9]), np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.8]])
 CALLS = [  # the first that NumPy takes is tried

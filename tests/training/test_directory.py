@@ -7,8 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_training import translation, weights
-from tiny import TINY
 
 from minitransformer.runs import evaluations
 from minitransformer.runs.folder import RunError
@@ -17,6 +15,8 @@ from minitransformer.training.checkpoint import CheckpointError, Checkpoints, st
 from minitransformer.training.directory import HAS_DIR_FD, Directory, DirectoryError
 from minitransformer.training.lock import FolderLostError, opened
 from minitransformer.training.run_files import lock
+from tests.tiny import TINY
+from tests.training.test_trainer import translation, weights
 
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="links and forks of POSIX")

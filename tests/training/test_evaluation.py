@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny import PAIRS, TINY
 
 import minigrad as mg
 from minitransformer.data.phrasebook import phrasebook
@@ -23,6 +22,7 @@ from minitransformer.tasks.bootstrap import differences, intervals
 from minitransformer.tasks.language_modelling import score_text
 from minitransformer.tasks.metrics import translation_scores
 from minitransformer.tasks.scores import Score, accuracy, answer_scores, entity_f1, macro_f1
+from tests.tiny import PAIRS, TINY
 
 # ---------------------------------------------------------------- scores
 

@@ -15,9 +15,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from rich.console import Console
-from test_training import PAIRS, TEXT, language, translation, weights
-from tiny import PAIRS as MORE_PAIRS
-from tiny import TINY
 
 import minigrad as mg
 from minigrad import optim
@@ -39,6 +36,9 @@ from minitransformer.training.optimizers import build_optimizer
 from minitransformer.training.progress import SlowSteps
 from minitransformer.training.stopping import BestScore
 from minitransformer.training.validation import Validation
+from tests.tiny import PAIRS as MORE_PAIRS
+from tests.tiny import TINY
+from tests.training.test_trainer import PAIRS, TEXT, language, translation, weights
 
 
 def arrays(folder, rows=64, batch_size=32, callbacks=(), console=None, **config):

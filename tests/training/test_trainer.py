@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,8 +163,8 @@ def test_the_parts_of_a_batch_have_unlike_numbers_of_tokens(tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_training import translation
+sys.path.insert(0, {root!r})
+from tests.training.test_trainer import translation
 trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_every=50)
 trainer.resume()
 sys.exit(0 if trainer.train() else 1)
@@ -183,7 +184,7 @@ def unbroken(tmp_path_factory):
 @pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):
-    script = SCRIPT.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    script = SCRIPT.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     log = tmp_path / "log.jsonl"
     while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 23):

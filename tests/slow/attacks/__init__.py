@@ -1,7 +1,7 @@
-"""Attacks on run folders, data files and the command line: `python -m tests.attacks.NAME [--full]`.
+"""Attacks on run folders, data files and the command line: `python -m tests.slow.attacks.NAME [--full]`.
 
 Each program prints a table of what happened and exits with 1 if anything happened that must not.
-`tests/test_attacks.py` runs all of them with small counts.
+`tests/slow/attacks/test_small_counts.py` runs all of them with small counts.
 """
 
 import os

@@ -21,7 +21,7 @@ from pathlib import Path
 from . import commands
 from .commands import TRAIN, Report, full_or, weights, write_pairs
 
-ROOT = Path(commands.__file__).parents[2]
+ROOT = Path(commands.__file__).parents[3]
 SECONDS = 120.0  # some settings make numba compile all loops again
 PROCESSES = 2
 HUGE = "9" * 400

@@ -67,7 +67,7 @@ def commands(count: int) -> Iterator[tuple[str, list[str]]]:
 
 def main() -> int:
     count, report = full_or(small=1, full=len(VERBS)), Report()
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as bin:
         folder, script = Path(place), Path(bin) / "minitransformer"
         script.write_text(COMMAND)

@@ -21,7 +21,7 @@ from minitransformer.recipes import Recipe, load_recipe
 
 from .commands import TINY, Report, full_or, snapshot, spread, write_pairs
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MPIEXEC = shutil.which(
     "mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 )

@@ -25,7 +25,7 @@ from minitransformer.files import sha256, to_json
 from . import commands
 from .commands import TRAIN, Command, Outcome, Report, full_or, spread, weights, write_pairs
 
-ROOT = Path(commands.__file__).parents[2]
+ROOT = Path(commands.__file__).parents[3]
 PLAY = [
     *["train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", "play", "--steps", "2"],
     *"--n-embd 16 --n-head 2 --n-layer 1 --block-size 16 --n-positions 16".split(),  # noqa: SIM905

@@ -1,4 +1,4 @@
-"""Attacks on run folders, data and the command line, with small counts; see tests/attacks."""
+"""Attacks on run folders, data and the command line, with small counts; see tests/slow/attacks."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the attacks use fork, memfd_create and /proc")
@@ -38,6 +38,6 @@ ROOT = Path(__file__).parents[1]
 def test_attack(attack, tmp_path):
     settings = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "ATTACK_SECONDS": "90"}
     environment = {**os.environ, **settings}
-    command = [sys.executable, "-m", f"tests.attacks.{attack}"]
+    command = [sys.executable, "-m", f"tests.slow.attacks.{attack}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

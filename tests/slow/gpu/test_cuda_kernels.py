@@ -12,13 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import test_devices
-import test_magnitudes
-from kernel_sets import Kernels, registered
-from standin import emulator
-from test_devices import OURS, assert_close, moved, results
-from test_kernels import CASES as ALL_CASES
-from test_kernels import draw, run
 
 import minigrad as mg
 from minigrad import kernels
@@ -29,6 +22,13 @@ from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import activations, launching
 from minigrad.ops.draws import keep_mask
 from minigrad.ops.sample_calls import forms, samples_of
+from tests.kernel_sets import Kernels, registered
+from tests.kernels.test_numpy_and_numba import CASES as ALL_CASES
+from tests.kernels.test_numpy_and_numba import draw, run
+from tests.slow.gpu import test_devices
+from tests.slow.gpu.test_devices import OURS, assert_close, moved, results
+from tests.slow.standin import emulator
+from tests.slow.sweeps import test_magnitudes
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_sets import Kernels
-from standin import cublas, emulator
-from standin import cudnn as standin_cudnn
-from test_cuda_kernels import here, there
-from test_kernels import draw
 
 import minigrad as mg
 from minigrad import kernels
@@ -26,6 +21,11 @@ from minigrad.core.dtypes import as_dtype
 from minigrad.core.random import Key
 from minigrad.kernels.cuda.fused import cudnn
 from minitransformer.layers.attention_op import multi_head_attention
+from tests.kernel_sets import Kernels
+from tests.kernels.test_numpy_and_numba import draw
+from tests.slow.gpu.test_cuda_kernels import here, there
+from tests.slow.standin import cublas, emulator
+from tests.slow.standin import cudnn as standin_cudnn
 
 cpu, fused = Kernels("numpy"), Kernels("cuda")
 KEY = Key(seed=5, stream=2, step=3, call=4, row=0)
@@ -338,8 +338,8 @@ def test_cudnn_itself_plans_what_it_is_asked_for():
             "a driver that does nothing is compiled, which needs Linux and a C++ compiler (g++, clang++)"
         )
     done = subprocess.run(
-        [sys.executable, "-m", "standin.planner"],
-        cwd=Path(__file__).parent,
+        [sys.executable, "-m", "tests.slow.standin.planner"],
+        cwd=Path(__file__).parents[3],
         text=True,
         capture_output=True,
         timeout=300,

@@ -1,6 +1,6 @@
 """On a GPU everything is as on the CPU: every op, its gradient and the gradient's gradient.
 
-Where there is no GPU a stand-in for CuPy takes its place (`tests/standin`), which is as strict as CuPy is.
+Where there is no GPU a stand-in for CuPy takes its place (`tests/slow/standin`), as strict as CuPy is.
 """
 
 import copy
@@ -11,8 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import standin
-from tiny import PAIRS, TINY, TINY_GPT
 
 import minigrad as mg
 from minigrad import nn, optim
@@ -41,6 +39,8 @@ from minitransformer.recipes import load_recipe
 from minitransformer.tasks import Translation
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.trainer import Trainer
+from tests.slow import standin
+from tests.tiny import PAIRS, TINY, TINY_GPT
 
 pytestmark = pytest.mark.slow
 

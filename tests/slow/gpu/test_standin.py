@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import standin
-from standin.names import of_cupy
+
+from tests.slow import standin
+from tests.slow.standin.names import of_cupy
 
 
 @pytest.fixture

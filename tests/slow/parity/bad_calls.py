@@ -1,6 +1,6 @@
 """Calls of the library with exactly one bad argument, beside PyTorch's same calls.
 
-    python -m tests.parity.bad_calls --count 10000
+    python -m tests.slow.parity.bad_calls --count 10000
 
 Valid calls come from PyTorch's own databases of operators and modules, and from `OTHERS` below. In each, one
 argument is replaced by something that it cannot be. What is asked for: minigrad's own error (or a TypeError
@@ -34,8 +34,8 @@ import torch
 
 import minigrad as mg
 from minigrad import nn
-from tests.parity.comparing import Converter
-from tests.parity.test_op_db import COVERED, ENTRIES, ours_of
+from tests.slow.parity.comparing import Converter
+from tests.slow.parity.test_op_db import COVERED, ENTRIES, ours_of
 
 MEMORY = 3 << 30  # bytes that a child may use
 SECONDS = 5  # for one call

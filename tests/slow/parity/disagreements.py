@@ -1,6 +1,6 @@
 """Where PyTorch's numbers are wrong, and ours are not.
 
-    python -m tests.parity.disagreements
+    python -m tests.slow.parity.disagreements
 
 Each case gives the same quantity three times: by PyTorch, by minigrad, and by another way that both must
 agree with (the function written out, a difference quotient, NumPy).

@@ -1,4 +1,4 @@
-"""What of PyTorch's names and lines runs here, to the same values: `python -m tests.parity.idioms`.
+"""What of PyTorch's names and lines runs here, to the same values: `python -m tests.slow.parity.idioms`.
 
 Each line of `idioms.toml` is run as it is, and again with `torch` replaced by `minigrad`, which is all that a
 user would change. A verdict is "same" (or an error where PyTorch raises one, too), "instead" (an error that

@@ -1,7 +1,7 @@
 """Random programs with in-place lines, run by PyTorch and by minigrad: values after each line, and gradients.
 
-    python -m tests.parity.in_place --count 200
-    python -m tests.parity.in_place --count 200 --chains
+    python -m tests.slow.parity.in_place --count 200
+    python -m tests.slow.parity.in_place --count 200 --chains
 
 Each program has two leaves and a constant of shape (3, 4) and then random lines: operations, views, and
 changes in place of results, views, constants, and detached aliases. With `--chains` views are also taken of

@@ -1,6 +1,6 @@
 """Random index expressions beside PyTorch: what they read, what they write, and their gradients.
 
-`python -m tests.parity.index_expressions 3000` prints how many agree, and each that does not.
+`python -m tests.slow.parity.index_expressions 3000` prints how many agree, and each that does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random calls beside PyTorch: integers, booleans, half precision, nothing at all, and strides.
 
-    python -m tests.parity.random_calls --count 40000  # what differs; 1 if something does that is not listed
-    python -m tests.parity.random_calls --only softmax --verbose
-    python -m tests.parity.random_calls --seed 0 --number 1234  # one call again
+    python -m tests.slow.parity.random_calls --count 40000  # what differs; 1 if it is not listed
+    python -m tests.slow.parity.random_calls --only softmax --verbose
+    python -m tests.slow.parity.random_calls --seed 0 --number 1234  # one call again
 
 A call is a sample of PyTorch's operator database with its tensors changed: cast to other dtypes (all to one,
 or each to its own), an axis made empty, or laid out in memory as a transposed, sliced, reversed or expanded

@@ -1,4 +1,4 @@
-"""Calls with one bad argument, beside PyTorch: `python -m tests.parity.bad_calls` runs 10,000 of them."""
+"""Calls with one bad argument, beside PyTorch: `python -m tests.slow.parity.bad_calls` runs 10,000."""
 
 import tomllib
 
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 
 def test_a_bad_argument_is_refused_as_in_pytorch_with_an_error_of_ours():
-    from tests.parity.bad_calls import Tally, draw_calls
+    from tests.slow.parity.bad_calls import Tally, draw_calls
 
     tally = Tally(draw_calls(400, seed=0))
     unlisted = [tally.found.pop(kind, []) for kind in ("not refused", "not caught")]
@@ -20,7 +20,7 @@ def test_a_bad_argument_is_refused_as_in_pytorch_with_an_error_of_ours():
 
 
 def test_each_difference_has_a_reason():
-    from tests.parity.bad_calls import REASONS
+    from tests.slow.parity.bad_calls import REASONS
 
     for entry in tomllib.loads(REASONS.read_text(encoding="utf-8"))["difference"]:
         assert entry["why"]

@@ -1,7 +1,7 @@
 """Each family of ops on whatever hypothesis draws: value, shape and dtype as PyTorch, errors only our own.
 
 Where PyTorch refuses, we may refuse or go further; where it computes, so do we. The strategies are in
-tests/strategies.py.
+tests/slow/parity/strategies.py.
 """
 
 import warnings
@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import (
+
+import minigrad as mg
+from minigrad.core.errors import MinigradError
+from minigrad.nn import functional as F
+from tests.slow.parity.strategies import (
     DTYPES,
     FLOATS,
     an_axis,
@@ -21,10 +25,6 @@ from strategies import (
     shapes,
     some_axes,
 )
-
-import minigrad as mg
-from minigrad.core.errors import MinigradError
-from minigrad.nn import functional as F
 
 torch = pytest.importorskip("torch")
 TF = torch.nn.functional

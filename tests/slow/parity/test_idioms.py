@@ -49,5 +49,5 @@ def test_nineteen_of_twenty_run_or_say_what_to_use():
 
 
 def test_the_page_says_how_many():
-    page = (Path(__file__).parents[2] / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text(encoding="utf-8")
     assert f"{len(NAMES)} names and {len(IDIOMS)} lines" in page

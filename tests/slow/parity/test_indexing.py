@@ -1,4 +1,4 @@
-"""`x[index]` beside PyTorch: rules, and random expressions (`python -m tests.parity.index_expressions`)."""
+"""`x[index]` beside PyTorch: rules, and random expressions (`index_expressions.py`)."""
 
 import numpy as np
 import pytest

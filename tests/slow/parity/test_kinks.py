@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from kinks import KINKS
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from tests.slow.sweeps.kinks import KINKS
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -17,7 +17,7 @@ CALLS = [
 LIBRARIES = [(mg, torch), (F, torch.nn.functional), (mg.special, torch.special), (mg.linalg, torch.linalg)]
 NAMES = {"absolute": "abs", "power": "pow"}  # PyTorch's
 
-# Where the gradient is not PyTorch's, as a mask of the inputs. `tests/test_kinks.py` says what it is.
+# Where the gradient is not PyTorch's, as a mask of the inputs. `sweeps/test_kinks.py` says what it is.
 OTHERWISE = {
     "copysign": lambda x, y: np.isinf(x) | np.isnan(x),  # it divides the value by x
     "fmod": lambda x, y: np.isinf(y) | (x == 0),  # the quotient of the value, not the rounded one

@@ -291,11 +291,11 @@ def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     operators = {name for name in METHODS if name.startswith("__")}
     compared = {c.id.split("[")[0].split("-")[0] for c in METHOD_CASES + FUNCTION_CASES}
     conversions = {"to", "type", *CONVERSIONS, "bfloat16"}  # below
-    named = {*aliases.METHODS, *sampling.__all__}  # tests/test_names.py
+    named = {*aliases.METHODS, *sampling.__all__}  # tests/torch_names/test_small_names.py
     made = {name for name in METHODS if name.startswith("new_")}  # tests of creation
     compared |= {name.split("/")[0].split(".")[-1] for name in test_op_db.COVERED}
     compared |= {f"{name}_" for name in (*FROM_FUNCTIONS, *RESHAPING, "add", "sub", "mul", "div")}
-    compared |= {function.__name__ for function in OWN}  # tests/test_in_place.py
+    compared |= {function.__name__ for function in OWN}  # tests/ops/test_in_place.py
     aliases = {name for name in METHODS if METHODS[name] in [METHODS.get(known) for known in compared]}
     of_autograd = {"backward", "register_hook", "retain_grad"}  # test_autograd.py
     assert METHODS.keys() - operators - aliases - conversions - named - made - of_autograd == {"astype"}

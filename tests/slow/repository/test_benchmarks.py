@@ -21,8 +21,6 @@ import psutil
 import pytest
 import tyro
 from rich.console import Console
-from standin import cublas, emulator
-from tiny import TINY
 
 import minigrad as mg
 from benchmarks import (
@@ -52,10 +50,12 @@ from minitransformer.cli import train
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe
 from minitransformer.training.config import TrainConfig
+from tests.slow.standin import cublas, emulator
+from tests.tiny import TINY
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 COMPILERS = ("compile", "reduce-overhead", "tinygrad")
 SMALL = "L1 H2 d4 T4 B2 V5"
 needs_torch = pytest.mark.skipif(missing("torch") is not None, reason="torch is not installed")

@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import PAIRS
 
 from minitransformer import BERT, BERTConfig, Tokenizer
 from minitransformer.data.phrasebook import Phrasebook
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
+from tests.tiny import PAIRS
 
 pytestmark = pytest.mark.slow
 
-DEMOS = Path(__file__).parents[1] / "demos"
+DEMOS = Path(__file__).parents[3] / "demos"
 DEMO = DEMOS / "alignment.py"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-DEMOS = Path(__file__).parents[1] / "demos"
+DEMOS = Path(__file__).parents[3] / "demos"
 NAMES = ("expression", "mlp", "attention_head", "transformer")
 
 

@@ -1,4 +1,4 @@
-"""What CuPy has, read from CuPy itself: `python tests/standin/names.py > tests/standin/names.json`.
+"""What CuPy has, read from CuPy itself: `python tests/slow/standin/names.py > tests/slow/standin/names.json`.
 
 Its functions and methods with the names of their parameters, and which ufuncs can scatter (`add.at`). No GPU
 is needed to read them.

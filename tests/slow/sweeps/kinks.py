@@ -1,8 +1,8 @@
 """Where each op made of pieces changes from one to the next: its kinks, jumps, ties and poles, by its name.
 
-`tests/parity/test_kinks.py` holds values and gradients there beside PyTorch's, `tests/test_kinks.py` beside
-each other. An op whose source chooses between values (`where`, `sign`, `maximum`, ...) must have a row in
-KINKS, or a reason in WITHOUT.
+`tests/slow/parity/test_kinks.py` compares values and gradients there with PyTorch's, `test_kinks.py` of this
+folder one way of computing with the others. An op whose source chooses between values (`where`, `sign`,
+`maximum`, ...) must have a row in KINKS, or a reason in WITHOUT.
 """
 
 from __future__ import annotations

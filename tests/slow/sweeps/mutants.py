@@ -1,7 +1,7 @@
-"""Mistakes that students make in a derivative, and what gradcheck says of each: `python -m tests.planted`.
+"""Mistakes that students make in a derivative, and what gradcheck says of each.
 
-`test_planted.py` holds the words that each verdict must have. A rule is wrong in one thing; what it is called
-is told to gradcheck by nothing but its numbers.
+`python -m tests.slow.sweeps.mutants` prints it; `test_mutants.py` holds the words that each verdict must
+have. A rule is wrong in one thing; what it is called is told to gradcheck by nothing but its numbers.
 """
 
 # ruff: noqa: F811 (rules are called by what they compute, several times)

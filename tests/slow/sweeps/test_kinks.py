@@ -1,14 +1,14 @@
 """Every op made of pieces, where the pieces meet: all ways of computing it agree.
 
-`tests/parity/test_kinks.py` compares the same calls with PyTorch; what PyTorch has otherwise stands here.
+`tests/slow/parity/test_kinks.py` compares the same calls with PyTorch; what differs stands here.
 """
 
 import numpy as np
 import pytest
-from kinks import BY_OTHERS, KINKS, WITHOUT, inf, nan, pieces
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from tests.slow.sweeps.kinks import BY_OTHERS, KINKS, WITHOUT, inf, nan, pieces
 
 CALLS = [
     pytest.param(name, call, id=f"{name}-{i}")
@@ -18,7 +18,7 @@ CALLS = [
 
 
 def test_every_op_that_chooses_between_values_names_its_kinks():
-    """Add a row to KINKS of `tests/kinks.py`, by which it is compared, or a reason to WITHOUT."""
+    """Add a row to KINKS of `tests/slow/sweeps/kinks.py`, by which it is compared, or a reason to WITHOUT."""
     assert pieces() - KINKS.keys() - BY_OTHERS.keys() - WITHOUT.keys() == set()
     assert set(BY_OTHERS.values()) <= KINKS.keys()
 

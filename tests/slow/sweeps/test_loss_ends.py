@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from kernel_sets import BOTH
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from tests.kernel_sets import BOTH
 
 inf = math.inf
 SIZES = [1e-4, 0.1, 1.0, 5.0, 10.0, 17.0, 30.0, 40.0, 80.0, 300.0, 700.0, 1e4]

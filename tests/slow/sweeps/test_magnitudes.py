@@ -14,7 +14,6 @@ import pkgutil
 
 import numpy as np
 import pytest
-from kernel_sets import BOTH, Kernels, needs_numba, registered
 
 import minigrad as mg
 from minigrad import kernels
@@ -22,6 +21,7 @@ from minigrad.core.registry import ops
 from minigrad.nn import functional as F
 from minigrad.ops import draws
 from minigrad.ops.linalg import product
+from tests.kernel_sets import BOTH, Kernels, needs_numba, registered
 
 cpu, jit = Kernels("numpy"), Kernels("jit")
 UNITS = 24  # units in the last place of the bound, for a few dozen terms

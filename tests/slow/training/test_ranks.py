@@ -1,6 +1,6 @@
 """Data-parallel training, by processes that `mpiexec` really starts: they train what one process trains.
 
-This file is also what the ranks run: `mpiexec -n 2 python tests/test_ranks.py begin FOLDER`.
+This file is also what the ranks run: `mpiexec -n 2 python tests/slow/training/test_ranks.py begin FOLDER`.
 """
 
 import errno
@@ -16,8 +16,6 @@ from shutil import which
 
 import numpy as np
 import pytest
-from test_training import language, translation
-from tiny import TEXT, TINY, TINY_GPT
 
 import minigrad as mg
 from minitransformer.cli import main
@@ -25,6 +23,8 @@ from minitransformer.runs.run import Run
 from minitransformer.training.log import read_log
 from minitransformer.training.ranks import RanksError, join, words_by_flag
 from minitransformer.training.trainer import Trainer
+from tests.tiny import TEXT, TINY, TINY_GPT
+from tests.training.test_trainer import language, translation
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +151,7 @@ def whether_mpi(folder):
 
 
 def environment(**changes):
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
     return os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"} | changes
 
 
@@ -171,7 +171,7 @@ def command(*arguments):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder with data, to run commands in."""
-    from tiny import PAIRS  # not where ranks begin, which need none
+    from tests.tiny import PAIRS  # not where ranks begin, which need none
 
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from tiny import PAIRS, TINY, TINY_GPT
 
 from minigrad.kernels import use
 from minitransformer.cli import main
@@ -24,6 +23,7 @@ from minitransformer.runs import evaluations
 from minitransformer.runs.folder import RunError, read_config, read_record
 from minitransformer.runs.run import Run
 from minitransformer.training.checkpoint import Checkpoints
+from tests.tiny import PAIRS, TINY, TINY_GPT
 
 pytestmark = pytest.mark.slow
 

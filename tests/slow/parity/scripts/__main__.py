@@ -1,6 +1,6 @@
 """Trains each script under PyTorch and under minigrad; prints how far they are apart and how long each took.
 
-python -m tests.parity.scripts [NAME ...] [--steps 200] [--scale 2] [--dtype float32] [--repeats 1]
+python -m tests.slow.parity.scripts [NAME ...] [--steps 200] [--scale 2] [--dtype float32] [--repeats 1]
 
 "its own" is how far PyTorch comes from itself when it begins with weights that are larger by one rounding: no
 library can be expected to be nearer. With OMP_NUM_THREADS=1 both use one core.
@@ -18,7 +18,7 @@ from . import both
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.parity.scripts", description=__doc__.partition("\n")[0]
+        prog="python -m tests.slow.parity.scripts", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(both.NAMES)} (default: all)")
     parser.add_argument("--steps", type=int, default=200)

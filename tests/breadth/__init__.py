@@ -1,0 +1,1 @@
+"""minigrad.breadth: ops beyond what a Transformer needs."""

@@ -1,0 +1,1 @@
+"""minitransformer.cli: commands, streams, mistakes."""

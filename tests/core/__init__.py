@@ -1,0 +1,1 @@
+"""minigrad.core: tensors, ops, backward, dtypes, errors, randomness."""

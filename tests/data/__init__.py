@@ -1,0 +1,1 @@
+"""minitransformer.data: sources, formats, batches."""

@@ -1,0 +1,1 @@
+"""minigrad.debug: anomalies and comparisons."""

@@ -1,0 +1,1 @@
+"""minitransformer.explain: the walk-through page."""

@@ -1,0 +1,1 @@
+"""minigrad.graph: traces, pictures, pages."""

@@ -1,0 +1,1 @@
+"""minigrad.kernels: kernels beside the definitions."""

@@ -1,0 +1,1 @@
+"""Layers of minitransformer: attention, cache, recorded weights."""

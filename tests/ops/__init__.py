@@ -1,0 +1,1 @@
+"""minigrad.ops: every op, and what single ones promise."""

@@ -1,0 +1,1 @@
+"""minitransformer.recipes."""

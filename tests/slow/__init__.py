@@ -1,0 +1,1 @@
+"""What a bare `pytest` leaves out: `python -m pytest tests/slow`."""

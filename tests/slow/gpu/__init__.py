@@ -1,0 +1,1 @@
+"""What runs on a GPU, or on the stand-in for one."""

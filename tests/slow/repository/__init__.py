@@ -1,0 +1,1 @@
+"""Demos and benchmarks, run."""

@@ -1,0 +1,1 @@
+"""Exhaustive sweeps over ops, dtypes and magnitudes."""

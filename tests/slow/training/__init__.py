@@ -1,0 +1,1 @@
+"""Run folders and ranks: many commands and processes."""

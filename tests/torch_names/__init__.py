@@ -1,0 +1,1 @@
+"""minigrad.torch_names: PyTorch's names, and NumPy's functions."""

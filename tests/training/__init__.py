@@ -1,0 +1,1 @@
+"""minitransformer.training: the trainer, run folders, evaluation."""
