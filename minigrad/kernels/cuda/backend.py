@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.devices import ArrayBackend, Device, array_module, register
-from ...core.dtypes import is_floating
+from ...core.devices import ArrayBackend, Device, array_module, is_array, register
+from ...core.dtypes import bfloat16, is_floating
 from ...core.errors import DependencyError, DeviceError
 from ...ops import array_functions
 from ...ops.indices import is_basic
@@ -37,7 +37,7 @@ class CuPyBackend(ArrayBackend):
         """CuPy's own functions run on the GPU; its scatters are `scatter_add` and `replaced` below."""
         xp = self.library
         return {
-            "where": xp.where, "logaddexp": xp.logaddexp, "power": xp.power, "diagonal": xp.diagonal,
+            "where": where, "logaddexp": xp.logaddexp, "power": xp.power, "diagonal": xp.diagonal,
             "erf": special.erf, "erfc": special.erfc, "erfcx": special.erfcx, "erfinv": special.erfinv,
             "ndtri": special.ndtri, "scatter_add": scatter_add, "replaced": replaced,
         }  # fmt: skip
@@ -81,6 +81,13 @@ class CuPyBackend(ArrayBackend):
         return array.data.ptr
 
 
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y. CuPy's gives float32 for bfloat16."""
+    value = array_module(condition).where(condition, x, y)
+    dtypes = {a.dtype for a in (x, y) if is_array(a)}
+    return value.astype(bfloat16) if dtypes == {bfloat16} else value
+
+
 _ATOMIC = {np.dtype(t) for t in ("int32", "uint32", "uint64", "float32", "float64")}
 
 
@@ -101,7 +108,7 @@ def replaced(x: Any, values: Any, index: Any) -> Any:
         out[index] = values
         return out
     places = xp.arange(out.size).reshape(out.shape)[index].reshape(-1)
-    values = xp.broadcast_to(values, out[index].shape).reshape(-1)
+    values = xp.broadcast_to(xp.asarray(values, out.dtype), out[index].shape).reshape(-1)
     order = xp.argsort(places, kind="stable")
     ranked = places[order]
     last = xp.concatenate([ranked[1:] != ranked[:-1], xp.ones(1, bool)])[: ranked.size]

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from tests.slow import standin
 from tests.slow.standin.names import of_cupy
@@ -72,3 +73,11 @@ def test_it_does_as_cupy_does(cupy):
     assert x[0].base is x.base is not None
     assert cupy.broadcast_to(x[0], (4, 3)).base is x.base
     assert x.copy().base is None
+
+
+def test_it_is_as_strict_as_cupy_on_a_gpu_was(cupy):
+    """Differences that tests on an H200 found (CuPy 14.2)."""
+    half = cupy.zeros(3, bfloat16)
+    assert cupy.where(half == 0, half, half).dtype == np.float32
+    with pytest.raises(TypeError, match="incorrect type"):
+        cupy.broadcast_to(0.0, (3,))

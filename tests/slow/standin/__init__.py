@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from . import emulator, graphs
-from .graphs import primitive, through_cublas, uploads, waits
+from .graphs import downloads, primitive, through_cublas, uploads, waits
 
 NAMES = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
 SCALARS = (bool, int, float, np.generic, type(None), str, type, np.dtype, slice, type(Ellipsis))
@@ -105,7 +106,7 @@ class ndarray:
         )
 
     def get(self, stream=None, order="C", out=None, blocking=True):
-        waits()
+        downloads()
         return np.array(self._array, order=order)
 
     def set(self, array, stream=None):
@@ -128,11 +129,11 @@ class ndarray:
     data = property(lambda self: types.SimpleNamespace(ptr=self._array.ctypes.data))
 
     def item(self):
-        waits()
+        downloads()
         return self._array.item()
 
     def tolist(self):
-        waits()
+        downloads()
         return self._array.tolist()
 
     @primitive
@@ -184,23 +185,23 @@ class ndarray:
         return (self[i] for i in range(len(self._array)))
 
     def __bool__(self):
-        waits()
+        downloads()
         return bool(self._array)
 
     def __int__(self):
-        waits()
+        downloads()
         return int(self._array)
 
     def __float__(self):
-        waits()
+        downloads()
         return float(self._array)
 
     def __repr__(self):
-        waits()
+        downloads()
         return repr(self._array)
 
     def __format__(self, spec):
-        waits()
+        downloads()
         return format(self._array, spec)
 
     @primitive
@@ -229,7 +230,7 @@ class ndarray:
         """The index with all places within the axes, so that NumPy makes views where CuPy does."""
         given = index if isinstance(index, tuple) else (index,)
         if any(isinstance(i, ndarray) and i.dtype == bool for i in given):
-            waits()  # how many places there are
+            downloads()  # how many places there are
         if any(isinstance(i, list | np.ndarray) for i in given):
             uploads()
         items = [
@@ -377,7 +378,7 @@ def _function(name, parameters, plain):
         if name in PRODUCTS:
             through_cublas()
         if name in COUNTED:
-            waits()
+            downloads()
         if name in ("concatenate", "concat", "stack") and len(args[0]) > 8:
             uploads()  # of where the arrays are
         return run(*args, **settings)
@@ -443,6 +444,18 @@ def _diagonal(a, offset=0, axis1=0, axis2=1):
     return a.diagonal(offset, axis1, axis2)
 
 
+def _where(condition, x=None, y=None):
+    """CuPy's knows no bfloat16, and gives float32."""
+    found = _function("where", NAMES[""]["where"], np.where)(condition, *([] if x is None else [x, y]))
+    return found.astype(np.float32) if getattr(found, "dtype", None) == bfloat16 else found
+
+
+def _broadcast_to(array, shape):
+    if not isinstance(array, ndarray):
+        raise TypeError(f"Argument 'array' has incorrect type (expected ndarray, got {type(array).__name__})")
+    return _function("broadcast_to", NAMES[""]["broadcast_to"], np.broadcast_to)(array, shape)
+
+
 class Device:
     """The one GPU that is there."""
 
@@ -488,6 +501,7 @@ def cupy_module():
     cupy.ndarray = ndarray
     cupy.array, cupy.asarray, cupy.ascontiguousarray = _array, _asarray, _ascontiguousarray
     cupy.take, cupy.diagonal = _take, _diagonal
+    cupy.where, cupy.broadcast_to = _where, _broadcast_to
     cupy.asnumpy = lambda x: x.get()
     cupy.RawModule = emulator.RawModule
     cupy.cuda = types.ModuleType("cupy.cuda")

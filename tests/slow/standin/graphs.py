@@ -175,11 +175,17 @@ IN_USE = object()
 
 
 def waits(graph=IN_USE):
-    """What waits for the GPU, or copies from it, ends a capture."""
+    """What waits for the GPU ends a capture."""
     graph = capturing() if graph is IN_USE else graph
     if graph is not None:
         graph.invalid = True
         raise CUDARuntimeError(WAITS)
+
+
+def downloads():
+    """CuPy refuses to copy from the GPU while a stream is captured; the capture goes on."""
+    if capturing() is not None:
+        raise RuntimeError("the current stream is capturing, so D2H transfers are disallowed")
 
 
 def uploads():
