@@ -9,9 +9,15 @@ from minigrad.core.devices import kind_of
 from minigrad.core.kernels import Routine, kernels_for
 from minigrad.core.registry import ops
 from minigrad.optim.clipping import norm_of_all, scale_down
-from minigrad.optim.optimizer import adam_update, flatten
+from minigrad.optim.optimizer import adam_update, copy_all, flatten
 
-ROUTINES = {"adam": adam_update, "flatten": flatten, "scale": scale_down, "total_norm": norm_of_all}
+ROUTINES = {
+    "adam": adam_update,
+    "copy_all": copy_all,
+    "flatten": flatten,
+    "scale": scale_down,
+    "total_norm": norm_of_all,
+}
 
 NUMBA = [
     pytest.mark.needs("kernels/numba"),

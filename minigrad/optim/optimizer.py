@@ -710,6 +710,14 @@ def flatten(arrays: list[Any], out: Any) -> Any:
     return array_module(out).concatenate(arrays, axis=None, out=out)
 
 
+@Routine
+def copy_all(sources: list[Any], targets: list[Any]) -> Any:
+    """Copy each array to the target of the same number."""
+    for source, target in zip(sources, targets, strict=True):
+        target[...] = source
+    return targets
+
+
 class FlatParameters:
     """Small parameters flattened into one array, with one state; each parameter's state is a view of it."""
 
@@ -755,8 +763,7 @@ class FlatParameters:
 
     def scatter(self) -> None:
         """Copy the updated values back to the parameters."""
-        for array, updated in zip(self.arrays, self.p_views, strict=True):
-            array[...] = updated
+        copy_all(self.p_views, self.arrays)
 
 
 class AdamW(Adam):

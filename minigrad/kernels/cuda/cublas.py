@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -83,17 +84,25 @@ def affine(x: Any, weight: Any, bias: Any) -> Any:
 
 @kernel(ops.linear, "cupy")
 def linear(x, weight, bias):
-    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows."""
+    return linear_with(sum_of_rows, x, weight, bias)
+
+
+def sum_of_rows(g: Any) -> Any:
+    """The sum over the rows of a matrix; 16-bit numbers are added up in float32."""
+    return g.sum(axis=0, dtype=float32 if g.dtype in HALF else g.dtype).astype(g.dtype, copy=False)
+
+
+def linear_with(sum_rows: Callable[[Any], Any], x: Any, weight: Any, bias: Any) -> Any:
+    """x Wᵀ + b: dx = g W, dW = gᵀ x, db = the sum of g over all rows, by `sum_rows`."""
     rows = x.reshape(-1, x.shape[-1])
     y = affine(rows, weight, bias)
 
     def gradient(g, needs):
         flat = g.reshape(-1, g.shape[-1])
-        wide = float32 if flat.dtype in HALF else flat.dtype
         return (
             product(flat, weight).reshape(x.shape) if needs[0] else None,
             product(flat.T, rows) if needs[1] else None,
-            flat.sum(axis=0, dtype=wide).astype(flat.dtype, copy=False) if needs[2] else None,
+            sum_rows(flat) if needs[2] else None,
         )
 
     return y.reshape(x.shape[:-1] + y.shape[1:]), gradient

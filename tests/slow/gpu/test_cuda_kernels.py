@@ -281,7 +281,8 @@ def test_a_definition_that_is_run_as_a_kernel_needs_its_arrays_unchanged(device)
             y.sum().backward(retain_graph=True)
 
 
-OWN = {"adam", "dropout", "scale", "total_norm"}  # which have tests of their own, below
+ROUTINES = {"adam", "copy_all", "flatten", "scale", "total_norm"}
+OWN = {*ROUTINES, "astype", "dropout", "linear"}  # which have tests of their own, below
 TAKEN = {*OWN, *CASES}
 
 
@@ -318,7 +319,7 @@ def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, devi
                 )
 
 
-@pytest.mark.parametrize("name", sorted(TAKEN - {"adam", "scale", "total_norm"}))
+@pytest.mark.parametrize("name", sorted(TAKEN - ROUTINES))
 def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
     record = OURS[name]
     for sample in samples_of(record):
@@ -446,6 +447,56 @@ def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
                 np.testing.assert_allclose(
                     here(a).astype(np.float64), b * factor, rtol=1e-6 if dtype.itemsize > 2 else 1e-2
                 )
+
+
+@pytest.mark.parametrize("number", [1, 150])
+def test_many_arrays_are_copied_at_once(number, device):
+    """More than one launch takes, longer ones than a block's, and one of no elements."""
+    arrays = [draw(*((3, 5), (0,), (), (9001,))[i % 4], seed=i) for i in range(number)]
+    flat = np.concatenate([a.reshape(-1) for a in arrays])
+    sources, out = [there(a) for a in arrays], there(np.zeros_like(flat))
+    fused.flatten(sources, out)
+    np.testing.assert_array_equal(here(out), flat)
+    targets = [there(np.zeros_like(a)) for a in arrays]
+    fused.copy_all(sources, targets)
+    for a, b in zip(arrays, targets, strict=True):
+        np.testing.assert_array_equal(here(b), a)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (5, 130), (1000, 128), (70, 6), (4100, 3)])
+def test_a_bias_gets_the_sum_over_rows(rows, size, dtype, device):
+    dtype = as_dtype(dtype)
+    g = draw(rows, size).astype(dtype)
+    x, weight, bias = draw(rows, 2).astype(dtype), draw(size, 2).astype(dtype), draw(size).astype(dtype)
+    _, gradient = fused.linear(*map(there, (x, weight, bias)))
+    found = here(gradient(there(g), (False, False, True))[2])
+    expected = g.astype(np.float64).sum(0)
+    error = {8: 1e-14, 4: 1e-6}.get(dtype.itemsize, 2**-8 if dtype.name == "bfloat16" else 2**-11)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=error, atol=error * np.sqrt(rows))
+
+
+KINDS = ["float32", "float16", "bfloat16"]
+
+
+@pytest.mark.parametrize("to", KINDS)
+@pytest.mark.parametrize("source", KINDS)
+def test_conversions_round_as_numpys(source, to, device):
+    """In fours and beyond the last four; infinities, NaN, zeros and numbers that have no digits left."""
+    special = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65520, 1e-45, 1e-40, 6e-8, 3.4e38])
+    numbers = np.concatenate([special, draw(2000, scale=10)])
+    with np.errstate(over="ignore"):
+        x = numbers.astype(as_dtype(source))
+        expected = x.astype(as_dtype(to))
+    for start in (0, 1):  # the second does not begin at a multiple of four
+        value, (gradient,) = fused.astype(there(x)[start:], dtype=to)
+        assert value.dtype == as_dtype(to)
+        np.testing.assert_array_equal(here(value).astype(np.float32), expected[start:].astype(np.float32))
+        back = here(gradient(value))
+        np.testing.assert_array_equal(
+            back.astype(np.float32), expected[start:].astype(x.dtype).astype(np.float32)
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])

@@ -149,8 +149,9 @@ class Memory:
             assert parameter == f"V{argument.nbytes}", f"{where} is {parameter}, got {argument!r}"
             value = argument.copy()
             for field in POINTERS & set(value.dtype.names):
-                if value[field][0]:
-                    value[field] = self.place(int(value[field][0]))
+                for pointer in np.nditer(value[field], op_flags=["readwrite"]):
+                    if pointer:
+                        pointer[...] = self.place(int(pointer))
             return value
         value = np.asarray(argument)
         if type(argument) is int:
@@ -180,7 +181,7 @@ class Memory:
                 bytes_of(owner)[...] = inside
 
 
-POINTERS = {"data", "now"}  # fields of structs
+POINTERS = {"data", "now", "source", "target"}  # fields of structs
 
 
 def bytes_of(array):

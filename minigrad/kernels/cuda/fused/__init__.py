@@ -10,4 +10,4 @@ that two runs agree to the last digit; only attention through cuDNN (`cudnn`) ha
 
 def register() -> None:
     """Import the modules, whose kernels register themselves."""
-    from . import activations, attention, indexing, losses, normalization, optimizers
+    from . import activations, attention, conversion, indexing, linear, losses, normalization, optimizers

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
 WARP_ROW = 1024  # the longest row that one warp computes
 PARTS = 64  # the largest number of partial sums in a sum over rows
+MANY, CHUNK = 64, 4096  # arrays of a launch, and elements of a block: see many.cuh
 
 
 def supports(*arrays: Any) -> bool:
@@ -114,6 +117,10 @@ def struct(dtype: Any, *names: str) -> np.dtype:
 DRAW = struct("uint64", "seed", "stream", "step", "call", "counters", "first", "threshold")
 HEADS = struct("int64", "data", "batch", "head", "row")
 MASK = struct("int64", "data", "batch", "head", "row", "column")
+ARRAYS = np.dtype(
+    [("source", np.uint64, MANY), ("target", np.uint64, MANY), ("size", np.int64, MANY),
+     ("chunk", np.int64, MANY), ("number", np.int64)]
+)  # fmt: skip
 NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
@@ -133,3 +140,22 @@ def heads(x: Any) -> np.ndarray:
 def mask_argument(mask: Any) -> np.ndarray:
     """The argument `Mask` of a kernel: a boolean array (batch, heads, rows, columns), or None."""
     return NO_MASK if mask is None else np.array([(mask.data.ptr, *mask.strides)], MASK)
+
+
+def launches(sources: list[Any], targets: list[int] | None = None) -> Iterator[tuple[np.ndarray, int]]:
+    """Contiguous arrays, and addresses to write to, as arguments `Many` of kernels, each with its blocks."""
+    places = targets or [0] * len(sources)
+    pairs = [pair for pair in zip(sources, places, strict=True) if pair[0].size]
+    for first in range(0, len(pairs), MANY):
+        arrays, addresses = zip(*pairs[first : first + MANY], strict=True)
+        blocks = [-(-a.size // CHUNK) for a in arrays]
+        many = np.zeros(1, ARRAYS)
+        many["number"] = len(arrays)
+        for name, values in (
+            ("source", [a.data.ptr for a in arrays]),
+            ("target", addresses),
+            ("size", [a.size for a in arrays]),
+            ("chunk", [0, *accumulate(blocks[:-1])]),
+        ):
+            many[name][0, : len(arrays)] = values
+        yield many, sum(blocks)

@@ -1,16 +1,16 @@
-"""Adam's step over flat arrays; the norm of many arrays, and scaling them. None waits for the GPU."""
+"""Adam's step over flat arrays; copies of many arrays, their norm, and scaling them, without waiting."""
 
 from __future__ import annotations
+
+from itertools import accumulate
 
 import numpy as np
 
 from ....core.devices import array_module
 from ....core.kernels import kernel as register
 from ....optim.clipping import norm_of_all, scale_down
-from ....optim.optimizer import adam_update
-from .launching import accumulator, kernel, over_elements, supports
-
-BLOCKS = 64  # at most, that add up one array
+from ....optim.optimizer import adam_update, copy_all, flatten
+from .launching import CHUNK, accumulator, kernel, launches, over_elements, supports
 
 
 @register(adam_update, "cuda")
@@ -31,11 +31,13 @@ def total_norm(arrays, infinite):
     if infinite or not _takes(arrays):
         return None
     xp = array_module(arrays[0])
-    numbers = [min(-(-a.size // 1024), BLOCKS) for a in arrays]
-    sums, norm, end = xp.empty(sum(numbers), np.float64), xp.empty((), np.float64), 0
-    for a, number in zip(arrays, numbers, strict=True):
-        part = sums[end : (end := end + number)]
-        kernel(a, "clipping", "sum_of_squares")((number,), (256,), (a, part, a.size))
+    sums = xp.empty(sum(-(-a.size // CHUNK) for a in arrays), np.float64)
+    norm = xp.empty((), np.float64)
+    end = 0
+    for many, blocks in launches(arrays):
+        part = sums[end : end + blocks]
+        kernel(arrays[0], "clipping", "sum_of_squares")((blocks,), (256,), (many, part))
+        end += blocks
     kernel(arrays[0], "clipping", "root_of_sum")((1,), (256,), (sums, norm, sums.size))
     return norm
 
@@ -45,11 +47,33 @@ def scale(arrays, norm, largest):
     """Multiply all by largest / (norm + 1e-6) where that is below 1, or NaN."""
     if not _takes(arrays):
         return None
-    for a in arrays:
-        arguments = (a, a.size, norm, np.float64(largest))
-        kernel(a, "clipping", "scale")(*over_elements(a.size), arguments)
+    for many, blocks in launches(arrays):
+        kernel(arrays[0], "clipping", "scale")((blocks,), (256,), (many, norm, np.float64(largest)))
     return arrays
 
 
+@register(flatten, "cuda")
+def flatten_at_once(arrays, out):
+    if not _takes([*arrays, out]):
+        return None
+    starts = [0, *accumulate(a.nbytes for a in arrays[:-1])]
+    _copy(arrays, [out.data.ptr + start for start in starts])
+    return out
+
+
+@register(copy_all, "cuda")
+def copy_at_once(sources, targets):
+    if not _takes([*sources, *targets]):
+        return None
+    _copy(sources, [a.data.ptr for a in targets])
+    return targets
+
+
+def _copy(sources, addresses):
+    for many, blocks in launches(sources, addresses):
+        kernel(sources[0], "copies", "copy_many")((blocks,), (256,), (many,))
+
+
 def _takes(arrays):
-    return all(supports(a) and a.flags.c_contiguous for a in arrays)
+    """Whether all are contiguous, and of one dtype."""
+    return supports(*arrays) and all(a.flags.c_contiguous for a in arrays)

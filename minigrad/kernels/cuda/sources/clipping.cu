@@ -1,7 +1,7 @@
 // The norm of all gradients together, and all of them made smaller (Pascanu et al. 2013, "On the difficulty of
 // training recurrent neural networks"). Norm and factor stay on the GPU. Sums over threads are in double.
 
-#include "common.cuh"
+#include "many.cuh"
 
 // What the 256 threads of a block have, added up in one order; the first thread gets it.
 __device__ inline double block_sum(double value) {
@@ -15,9 +15,11 @@ __device__ inline double block_sum(double value) {
 }
 
 // sums[block] = the sum of x**2 over a block's share of the elements
-extern "C" __global__ void sum_of_squares(const scalar_t* x, double* sums, index_t number) {
+extern "C" __global__ void sum_of_squares(Many of, double* sums) {
+    const Share share = share_of_block(of);
+    const scalar_t* x = (const scalar_t*)of.source[share.array];
     double total = 0;
-    for (index_t i = (index_t)blockIdx.x * 256 + threadIdx.x; i < number; i += (index_t)gridDim.x * 256) {
+    for (index_t i = share.first + threadIdx.x; i < share.end; i += 256) {
         const acc_t value = x[i];
         total += (double)value * value;
     }
@@ -34,10 +36,10 @@ extern "C" __global__ void root_of_sum(const double* sums, double* norm, index_t
 }
 
 // x *= largest / (norm + 1e-6) where that is below 1, or NaN
-extern "C" __global__ void scale(scalar_t* x, index_t number, const double* norm, double largest) {
+extern "C" __global__ void scale(Many of, const double* norm, double largest) {
     const double factor = largest / (*norm + 1e-6);
     if (factor >= 1) return;
-    const index_t all = (index_t)gridDim.x * blockDim.x;
-    for (index_t i = (index_t)blockIdx.x * blockDim.x + threadIdx.x; i < number; i += all)
-        x[i] = x[i] * (acc_t)factor;
+    const Share share = share_of_block(of);
+    scalar_t* x = (scalar_t*)of.source[share.array];
+    for (index_t i = share.first + threadIdx.x; i < share.end; i += blockDim.x) x[i] = x[i] * (acc_t)factor;
 }

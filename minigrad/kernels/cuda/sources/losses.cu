@@ -14,16 +14,25 @@ extern "C" __global__ void cross_entropy(
     if (row >= rows) return;
     x += row * classes;
 
-    acc_t m = -infinity();
-    for (index_t j = threadIdx.x; j < classes; j += blockDim.x) m = Larger()(m, x[j]);
-    m = row_max(m, scratch);
-    acc_t total = 0, sum_x = 0;
+    // the row is read once: with m the largest so far, `total` is the sum of exp(x - m)
+    acc_t largest = -infinity(), total = 0;
     for (index_t j = threadIdx.x; j < classes; j += blockDim.x) {
-        total += exp(x[j] - m);
-        sum_x += x[j] - m;
+        const acc_t number = x[j];
+        if (number > largest) {
+            total = total * exp(largest - number) + (number - number + 1);  // NaN of an infinity
+            largest = number;
+        } else if (number != -infinity()) {
+            total += exp(number - largest);
+        }
     }
+    const acc_t m = row_max(largest, scratch);
+    if (largest != m) total *= exp(largest - m);
     const acc_t shift = log(row_sum(total, scratch));
-    sum_x = smoothing ? row_sum(sum_x, scratch) : 0;
+    acc_t sum_x = 0;
+    if (smoothing) {
+        for (index_t j = threadIdx.x; j < classes; j += blockDim.x) sum_x += x[j] - m;
+        sum_x = row_sum(sum_x, scratch);
+    }
     if (threadIdx.x) return;
 
     const index_t t = target[row];

