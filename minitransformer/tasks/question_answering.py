@@ -121,7 +121,7 @@ class QuestionAnswering(EncoderTask):
         """A score of each token of the context; of other tokens -1e9."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
         inside = (batch.token_types == 1) & (batch.input != self.sep_id)
-        return scores + Tensor(np.where(inside, 0, -1e9).astype(np.float32)[:, None, :])
+        return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
 
     def loss(self, model: Any, batch: TextBatch, label_smoothing: float) -> Tensor:
         """The sum of the losses of first and last tokens; smoothing would reward tokens of the question."""

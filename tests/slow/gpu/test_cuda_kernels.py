@@ -452,7 +452,8 @@ def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
 @pytest.mark.parametrize("number", [1, 150])
 def test_many_arrays_are_copied_at_once(number, device):
     """More than one launch takes, longer ones than a block's, and one of no elements."""
-    arrays = [draw(*((3, 5), (0,), (), (9001,))[i % 4], seed=i) for i in range(number)]
+    shapes = (3, 5), (0,), (), (9001,)
+    arrays = [np.asarray(draw(*shapes[i % 4], seed=i)) for i in range(number)]
     flat = np.concatenate([a.reshape(-1) for a in arrays])
     sources, out = [there(a) for a in arrays], there(np.zeros_like(flat))
     fused.flatten(sources, out)
