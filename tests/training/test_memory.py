@@ -12,7 +12,7 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.core import devices
 from minigrad.nn.shapes import parameter_shapes
-from minigrad.ops import memory
+from minigrad.ops import allocation
 from minitransformer import GPT, GPTConfig, Tokenizer, Trainer, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.models.t5 import T5, T5Config
@@ -133,14 +133,14 @@ def test_the_limits_of_all_control_groups_above_the_process_count(
         (folder / limit).write_text(f"{most}\n")
         (folder / usage).write_text(f"{used}\n")
         (folder / "memory.stat").write_text(f"anon 5\n{cache} 100\n")
-    assert list(memory.cgroup_memory(tmp_path)) == [800]
-    assert list(memory.cgroup_memory(tmp_path / "elsewhere")) == []
+    assert list(allocation.cgroup_memory(tmp_path)) == [800]
+    assert list(allocation.cgroup_memory(tmp_path / "elsewhere")) == []
 
 
 def test_sizes_are_said_in_powers_of_1000():
     said = {0: "0 B", 999: "999 B", 1500: "1.5 kB", 999_600: "1 MB", 4_400_000_000_000: "4.4 TB"}
     said |= {10**20: "100 EB", HUGE: "more than 1,000 EB"}
-    assert {n: memory.format_bytes(n) for n in said} == said
+    assert {n: allocation.format_bytes(n) for n in said} == said
 
 
 # ---------------------------------------------------------------- of a recipe
