@@ -31,7 +31,7 @@ MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
         "card": ("runs.card",),
         "charts": ("cli.charts",),
         "checks": ("runs.checks",),
-        "diagnostics": ("plots.diagnostics",),
+        "diagnostics": ("training.diagnostics", "plots.diagnostics"),
     },
     "minitransformer.training": {
         "curves": ("plots.curves",),

@@ -20,6 +20,7 @@ from ..runs.memory_needed import check_memory
 from ..tasks import task_class
 from .arguments import Flag
 from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
+from .train import PICTURES
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
 ABOUT = "What a training will take: parameters, FLOPs, memory and time, from a few steps of it."
@@ -57,7 +58,14 @@ def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.
     labels = task_class(recipe.task).labels(recipe.data, splits)
     check_memory(recipe, tokenizer, labels)
     splits = runs.filter_splits(recipe, tokenizer, splits)
-    return make_card(recipe, tokenizer, labels, runs.build_task(recipe, tokenizer, splits, labels), clock)
+    task = runs.build_task(recipe, tokenizer, splits, labels)
+    return make_card(recipe, tokenizer, labels, task, clock, load_pictures)
+
+
+def load_pictures() -> None:
+    """Load what draws the curves of a training."""
+    for each in PICTURES:
+        each.load()
 
 
 def content(card: Card) -> dict[str, Any]:

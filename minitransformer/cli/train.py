@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,9 +22,6 @@ from .. import recipes
 from ..data.splits import Sources, Splits, checksums
 from ..errors import UserError, counted
 from ..files import check_name, one_line, printable, shell_command
-from ..plots.curves import CURVES, draw_curves
-from ..plots.diagnostics import PICTURE, Diagnostics
-from ..plots.diagnostics import draw as draw_diagnostics
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
 from ..runs import run as runs
@@ -60,6 +56,22 @@ from ..training.trainer import Trainer
 from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
 from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags
+
+# what a training can do without, which is attached here: a part that is taken away takes its paragraph along
+CALLBACKS: dict[str, Callable[[Path], Any]] = {"tensorboard": lambda folder: TensorBoard(folder / EVENTS)}
+PICTURES: list[Any] = []
+
+# inspection: --diagnostics
+from ..training.diagnostics import Diagnostics  # noqa: E402
+
+CALLBACKS["diagnostics"] = lambda folder: Diagnostics()
+
+# plots: curves.png, and diagnostics.png
+from . import pictures  # noqa: E402
+
+PICTURES.append(pictures)
+
+# ---------------------------------------------------------------- the command
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,8 @@ def run(argv: list[str]) -> None:
     device = check_device(options.device)
     with ExitStack() as stack:
         if ranks.rank == 0:
-            check_drawing()
+            for each in PICTURES:
+                each.check()
             check_folder(folder, options.resume, options.overwrite)
             if folder.exists():  # a new folder is made when all else is known to be right
                 hold(folder, options, stack)
@@ -348,8 +361,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
     """The trainer; its folder is begun, or the run in it resumed."""
     options, folder, ranks = training.options, training.folder, training.ranks
     on_rank_0 = ranks.rank == 0
-    callbacks: list[Any] = [Diagnostics()] if options.diagnostics and on_rank_0 else []
-    callbacks += [TensorBoard(folder / EVENTS)] if options.tensorboard and on_rank_0 else []
+    callbacks = callbacks_of(options, folder) if on_rank_0 else []
     trainer = Trainer(
         setup.model, setup.task, setup.recipe.training, folder, console, ranks,
         step_runner(options, training.device, console), setup.record.identity, callbacks,
@@ -366,6 +378,15 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
     if options.resume:
         console.print("no checkpoint yet: starting at step 0")
     return trainer
+
+
+def callbacks_of(options: Options, folder: Path) -> list[Any]:
+    """The callbacks of the flags; what the diagnostics add to the log is written by those that follow."""
+    flags = [flag for flag in ("diagnostics", "tensorboard") if getattr(options, flag)]
+    for flag in flags:
+        if flag not in CALLBACKS:
+            raise UserError(f"this installation is without --{flag}.\nLeave it out, or install all parts.")
+    return [CALLBACKS[flag](folder) for flag in flags]
 
 
 def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console: Console) -> None:
@@ -393,7 +414,8 @@ def finish(
     """Draw the curves; evaluate a run that is finished, and say how one that was stopped goes on."""
     folder = training.folder
     if not finished:
-        draw(folder, console)
+        for each in PICTURES:
+            each.draw(folder, console)
         describe(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
@@ -401,30 +423,16 @@ def finish(
     run = runs.Run(folder, device=training.device)
     console.print(f"trained in {trainer.seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     scores = evaluate(run, setup.splits)
-    draw(folder, console)
+    for each in PICTURES:
+        each.draw(folder, console)
     describe(folder, console)  # all files are there before results are printed, which may fail
     print_results(run, setup.splits, scores)
-    for name, place in (("diagnostics", folder / PICTURE), ("curves", folder / CURVES)):
-        if place.is_file():
-            console.print(one_line(f"{name + ':':<12} {place}"))
+    for each in PICTURES:
+        for line in each.drawn(folder):
+            console.print(line)
     console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
     command = task_class(setup.recipe.task).command_line(setup.recipe, folder, setup.record.examples)
     console.print(f"use it with: {command}")
-
-
-def check_drawing() -> None:
-    """Import what draws the curves, so that a setting that it refuses is an error before the training."""
-    import_module("matplotlib.backends.backend_agg")
-
-
-def draw(folder: Path, console: Console) -> None:
-    """Draw the diagnostics, if there are any, and the curves. A picture that fails costs no results."""
-    try:
-        draw_diagnostics(folder)
-        draw_curves(folder)
-    except Exception as error:
-        reason = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
-        console.print(one_line(f"warning: cannot write {folder / CURVES}: {reason}"))
 
 
 def describe(folder: Path, console: Console) -> None:

@@ -24,7 +24,6 @@ from minigrad import nn
 from minigrad.core import random
 from minigrad.debug import memory
 
-from ..plots.curves import draw_curves
 from ..recipes import Recipe
 from ..tasks import Task
 from ..training.schedules import resolve
@@ -83,8 +82,12 @@ def make_card(
     labels: list[str],
     task: Task,
     clock: Callable[[], float] = time.perf_counter,
+    load: Callable[[], None] = lambda: None,
 ) -> Card:
-    """The card of a recipe, whose task has its data. Takes some seconds; steps are timed by `clock`."""
+    """The card of a recipe, whose task has its data. Takes some seconds; steps are timed by `clock`.
+
+    `load` imports what else a training has in memory, such as what draws its curves.
+    """
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
     steps = resolve(recipe.training, model, task).steps
@@ -94,7 +97,7 @@ def make_card(
     whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
     small = task.first_rows(whole, 1)
     train(recipe, model, task, small)  # compiles, and makes gradients and moments
-    draw_nothing()  # as a training draws its curves
+    load()
     base = resident()
     small_levels, small_flops = costs(recipe, model, task, small)
     part = task.first_rows(whole, math.floor(LARGEST / (small_flops / rows(small))))
@@ -183,13 +186,6 @@ def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[tup
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
     return ledger.levels, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
-
-
-def draw_nothing() -> None:
-    """Draw the curves of an empty log, which loads the library that draws."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "log.jsonl").touch()
-        draw_curves(Path(folder))
 
 
 def resident() -> int:

@@ -158,7 +158,7 @@ def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatc
     def fail(name):
         raise UserError("matplotlib cannot be used.\nUnset MPLBACKEND.")
 
-    monkeypatch.setattr("minitransformer.cli.train.import_module", fail)
+    monkeypatch.setattr("minitransformer.cli.pictures.import_module", fail)
     code, _, err = cli(*TRAIN)
     assert (code, len(err.splitlines())) == (2, 2)
     assert not (here / "new").exists()
@@ -179,7 +179,7 @@ def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
     def fail(folder):
         raise ValueError("no colours\nat all")
 
-    monkeypatch.setattr("minitransformer.cli.train.draw_curves", fail)
+    monkeypatch.setattr("minitransformer.cli.pictures.draw_curves", fail)
     code, out, err = cli(*TRAIN)
     assert code == 0
     assert "exact match" in out

@@ -24,7 +24,7 @@ from minitransformer.layers.attention import MultiHeadAttention
 from minitransformer.layers.cache import KeyValueCache
 from minitransformer.models.encoder_decoder import EncoderDecoderModel
 from minitransformer.models.transformer import Transformer, TransformerConfig
-from minitransformer.plots import diagnostics
+from minitransformer.plots import diagnostics as pictures
 from minitransformer.recipes import load_recipe
 from minitransformer.runs import checks, evaluations
 from minitransformer.runs.folder import begin, new_record
@@ -32,6 +32,7 @@ from minitransformer.runs.run import Run
 from minitransformer.tasks import Translation
 from minitransformer.tasks.arrays import SpecialIds
 from minitransformer.text.tokenizer import Tokenizer
+from minitransformer.training import diagnostics
 from minitransformer.training.log import read_log
 from tests.tiny import TINY, TINY_GPT
 
@@ -322,16 +323,16 @@ def test_the_entropy_leaves_padding_out():
 
 def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
     names = [f"layers.{i}.self_attention" for i in range(30)]
-    assert diagnostics.short_names(names)[1] == "layers.1"
+    assert pictures.short_names(names)[1] == "layers.1"
     kinds = ["encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"]
-    assert diagnostics.short_names(kinds) == kinds
+    assert pictures.short_names(kinds) == kinds
     record = {"step": 1} | {f"attention_entropy/{name}": 1.0 for name in names}
     (tmp_path / "log.jsonl").write_text(json.dumps(record) + "\n")
-    assert diagnostics.draw(tmp_path) == tmp_path / "diagnostics.png"
+    assert pictures.draw(tmp_path) == tmp_path / "diagnostics.png"
     panel = Figure().subplots()
-    diagnostics.draw_panel(panel, "attention_entropy", {name: [(1, 1.0)] for name in names})
+    pictures.draw_panel(panel, "attention_entropy", {name: [(1, 1.0)] for name in names})
     shown = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert (len(shown), shown[0], shown[-1]) == (diagnostics.LEGEND, "layers.0", "layers.29")
+    assert (len(shown), shown[0], shown[-1]) == (pictures.LEGEND, "layers.0", "layers.29")
 
 
 # --- sweep ---

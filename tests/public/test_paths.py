@@ -134,7 +134,7 @@ MOVED = {  # former modules, and public names of each
     "training.memory": "check_memory per_parameter",
     "training.readme": "facts is_ours write_readme",
     "training.repetition": "Original",
-    "training.run": "Run build_model build_task known_runs load_splits record_of train_tokenizer",
+    "training.run": "Run known_runs load_splits record_of",
     "training.summaries": "evaluation_line length_of metrics_of run_facts run_line",
     "training.validation": "LiveRun Validation",
 }

@@ -96,17 +96,31 @@ def test_the_search_finds_hidden_imports_and_names_of_packages():
     assert with_packages("minigrad.core.op", ["minigrad.core.call"]) == {"minigrad.core.call"}
 
 
-# the parts of minigrad in their order: a file imports only from its own part and those before it
-PARTS = (
-    "core", "ops", "nn optim utils", "kernels", "gradcheck", "graph", "debug", "capture", "breadth",
-    "torch_names",
-)  # fmt: skip
-RANKS = {folder: rank for rank, part in enumerate(PARTS) for folder in part.split()}
+# the parts of each package in their order: a file imports only from its own part and those before it
+ORDERS = {
+    "minigrad": (
+        "core", "ops", "nn optim utils", "kernels", "gradcheck", "graph", "debug", "capture", "breadth",
+        "torch_names",
+    ),
+    "minitransformer": (
+        "layers", "models", "inspection", "text", "data", "generation", "tasks", "training", "recipes",
+        "runs", "plots", "explain", "cli",
+    ),
+}  # fmt: skip
+RANKS = {
+    f"{package}.{folder}": rank
+    for package, order in ORDERS.items()
+    for rank, part in enumerate(order)
+    for folder in part.split()
+}
+RANKS["minitransformer"] = -1  # files beside the rooms, such as minitransformer.errors, are before them
+RANKS["minigrad"] = RANKS["minigrad.nn"]  # public modules, such as minigrad.func
 
 
 def rank(module):
-    """The place of a module's part in the order; public modules, such as minigrad.func, are beside nn."""
-    return RANKS.get(module.split(".")[1], RANKS["nn"])
+    """The place of a module's part in the order of its package."""
+    package, part = module.split(".")[:2]
+    return RANKS.get(f"{package}.{part}", RANKS[package])
 
 
 NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
@@ -114,13 +128,16 @@ NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to
 }  # fmt: skip
 
 
-ASSEMBLY = {"minigrad", "minigrad.old_paths", "minigrad.__main__"}  # they import all parts
+ASSEMBLY = {
+    f"{package}{name}" for package in ORDERS for name in ("", ".old_paths", ".__main__")
+}  # of all parts
 
 
-@pytest.mark.parametrize("module", [x for x in FILES if x.startswith("minigrad.") and x not in ASSEMBLY])
+@pytest.mark.parametrize("module", [name for name in FILES if name not in ASSEMBLY])
 def test_a_part_imports_only_parts_before_it(module):
-    ours = {name for name in imports_of(module) if name in FILES}
-    assert not {name for name in ours if name == "minigrad" or rank(name) > rank(module)}
+    package = module.partition(".")[0]
+    ours = {name for name in imports_of(module) if name in FILES and name.partition(".")[0] == package}
+    assert not {name for name in ours if name == package or rank(name) > rank(module)}
 
 
 @pytest.mark.parametrize("module", [name for name in FILES if name.startswith("minigrad.core")])

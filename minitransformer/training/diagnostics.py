@@ -1,0 +1,135 @@
+"""What happens inside a model while it trains, for `train --diagnostics`.
+
+A callback adds to each logged step, for each layer: the norm of its gradients (before clipping), the size of
+its update relative to its weights (about 0.001 where training goes well), the entropy of its attention in
+bits (0: one token; log2 n: all of n tokens alike), and the share of its hidden units that no token of the
+first validation batch activates. `plots/diagnostics.py` draws them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from minigrad import Tensor, nn, no_grad
+
+from ..data.batching import IGNORE, PairBatch
+from ..inspection.recording import attention_entropy, record_attention
+from ..layers.encoder_decoder import FeedForward
+from .callbacks import Callback
+
+DEAD = 1e-3  # a unit whose activations are all smaller than this, in absolute value
+
+
+class Diagnostics(Callback):
+    """Adds the diagnostics of each layer to the records that are logged, as `grad_norm/encoder.layers.0`."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, np.ndarray] = {}
+
+    def on_train_begin(self, trainer: Any) -> None:
+        self.remember(trainer)
+
+    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+        if trainer.due("log_every"):
+            model, clip = trainer.model, trainer.config.clip_norm
+            scale = max(1.0, record["grad_norm"] / clip) if clip else 1.0  # of the clipping
+            record |= named("grad_norm", {k: v * scale for k, v in gradient_norms(model).items()})
+            if self.before:
+                record |= named("update_ratio", update_ratios(model, self.before))
+            batch = next(iter(trainer.task.batches(trainer.task.validation)))
+            record |= activations(model, trainer.task, batch)
+        self.remember(trainer)
+
+    def remember(self, trainer: Any) -> None:
+        """Keep the weights before a step that will be logged."""
+        next_step, config = trainer.step + 1, trainer.config
+        due = next_step % config.log_every == 0 or next_step == config.steps
+        weights = trainer.model.named_parameters() if due else ()
+        self.before = {name: weight.numpy().copy() for name, weight in weights}
+
+
+def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
+    """Entropy and dead units of each layer on a batch."""
+    dead: dict[str, float] = {}
+    was_training, handles = model.training, []
+    for name, module in model.named_modules():
+        if isinstance(module, FeedForward):
+            handles.append(module.linear2.register_forward_pre_hook(dead_hook(name, dead)))
+    model.eval()
+    try:
+        with no_grad(), record_attention(model) as maps:
+            task.logits(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.train(was_training)
+    entropies = {
+        name: mean_entropy(weights, real_queries(model, batch, name)) for name, weights in maps.items()
+    }
+    return named("attention_entropy", entropies) | named("dead_units", dead)
+
+
+def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> float:
+    """The mean entropy of a layer's attention, in bits: of its weights, or of those of several calls.
+
+    Of the queries that are `real`, if they are known.
+    """
+    calls = weights if isinstance(weights, list) else [weights]
+    masks = [real if real is not None and real.shape == each.shape[::2] else None for each in calls]
+    return float(np.mean([attention_entropy(each, mask) for each, mask in zip(calls, masks, strict=True)]))
+
+
+def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "B T"] | None:
+    """Which tokens of the text that a layer reads are not padding; None if the model knows no padding."""
+    if isinstance(batch, PairBatch) and "decoder" in layer.split("."):
+        return batch.target != IGNORE
+    ids = batch.source if isinstance(batch, PairBatch) else getattr(batch, "input", None)
+    pad = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return None if ids is None or pad is None else np.asarray(ids) != pad
+
+
+def dead_hook(name: str, found: dict[str, float]) -> Any:
+    """A hook that stores the share of units that no token activates."""
+
+    def hook(module: Any, args: tuple[Tensor, ...]) -> None:
+        units = np.abs(args[0].numpy()).reshape(-1, args[0].shape[-1])  # (tokens, units)
+        found[name] = float((units.max(0) < DEAD).mean())
+
+    return hook
+
+
+def named(kind: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{kind}/{name}": value for name, value in values.items()}
+
+
+def layer_of(name: str) -> str:
+    """The layer that a parameter belongs to: `encoder.layers.0`, or the part of the model."""
+    found = re.match(r"(.*?\.\d+)(\.|$)", name)
+    return found[1] if found else name.partition(".")[0]
+
+
+def gradient_norms(model: nn.Module) -> dict[str, float]:
+    """The norm of the gradients of each layer."""
+    sums: dict[str, float] = {}
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            total = float((weight.grad.numpy().astype(np.float64) ** 2).sum())
+            sums[layer_of(name)] = sums.get(layer_of(name), 0.0) + total
+    return {name: total**0.5 for name, total in sums.items()}
+
+
+def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The norm of the last update of each layer's matrices, relative to the norm of the matrices."""
+    updates: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for name, weight in model.named_parameters():
+        if weight.ndim >= 2:
+            layer, old = layer_of(name), before[name].astype(np.float64)
+            updates[layer] = updates.get(layer, 0.0) + float(((weight.numpy() - old) ** 2).sum())
+            sizes[layer] = sizes.get(layer, 0.0) + float((old**2).sum())
+    return {layer: (updates[layer] / size) ** 0.5 for layer, size in sizes.items() if size}
