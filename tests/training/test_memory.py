@@ -105,8 +105,8 @@ def test_what_a_gpu_cannot_allocate_is_the_same_error(gpu, monkeypatch):
 
 
 def test_a_tensor_larger_than_what_is_available_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(memory, "SMALL", 1000)
-    monkeypatch.setattr(memory, "available_memory", lambda: 4000)
+    monkeypatch.setattr(allocation, "SMALL", 1000)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 4000)
     assert mg.zeros(1000).shape == (1000,)
     with pytest.raises(mg.OutOfMemoryError, match=r"needs 4 kB, 4 kB are available"):
         mg.zeros(1001)
