@@ -29,20 +29,26 @@ OURS = {
     for name, r in sorted(registry.items())
     if r.source.__module__.startswith(("minigrad.", "minitransformer."))
 }
-CASES = [
-    pytest.param(record, sample, id=f"{name}-{i}")
+DIFFERENTIABLE = {
+    name: record
     for name, record in OURS.items()
-    for i, sample in enumerate(samples_of(record))
-]
-DIFFERENTIABLE = [case for case in CASES if as_function(*case.values)[1]]
-RULES = [case for case in DIFFERENTIABLE if isinstance(case.values[0], Op)]
-COMPOSITES = [case for case in RULES if case.values[0].definition]
+    if any(as_function(record, sample)[1] for sample in samples_of(record))
+}
+RULES = {name: record for name, record in DIFFERENTIABLE.items() if isinstance(record, Op)}
+COMPOSITES = {name: record for name, record in RULES.items() if record.definition}
 FORMS = [
-    pytest.param(record, sample, fused, id=f"{case.id}{'' if fused else '-readable'}")
-    for case in DIFFERENTIABLE
-    for record, sample in [case.values]
+    pytest.param(record, fused, id=f"{name}{'' if fused else '-readable'}")
+    for name, record in DIFFERENTIABLE.items()
     for fused in forms(record)
 ]
+
+
+def differentiable_samples(record):
+    return [sample for sample in samples_of(record) if as_function(record, sample)[1]]
+
+
+def each(records):
+    return pytest.mark.parametrize("record", records.values(), ids=list(records))
 
 
 def outputs(function, inputs):
@@ -128,39 +134,51 @@ def test_every_op_can_be_reached_by_a_public_name():
 # ---------------------------------------------------------------- finite differences
 
 
-def orders():
-    """Each form in both orders. Slow: ops beyond what a Transformer uses, and the second order of those
-    without a fused kernel; parity with PyTorch holds their derivatives, too."""
-    for case in FORMS:
-        record = case.values[0]
-        is_breadth = record.source.__module__.startswith("minigrad.breadth.")
-        is_composite = isinstance(record, Op) and record.definition
-        for order in (1, 2):
-            marks = [pytest.mark.slow] if is_breadth or (order == 2 and not is_composite) else []
-            yield pytest.param(*case.values, order, id=f"{case.id}-{order}", marks=marks)
+def is_breadth(record):
+    return record.source.__module__.startswith("minigrad.breadth.")
 
 
-@pytest.mark.parametrize(("record", "sample", "fused", "order"), list(orders()))
-def test_the_gradient_agrees_with_finite_differences(record, sample, fused, order):
+def check_gradients(record, fused, order):
+    """Compare the gradients at each sample with finite differences."""
     from minigrad.gradcheck.every_op import ATOL, RTOL
 
-    function, inputs = as_function(record, sample)
-    with mg.fused(fused):
-        if not outputs(function, inputs):
-            pytest.skip("gives whole numbers or booleans")
-        report = mg.gradcheck(lambda *xs: outputs(function, xs), inputs, order=order, atol=ATOL, rtol=RTOL)
-    assert report.elements == sum(x.numel() for x in inputs)
-    assert not [kink for kink in report.kinks if not kink.jump or order == 1], "a sample lies on a kink"
+    for sample in differentiable_samples(record):
+        function, inputs = as_function(record, sample)
+        with mg.fused(fused):
+            if not outputs(function, inputs):
+                continue  # integers or booleans
+            call = lambda *xs, function=function: outputs(function, xs)
+            report = mg.gradcheck(call, inputs, order=order, atol=ATOL, rtol=RTOL)
+        assert report.elements == sum(x.numel() for x in inputs)
+        assert not [kink for kink in report.kinks if not kink.jump or order == 1], "a sample lies on a kink"
 
 
-@pytest.mark.parametrize(("record", "sample"), CASES)
-def test_what_is_not_floating_requires_no_gradient(record, sample):
-    function, inputs = as_function(record, sample)
-    results = function(*inputs)
-    for out in results if isinstance(results, tuple | list) else [results]:
-        if isinstance(out, mg.Tensor) and not out.is_floating_point():
-            assert not out.requires_grad
-            assert out.is_leaf
+def in_each_order(forms, quick):
+    """Each form in both orders, if it is quick or not: breadth's ops and, of ops without a kernel, second
+    derivatives are in `tests/slow/sweeps`, and so are PyTorch's for both."""
+    return [
+        pytest.param(record, fused, order, id=f"{form.id}-{order}")
+        for form in forms
+        for record, fused in [form.values]
+        for order in (1, 2)
+        if quick == (not is_breadth(record) and (order == 1 or record.name in COMPOSITES))
+    ]
+
+
+@pytest.mark.parametrize(("record", "fused", "order"), in_each_order(FORMS, quick=True))
+def test_the_gradient_agrees_with_finite_differences(record, fused, order):
+    check_gradients(record, fused, order)
+
+
+def test_what_is_not_floating_requires_no_gradient():
+    for record in OURS.values():
+        for sample in samples_of(record):
+            function, inputs = as_function(record, sample)
+            results = function(*inputs)
+            for out in results if isinstance(results, tuple | list) else [results]:
+                if isinstance(out, mg.Tensor) and not out.is_floating_point():
+                    assert not out.requires_grad, record.name
+                    assert out.is_leaf, record.name
 
 
 # ---------------------------------------------------------------- float32 beside float64
@@ -223,10 +241,14 @@ def rounded(sample):
     return Sample(tuple(map(cast, sample.args)), {name: cast(x) for name, x in sample.kwargs.items()})
 
 
-@pytest.mark.parametrize(("record", "sample", "fused"), FORMS)
+@pytest.mark.parametrize(("record", "fused"), FORMS)
 @pytest.mark.parametrize("what", ["value", "gradient"])
-def test_float32_is_float64_but_for_rounding(record, sample, fused, what):
-    sample = rounded(sample)
+def test_float32_is_float64_but_for_rounding(record, fused, what):
+    for sample in differentiable_samples(record):
+        check_roundings(record, rounded(sample), fused, what)
+
+
+def check_roundings(record, sample, fused, what):
     evaluate = outputs if what == "value" else gradient_tensors
     values, bounds = jacobian_bound(evaluate, *as_function(record, sample))
     if (record.name, what) in TERMS:
@@ -278,11 +300,10 @@ def as_rule_call(record, sample):
     return None
 
 
-@pytest.mark.parametrize(("record", "sample"), RULES)
-def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
+def check_gradient_memory(record, sample):
     call = as_rule_call(record, sample)
     if call is None:
-        pytest.skip("records nothing")
+        return  # records nothing
     arrays, settings, needs = call
     value, gradients = record.run(arrays, settings)
     several = isinstance(value, tuple)
@@ -308,8 +329,13 @@ def test_a_gradient_function_gives_fresh_memory_or_its_argument(record, sample):
         assert len(set(given)) == len(given), "a kernel gave one array to two inputs"
 
 
-@pytest.mark.parametrize(("record", "sample"), DIFFERENTIABLE)
-def test_only_the_gradients_that_are_needed_are_given(record, sample):
+@each(RULES)
+def test_a_gradient_function_gives_fresh_memory_or_its_argument(record):
+    for sample in differentiable_samples(record):
+        check_gradient_memory(record, sample)
+
+
+def check_needed_gradients(record, sample):
     if record.name == "mirrored":  # its gradient is one by convention
         return
     full = gradients_of(record, sample)[1]
@@ -328,15 +354,25 @@ def test_only_the_gradients_that_are_needed_are_given(record, sample):
         assert all(x.grad is None for j, x in enumerate(inputs) if j != place)
 
 
-@pytest.mark.parametrize(("record", "sample"), DIFFERENTIABLE)
-def test_float32_stays_float32(record, sample):
+@each(DIFFERENTIABLE)
+def test_only_the_gradients_that_are_needed_are_given(record):
+    for sample in differentiable_samples(record):
+        check_needed_gradients(record, sample)
+
+
+def check_float32(record, sample):
     if sample.kwargs.get("dtype") is None and record.name not in ("astype", "float_power"):
         outs, gradients = gradients_of(record, sample, dtype="float32")
         assert {a.dtype for a in (*outs, *gradients) if a is not None} <= {np.dtype("float32")}
 
 
-@pytest.mark.parametrize(("record", "sample"), RULES)
-def test_half_precision_is_float32_rounded_at_the_end(record, sample):
+@each(DIFFERENTIABLE)
+def test_float32_stays_float32(record):
+    for sample in differentiable_samples(record):
+        check_float32(record, sample)
+
+
+def check_half_precision(record, sample):
     """Values and gradients in bfloat16: those of float32 on the rounded inputs, rounded once."""
     if record.name == "astype" or sample.kwargs.get("dtype") is not None:
         return
@@ -363,8 +399,13 @@ def test_half_precision_is_float32_rounded_at_the_end(record, sample):
             np.testing.assert_allclose(ours.numpy().astype(np.float32), g, rtol=2**-7, atol=close)
 
 
-@pytest.mark.parametrize(("record", "sample"), COMPOSITES)
-def test_a_kernel_computes_its_definition(record, sample):
+@each(RULES)
+def test_half_precision_is_float32_rounded_at_the_end(record):
+    for sample in differentiable_samples(record):
+        check_half_precision(record, sample)
+
+
+def check_kernel(record, sample):
     fast = gradients_of(record, sample)
     with mg.fused(False):
         slow = gradients_of(record, sample)
@@ -372,8 +413,19 @@ def test_a_kernel_computes_its_definition(record, sample):
         assert_same(ours, theirs, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(("record", "sample"), DIFFERENTIABLE)
-def test_the_gradient_is_the_same_when_it_will_be_differentiated_again(record, sample):
+@each(COMPOSITES)
+def test_a_kernel_computes_its_definition(record):
+    for sample in differentiable_samples(record):
+        check_kernel(record, sample)
+
+
+def check_replay(record, sample):
     raw = gradients_of(record, sample)[1]
     replayed = gradients_of(record, sample, create_graph=True)[1]
     assert_same(raw, replayed, rtol=1e-12, atol=1e-14)
+
+
+@each(DIFFERENTIABLE)
+def test_the_gradient_is_the_same_when_it_will_be_differentiated_again(record):
+    for sample in differentiable_samples(record):
+        check_replay(record, sample)
