@@ -83,7 +83,7 @@ def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 def invertible(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Matrices of full rank, far from those of a smaller one."""
-    return rng.normal(size=shape) * 0.5 + shape[-1] * np.eye(*shape[-2:])
+    return rng.normal(size=shape) * 0.5 + shape[-1] * np.eye(shape[-2], shape[-1])
 
 
 # ---------------------------------------------------------------- samplers

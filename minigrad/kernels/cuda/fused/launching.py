@@ -51,29 +51,29 @@ def code(source: str) -> str:
     return text(f"{source}.cu")
 
 
-def options(dtype: Any, **numbers: int) -> tuple[str, ...]:
+def options(dtype: Any, **values: int | str) -> tuple[str, ...]:
     """The compiler's options."""
     defined = {
         "SCALAR": SCALARS[dtype.name],
         "ACCUMULATOR": SCALARS[accumulator(dtype).name],
-        **numbers,
+        **values,
     }
     return ("--std=c++17", *(f"-D{name}={value}" for name, value in defined.items()))
 
 
 @lru_cache(maxsize=512)
-def _function(library: Any, source: str, name: str, dtype: Any, numbers: tuple) -> Any:
-    return _module(library, source, dtype, numbers).get_function(name)
+def _function(library: Any, source: str, name: str, dtype: Any, values: tuple) -> Any:
+    return _module(library, source, dtype, values).get_function(name)
 
 
 @lru_cache(maxsize=128)
-def _module(library: Any, source: str, dtype: Any, numbers: tuple) -> Any:
-    return library.RawModule(code=code(source), options=options(dtype, **dict(numbers)))
+def _module(library: Any, source: str, dtype: Any, values: tuple) -> Any:
+    return library.RawModule(code=code(source), options=options(dtype, **dict(values)))
 
 
-def kernel(x: Any, source: str, name: str, **numbers: int) -> Any:
+def kernel(x: Any, source: str, name: str, **values: int | str) -> Any:
     """The kernel `name` of a source for arrays such as x: call it with (grid, block, arguments)."""
-    return _function(array_module(x), source, name, x.dtype, tuple(numbers.items()))
+    return _function(array_module(x), source, name, x.dtype, tuple(values.items()))
 
 
 def contiguous(x: Any) -> Any:
