@@ -48,8 +48,6 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_configure(config):
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr:
-        config.option.markexpr = "not slow"  # of a file that is named, all tests run
     if config.getoption("--kernels"):
         mg.kernels.use(config.getoption("--kernels"))
 

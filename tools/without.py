@@ -61,7 +61,7 @@ QUICK = (
     "tests/core/test_backward.py", "tests/core/test_user_ops.py", "tests/core/test_versions.py",
     "tests/nn/test_containers.py", "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py",
     "tests/public/test_public_names.py",
-    "--kernels=numpy", "-m", "not slow", "-k", "not long_chain and not many_ops",
+    "--kernels=numpy", "-k", "not long_chain and not many_ops",
 )  # fmt: skip
 
 IMPORT_EVERYTHING = """

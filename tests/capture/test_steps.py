@@ -66,10 +66,6 @@ def mlp():
     return nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.3), nn.Linear(8, 3))
 
 
-def gpt():
-    return GPT(GPTConfig(11, 8, 8, 2, 2))
-
-
 def batches(model, number):
     """NumPy arrays, as a data loader gives them."""
     rng = np.random.default_rng(0)
@@ -143,43 +139,6 @@ def assert_same(one, other):
 
 
 # ---------------------------------------------------------------- what a replay comes to
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [None, "bfloat16"])
-@pytest.mark.parametrize("make", [mlp, gpt])
-def test_replays_are_the_step(make, dtype, device):
-    plain, captured = Run(device, make, False, dtype=dtype).go(7), Run(device, make, True, dtype=dtype)
-    captured.go(7)
-    assert captured.step.recordings == 1
-    assert_same(plain, captured)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("adam", "options"),
-    [
-        (optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
-        (optim.SGD, {}),
-        (optim.Adam, {"weight_decay": 0.1}),
-        (optim.AdamW, {"amsgrad": True}),
-        (optim.RMSprop, {"momentum": 0.9, "centered": True, "eps": 0.1}),
-        (optim.Adagrad, {"lr_decay": 0.1, "initial_accumulator_value": 0.1}),
-        (optim.NAdam, {}),
-        (optim.RAdam, {"weight_decay": 0.1}),
-    ],
-)
-def test_optimizers_read_their_numbers_anew(adam, options, device):
-    runs = [Run(device, mlp, captured, adam, schedule=False, **options) for captured in (False, True)]
-    captured = runs[1].step
-    for run in runs:
-        mg.manual_seed(1)
-        run.go(4)
-        for group in run.optimizer.param_groups:
-            group["lr"] = 0.1
-        run.go(2)
-    assert captured.recordings == 1
-    assert_same(*runs)
 
 
 def test_draws_go_on_without_steps_that_are_set(device):
@@ -334,18 +293,6 @@ def test_a_step_that_adds_to_gradients_of_another_signature_keeps_them(device):
                 found.append(step(mg.ones(rows, 4, device=device) * i, is_first).item())
         found.append(as_numpy(optimizer.state_dict()))
     assert str(found[:41]) == str(found[41:])
-
-
-@pytest.mark.slow
-def test_a_loaded_state_records_anew(device):
-    runs = [Run(device, mlp, captured) for captured in (False, True)]
-    for run in runs:
-        mg.manual_seed(3)
-        run.go(5)
-        run.optimizer.load_state_dict(as_numpy(run.optimizer.state_dict()))
-        run.go(5)
-    assert runs[1].step.recordings == 1
-    assert_same(*runs)
 
 
 def test_gradients_may_be_cleared_at_the_end_of_the_step(device):
@@ -767,27 +714,6 @@ def logged(trainer):
     return [{k: v for k, v in json.loads(line).items() if k != "tokens_per_second"} for line in lines]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("text", {"precision": "bfloat16"}), ("text", {"micro_batches": 2}), ("pairs", {"steps": 6})],
-)
-def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
-    plain = training(device, tmp_path / "plain", False, kind, **settings)
-    plain.train()
-    captured = training(device, tmp_path / "captured", True, kind, **settings)
-    captured.train()
-    assert_trained_alike(plain, captured)
-    if kind == "text":
-        assert captured._run_step.recordings
-        half = training(device, tmp_path / "half", True, kind, **settings | {"steps": 4})
-        half.train()
-        rest = training(device, tmp_path / "half", True, kind, **settings)
-        assert rest.resume()
-        rest.train()
-        assert_trained_alike(plain, rest)
-
-
 def assert_trained_alike(one, other):
     ours, theirs = (as_numpy(trainer.model.state_dict()) for trainer in (one, other))
     for name, value in ours.items():
@@ -1172,19 +1098,3 @@ def test_a_training_on_a_cpu_records_nothing(tmp_path):
     asked.train()
     assert_trained_alike(plain, asked)
     assert asked._run_step.plan is None
-
-
-@pytest.mark.slow
-def test_the_command_takes_capture_on_a_cpu(cli):
-    from tests.tiny import TINY_GPT
-
-    for name, flags in (("plain", []), ("asked", ["--capture"]), ("not", ["--no-capture"])):
-        code, _, err = cli(
-            "train", "shakespeare-char-cpu", "--data", "text.txt", "--run-dir", name, *TINY_GPT, *flags
-        )
-        assert code == 0, err
-        assert err.count("nothing is recorded on a CPU") == (name == "asked")
-    first, *others = (
-        sorted(Path(name).glob("checkpoints/*/model.safetensors"))[-1] for name in ("plain", "asked", "not")
-    )
-    assert all(first.read_bytes() == other.read_bytes() for other in others)

@@ -137,23 +137,6 @@ def test_numba_that_cannot_be_imported_is_an_error_of_two_lines(monkeypatch):
         mg.kernels.use("jit")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "setting",
-    ["NUMBA_DISABLE_JIT=1", "NUMBA_CPU_FEATURES=garbage", "SOURCE_DATE_EPOCH=abc", "NUMBA_NUM_THREADS=0"],
-)
-@pytest.mark.needs("kernels/numba")
-def test_variables_that_numba_takes_badly_are_found_before_anything_is_computed(setting):
-    name, value = setting.split("=")
-    use = "try:\n    mg.kernels.use('jit')\nexcept mg.DependencyError as error:\n    print(error)"
-    program = f"import minigrad as mg\n{use}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, name: value}, capture_output=True, text=True
-    )
-    assert not done.stderr
-    assert re.fullmatch(rf"the kernels 'jit' .*\nCorrect or unset .*{name} \(now .*\n", done.stdout)
-
-
 def test_what_refuses_to_draw_is_found_before_the_training(cli, here, monkeypatch):
     def fail(name):
         raise UserError("matplotlib cannot be used.\nUnset MPLBACKEND.")

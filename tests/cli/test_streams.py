@@ -3,8 +3,6 @@
 import io
 import itertools
 import json
-import os
-import sys
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,33 +192,6 @@ def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [RED],
-        ["train", RED],
-        ["train", f"{RED}.toml"],
-        ["train", "phrasebook", f"--{RED}", "1"],
-        ["train", "phrasebook", "--steps", RED],
-        ["train", "phrasebook", "--data", RED],
-        ["train", "phrasebook", "--data", "pairs.tsv", "--tokenizer", RED],
-        ["translate", RED, "x"],
-        ["translate", "mine", f"{RED}zebra"],
-        ["translate", "mine", f"{RED} " * 40],
-        ["translate", "mine", "x", "--checkpoint", RED],
-        ["evaluate", "mine", "--data", RED],
-        ["graph", "mine", "a", "b", RED],
-        ["graph", "mine", "a", "-o", f"{RED}.svg"],
-        ["graph", "mine", f"I love {RED}zebra", "-o", "x.dot"],
-    ],
-    ids=lambda argv: " ".join(argv),
-)
-def test_escapes_in_arguments_are_shown_not_sent(cli, argv):
-    _, out, err = cli(*argv)
-    assert shows(out + err)
-
-
 def test_escapes_in_files_are_shown_not_sent(cli, here):
     (here / "pairs.tsv").write_text(f"{RED}\n", encoding="utf-8")
     _, out, err = cli("train", "phrasebook", "--data", "pairs.tsv")
@@ -228,22 +199,6 @@ def test_escapes_in_files_are_shown_not_sent(cli, here):
     (here / "own.toml").write_text('task = "translation"\n[model]\n"\\u001b[31m" = 1\n')
     _, out, err = cli("train", "own.toml")
     assert shows(out + err)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes")
-def test_data_and_runs_of_any_name_are_trained_and_evaluated(cli, here):
-    name = os.fsdecode(b"\x1b[31m\xff")
-    os.rename("pairs.tsv", f"{name}.tsv")
-    for argv in (
-        ["train", "phrasebook", "--data", f"{name}.tsv", "--run-dir", name, *TINY],
-        ["train", "phrasebook", "--run-dir", name, "--resume", "--steps", 5],
-        ["evaluate", name],
-        ["graph", name, "-o", f"{name}.svg"],
-    ):
-        code, out, err = cli(*argv)
-        assert code == 0, err
-        assert "\x1b" not in out + err
 
 
 @pytest.mark.parametrize("argv", [["train", "own.toml"], ["train", "own.toml", "--help"]], ids=" ".join)

@@ -120,22 +120,6 @@ def test_shows_the_picture_where_no_script_runs(open_page):
     assert page.page.locator("#toolbar").is_hidden()
 
 
-@pytest.mark.slow
-def test_a_large_transformer_takes_a_megabyte_at_most(open_page):
-    with mg.fused(False):
-        graph = transformer(64, layers=6, vocabulary=100)
-    text = graph.to_html()
-    assert len(graph.vertices) > 1000
-    assert len(text.encode()) <= 1_000_000
-    page = open_page(text)
-    assert page.page.locator("#canvas .box").count() <= 40
-    smaller = to_html(graph.folding, limit=len(text.encode()) - 100_000)
-    assert len(smaller.encode()) <= len(text.encode()) - 100_000
-    unfolded = graph.expand().to_html()  # where no script runs its picture is the folded one
-    assert len(unfolded.encode()) <= 1_000_000
-    assert 1 < unfolded.split("<main>")[1].split("<aside")[0].count("<rect") < 100
-
-
 def test_says_when_numbers_are_left_out(open_page):
     graph = network()
     page = open_page(to_html(graph.folding, limit=0))

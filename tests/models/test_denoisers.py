@@ -5,11 +5,8 @@ import pytest
 
 import minigrad as mg
 from minitransformer import BART, T5, BARTConfig, T5Config, Transformer, TransformerConfig
-from minitransformer.data.prefixes import PREFIXES
-from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
 from minitransformer.models.presets import preset
-from minitransformer.tasks import task_class
 
 V = 23
 SOURCE = np.array([[5, 6, 7, 8, 9], [3, 4, 1, 0, 0]])
@@ -102,15 +99,3 @@ def test_a_wrong_setting_or_input_is_one_clear_error(call, message):
     with pytest.raises((UserError, mg.ShapeError), match=message) as error:
         call()
     assert len(str(error.value).splitlines()) == 2
-
-
-@pytest.mark.slow
-def test_a_model_that_has_learned_to_denoise_knows_the_words_of_the_tasks_with_prefixes():
-    """So that `train t5-prefixes --init-from runs/t5-denoise` starts with a vector for each."""
-    denoising, prefixed = task_class("denoising"), task_class("text-to-text")
-    texts = denoising.splits(denoising.Data(), Sources())
-    tokenizer = denoising.train_tokenizer(denoising.Data(), 0, texts)
-    few = prefixed.splits(prefixed.Data(examples=100), Sources())["train"]
-    assert len(few) == 100
-    assert {source.partition(":")[0] for source, _ in few} == set(PREFIXES)
-    assert not {word for pair in few for side in pair for word in tokenizer.unknown_words(side)}

@@ -178,18 +178,6 @@ def check(verdicts):
 
 # ---------------------------------------------------------------- the sweeps
 
-SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d"}  # of these a list is several tensors
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("key", [key for key in OWN if key not in SEVERAL])
-def test_a_list_keeps_its_gradient_or_is_refused(key):
-    record = OWN[key]
-    if record.samples is None:
-        pytest.skip("has no samples")
-    check(sweep(record.call, record.samples(np.random.default_rng(0))))
-
 
 IN_PLACE = sorted(
     name for name in METHODS if name.endswith("_") and name[:-1] in OWN and not name.startswith("_")

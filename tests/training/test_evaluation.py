@@ -16,7 +16,6 @@ import minigrad as mg
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.files import to_json
 from minitransformer.runs.evaluations import About, Evaluation, by_length
-from minitransformer.runs.run import Run
 from minitransformer.tasks import bootstrap
 from minitransformer.tasks.bootstrap import differences, intervals
 from minitransformer.tasks.language_modelling import score_text
@@ -142,17 +141,6 @@ def test_scores_intervals_and_paired_test_are_those_of_sacrebleus_command(tmp_pa
 
 
 # ---------------------------------------------------------------- runs
-
-
-@pytest.mark.slow
-def test_what_an_example_adds_is_what_it_scores_alone(place):
-    run = Run(place / "mine")
-    pairs = sorted(PAIRS[:7], key=lambda pair: -len(pair[0]))
-    scores, _ = run.task.evaluate(run, pairs)
-    for i, pair in enumerate(pairs):
-        alone, _ = run.task.evaluate(run, [pair])
-        for name in ("loss", "token_accuracy", "chrf"):
-            assert scores[name].of([i]) == pytest.approx(alone[name], rel=1e-5), name
 
 
 def test_lengths_are_in_four_groups_that_hold_all_examples():

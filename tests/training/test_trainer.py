@@ -4,11 +4,6 @@ import json
 import math
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,16 +155,6 @@ def test_the_parts_of_a_batch_have_unlike_numbers_of_tokens(tmp_path):
 
 # --- Interrupted from outside ---
 
-SCRIPT = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from tests.training.test_trainer import translation
-trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_every=50)
-trainer.resume()
-sys.exit(0 if trainer.train() else 1)
-"""
-
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
@@ -178,29 +163,6 @@ def unbroken(tmp_path_factory):
     )
     trainer.train()
     return weights(trainer)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):
-    script = SCRIPT.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    log = tmp_path / "log.jsonl"
-    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 23):
-        time.sleep(0.005)
-    process.send_signal(getattr(signal, stop))
-    assert process.wait(30) == {"SIGINT": 1, "SIGKILL": -signal.SIGKILL}[stop]
-
-    last = json.loads((tmp_path / "checkpoints" / "index.json").read_text())["last"]
-    done = max(record["step"] for record in read_log(log))
-    assert 14 <= int(last.removeprefix("step-")) < 300
-    if stop == "SIGINT":  # finishes the step in hand, and saves it
-        assert int(last.removeprefix("step-")) == done
-    trainer = translation(tmp_path, steps=300, checkpoint_every=7, validate_every=50)
-    assert trainer.resume()
-    trainer.train()
-    assert weights(trainer) == unbroken
 
 
 def test_a_run_that_was_stopped_before_its_first_step_can_go_on(tmp_path):

@@ -26,8 +26,6 @@ from minitransformer.runs.run import Run
 from minitransformer.tasks import TASKS, Batch, ExampleTask, Translation, task_class
 from minitransformer.training.directory import Directory
 
-pytestmark = pytest.mark.slow
-
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
     "d_model": 16, "num_heads": 2, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_encoder_layers": 1,

@@ -30,8 +30,6 @@ from tests.slow.gpu.test_devices import OURS, assert_close, moved, results
 from tests.slow.standin import emulator
 from tests.slow.sweeps import test_magnitudes
 
-pytestmark = pytest.mark.slow
-
 SOURCES = sorted(path.stem for path in launching.SOURCES.glob("*.cu"))
 VARIANTS = [
     (source, dtype, numbers)

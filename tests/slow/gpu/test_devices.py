@@ -44,8 +44,6 @@ from minitransformer.training.trainer import Trainer
 from tests.slow import standin
 from tests.tiny import PAIRS, TINY, TINY_GPT
 
-pytestmark = pytest.mark.slow
-
 OURS = {
     name: r
     for name, r in sorted(registry.items())

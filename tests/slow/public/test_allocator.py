@@ -10,8 +10,6 @@ import pytest
 
 from minigrad import allocator
 
-pytestmark = pytest.mark.slow
-
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator is what is set")
 
 ROUNDS = """

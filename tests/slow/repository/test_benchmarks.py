@@ -53,8 +53,6 @@ from minitransformer.training.config import TrainConfig
 from tests.slow.standin import cublas, emulator
 from tests.tiny import TINY
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[3]
 COMPILERS = ("compile", "reduce-overhead", "tinygrad")
 SMALL = "L1 H2 d4 T4 B2 V5"

@@ -12,8 +12,6 @@ from minitransformer.data.phrasebook import Phrasebook
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from tests.tiny import PAIRS
 
-pytestmark = pytest.mark.slow
-
 DEMOS = Path(__file__).parents[3] / "demos"
 DEMO = DEMOS / "alignment.py"
 

@@ -7,8 +7,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 DEMOS = Path(__file__).parents[3] / "demos"
 NAMES = ("expression", "mlp", "attention_head", "transformer")
 

@@ -400,7 +400,6 @@ CASES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("name", CASES)

@@ -30,7 +30,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", CHANGES)
 def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
     named, others = 0, []

@@ -118,14 +118,12 @@ def check(name, half):
             assert_rounded_once(record.call, args, kwargs, half, may_be_refused=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", OURS)
 def test_an_op_rounds_once(name, half):
     check(name, half)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", COMPOSED)
 def test_a_readable_definition_rounds_once(name, half):
@@ -258,7 +256,6 @@ NOT_OF_MANY = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize(("name", "args", "kwargs"), COUNTS)
 @pytest.mark.parametrize("numbers", ["ones", "any"])

@@ -26,8 +26,6 @@ from minitransformer.training.trainer import Trainer
 from tests.tiny import TEXT, TINY, TINY_GPT
 from tests.training.test_trainer import language, translation
 
-pytestmark = pytest.mark.slow
-
 MPIEXEC = which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 needs_mpi = pytest.mark.skipif(
     not (MPIEXEC and find_spec("mpi4py")), reason="no mpiexec or no mpi4py: pip install '.[distributed]'"

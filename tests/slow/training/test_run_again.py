@@ -14,8 +14,6 @@ from minitransformer.runs.readme import write_readme
 from minitransformer.training.checkpoint import Checkpoints
 from tests.tiny import TINY
 
-pytestmark = pytest.mark.slow
-
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 
 

@@ -25,8 +25,6 @@ from minitransformer.runs.run import Run
 from minitransformer.training.checkpoint import Checkpoints
 from tests.tiny import PAIRS, TINY, TINY_GPT
 
-pytestmark = pytest.mark.slow
-
 TRAIN = ("train", "phrasebook", "--data", "pairs.tsv", *TINY)
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and links of POSIX")
 

@@ -1,0 +1,1 @@
+"""minigrad.capture: what takes long."""

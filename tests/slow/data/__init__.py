@@ -1,0 +1,1 @@
+"""minitransformer.data: what takes long."""

@@ -1,0 +1,1 @@
+"""minitransformer.explain: what takes long."""

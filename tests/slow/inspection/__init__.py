@@ -1,0 +1,1 @@
+"""minitransformer.inspection: what takes long."""

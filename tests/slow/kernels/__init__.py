@@ -1,0 +1,1 @@
+"""minigrad.kernels: what takes long."""

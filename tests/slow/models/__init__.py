@@ -1,0 +1,1 @@
+"""minitransformer.models: what takes long."""

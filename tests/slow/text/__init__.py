@@ -1,0 +1,1 @@
+"""Tokenizers: what takes long."""

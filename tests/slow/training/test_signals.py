@@ -1,0 +1,46 @@
+"""A run that a signal stopped goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from minitransformer.training.log import read_log
+from tests.training.test_trainer import translation, weights
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.training.test_trainer import translation
+trainer = translation(Path({folder!r}), steps=300, checkpoint_every=7, validate_every=50)
+trainer.resume()
+sys.exit(0 if trainer.train() else 1)
+"""
+
+
+@pytest.mark.parametrize("stop", ["SIGINT", "SIGKILL"])
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_run_that_a_signal_stopped_goes_on_as_if_nothing_were(stop, unbroken, tmp_path):
+    script = SCRIPT.format(root=str(Path(__file__).parents[3]), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    log = tmp_path / "log.jsonl"
+    while process.poll() is None and not (log.is_file() and log.read_text().count("\n") > 23):
+        time.sleep(0.005)
+    process.send_signal(getattr(signal, stop))
+    assert process.wait(30) == {"SIGINT": 1, "SIGKILL": -signal.SIGKILL}[stop]
+
+    last = json.loads((tmp_path / "checkpoints" / "index.json").read_text())["last"]
+    done = max(record["step"] for record in read_log(log))
+    assert 14 <= int(last.removeprefix("step-")) < 300
+    if stop == "SIGINT":  # finishes the step in hand, and saves it
+        assert int(last.removeprefix("step-")) == done
+    trainer = translation(tmp_path, steps=300, checkpoint_every=7, validate_every=50)
+    assert trainer.resume()
+    trainer.train()
+    assert weights(trainer) == unbroken
