@@ -1,8 +1,7 @@
 """Runs that train in a second: their flags and their data."""
 
 import shlex
-
-from minitransformer.data.phrasebook import phrasebook
+from pathlib import Path
 
 TINY = shlex.split(
     "--d-model 16 --num-heads 2 --d-ff 32 --num-encoder-layers 1 --num-decoder-layers 1 --steps 4"
@@ -12,10 +11,8 @@ TINY_BERT = shlex.split(
     "--hidden-size 16 --num-attention-heads 2 --num-hidden-layers 1 --intermediate-size 32 --steps 4"
 )
 TEXT = "ROMEO: But soft! What light through yonder window breaks?\nJULIET: Ay me!\n" * 20
-
-
-def __getattr__(name):
-    """PAIRS, which take a second to draw: processes that need none do not wait for them."""
-    if name == "PAIRS":
-        return phrasebook().train[:60]
-    raise AttributeError(name)
+# sixty pairs of the phrasebook, which takes a second to draw
+PAIRS = [
+    tuple(line.split("\t"))
+    for line in Path(__file__).with_name("pairs.tsv").read_text(encoding="utf-8").splitlines()
+]

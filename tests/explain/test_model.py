@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from minigrad.nn import functional as F
-from minitransformer.data.phrasebook import phrasebook
 from minitransformer.explain.model import model_script
 from minitransformer.generation import GenerationConfig
 from minitransformer.generation.scoring import log_softmax, processors
@@ -20,6 +19,7 @@ from minitransformer.tasks.translation import PairData, translations
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from tests.browser import chromium
+from tests.tiny import PAIRS
 
 HARNESS = """
 const toArray = text => new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
@@ -139,7 +139,7 @@ def test_samples_follow_the_distribution(page):
 
 # ---------------------------------------------------------------- text
 
-SENTENCES = [side for pair in phrasebook().train[:400] for side in pair]
+SENTENCES = [side for pair in PAIRS for side in pair]
 SPACED = [
     *SENTENCES,
     "two  spaces",
