@@ -175,7 +175,8 @@ class _Run:
     def __init__(
         self, f: Callable, args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, has_aux: bool
     ) -> None:
-        self.f, recording = f, is_grad_enabled()
+        self.f = f
+        recording = is_grad_enabled()
         self.places, self.single = _places(f, args, argnums)
         chosen = [args[i] for i in self.places]
         self.arguments = chosen[0] if self.single else tuple(chosen)
@@ -314,7 +315,8 @@ def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
     if x.requires_grad and recording:
         return alias(x)
     own = _Input(x.array, requires_grad=True)
-    own.version, own.active = version_of(x), True
+    own.version = version_of(x)
+    own.active = True
     return own
 
 

@@ -80,7 +80,9 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
             f"{path} cannot be written: {error.strerror or error}.\nCheck the folder and its permissions."
         )
         refused = UnwritableFileError(message)
-        refused.errno, refused.strerror, refused.filename = error.errno, error.strerror, error.filename
+        refused.errno = error.errno
+        refused.strerror = error.strerror
+        refused.filename = error.filename
         raise refused from error
 
 

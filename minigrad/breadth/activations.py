@@ -27,7 +27,8 @@ __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 @differentiable(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
 def leaky_relu(x, /, negative_slope=0.01):
     """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
-    xp, positive = namespace(x), x > 0
+    xp = namespace(x)
+    positive = x > 0
     bend = lambda y: xp.where(positive, y, y * negative_slope)
     return bend(x), (bend,)
 

@@ -39,7 +39,9 @@ def sliding_windows(x, kernel, stride, padding, dilation):
 def overlap_add(g, size, stride, padding, dilation):
     """(..., *positions, *kernel) -> (..., *size): each window's elements added where they came from."""
     n = len(size)
-    lead, positions, kernel = g.shape[: -2 * n], g.shape[-2 * n : -n], g.shape[-n:]
+    lead = g.shape[: -2 * n]
+    positions = g.shape[-2 * n : -n]
+    kernel = g.shape[-n:]
     padded = tuple(
         before + length + max(after, 0) for length, (before, after) in zip(size, padding, strict=True)
     )
@@ -75,7 +77,9 @@ def convolution(x, w, stride, padding, dilation, groups):
 
 def convolution_input(g, w, size, stride, padding, dilation, groups):
     """x[n, c, i * stride + k * dilation] = sum of g[n, o, i] w[o, c, k] over o, i and k."""
-    n, positions, kernel = len(size), g.shape[2:], w.shape[2:]
+    n = len(size)
+    positions = g.shape[2:]
+    kernel = w.shape[2:]
     rows = math.prod(w.shape[1:])
     matrix = w.reshape(1, groups, len(w) // groups, rows).swapaxes(-1, -2)
     columns = product(matrix, g.reshape(len(g), groups, len(w) // groups, math.prod(positions)))
@@ -86,7 +90,8 @@ def convolution_input(g, w, size, stride, padding, dilation, groups):
 
 def convolution_weight(x, g, kernel, stride, padding, dilation, groups):
     """w[o, c, k] = sum of g[n, o, i] x[n, c, i * stride + k * dilation] over n and i: one product."""
-    channels, places = x.shape[1] // groups, len(x) * math.prod(g.shape[2:])
+    channels = x.shape[1] // groups
+    places = len(x) * math.prod(g.shape[2:])
     moveaxis = array_module(x).moveaxis
     columns = moveaxis(_columns(x, kernel, stride, padding, dilation, groups), 0, 2 + len(kernel))
     columns = columns.reshape(groups, channels * math.prod(kernel), places)

@@ -37,7 +37,8 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
     x = cat(ends, dim) if len(ends) > 1 else x
     dim = axis_of(dim, x.ndim)
     for _ in range(min(n, x.shape[dim])):
-        later, earlier = slice_along(x, dim, 1), slice_along(x, dim, None, -1)
+        later = slice_along(x, dim, 1)
+        earlier = slice_along(x, dim, None, -1)
         x = later != earlier if x.dtype == bool else later - earlier
     return x
 
@@ -129,15 +130,18 @@ def _slope(x, spacing, dim, edge_order):
         steps = diff(
             as_floating(spacing if isinstance(spacing, Tensor) else constant(as_tensor(spacing).array, x))
         )
-    steps, slopes = _column(steps, dim, x.ndim), diff(x, dim=dim)
+    steps = _column(steps, dim, x.ndim)
+    slopes = diff(x, dim=dim)
     slopes = slopes / steps
     a, b = (
         slice_along(steps, dim, None, -1),
         slice_along(steps, dim, 1),
     )  # the step before each inner point, and after it
-    before, after = slice_along(slopes, dim, None, -1), slice_along(slopes, dim, 1)
+    before = slice_along(slopes, dim, None, -1)
+    after = slice_along(slopes, dim, 1)
     inner = (b * before + a * after) / (a + b)
-    first, last = slice_along(slopes, dim, None, 1), slice_along(slopes, dim, -1)
+    first = slice_along(slopes, dim, None, 1)
+    last = slice_along(slopes, dim, -1)
     if edge_order == 2:
         bend = (after - before) / (a + b)
         first = first - slice_along(a, dim, None, 1) * slice_along(bend, dim, None, 1)

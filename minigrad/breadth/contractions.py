@@ -147,7 +147,8 @@ def _single(x, axes, needed):
     while len(set(axes)) < len(axes):
         i = next(i for i, a in enumerate(axes) if a in axes[i + 1 :])
         j = axes.index(axes[i], i + 1)
-        x, axes = diagonal(x, 0, i, j), [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
+        x = diagonal(x, 0, i, j)
+        axes = [a for k, a in enumerate(axes) if k not in (i, j)] + [axes[i]]
     summed = [i for i, a in enumerate(axes) if a not in needed]
     return (x.sum(summed) if summed else x), [a for a in axes if a in needed]
 
@@ -156,12 +157,14 @@ def _contracted(x, x_axes, y, y_axes, needed):
     """The product of two operands, summed over the axes that are not needed any more."""
     common = [a for a in x_axes if a in y_axes]
     for a in common:  # an axis of 1 element broadcasts: the other operand is summed alone
-        i, j = x_axes.index(a), y_axes.index(a)
+        i = x_axes.index(a)
+        j = y_axes.index(a)
         if a not in needed and x.shape[i] != y.shape[j]:
             x, y = _sum(x, i, True), _sum(y, j, True)
     batch = [a for a in common if a in needed]
     summed = [a for a in common if a not in needed]
-    rows, columns = [a for a in x_axes if a not in common], [a for a in y_axes if a not in common]
+    rows = [a for a in x_axes if a not in common]
+    columns = [a for a in y_axes if a not in common]
     x = _ordered(x, x_axes, batch + rows + summed)
     y = _ordered(y, y_axes, batch + (summed + columns if rows or columns else summed))
     n, r = len(batch), len(rows)
@@ -220,7 +223,8 @@ def tensordot(a, b, dims=2):
                 f"axis {i} of the first has {a.shape[i]} elements, axis {j} of the second {b.shape[j]}.\n"
                 f"Axes that are summed together are equally long."
             )
-    of_a, of_b = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
+    of_a = list(range(a.ndim))
+    of_b = list(range(a.ndim, a.ndim + b.ndim))
     for i, j in pairs:
         of_b[j] = of_a[i]
     summed = {i for i, _ in pairs}
@@ -262,7 +266,8 @@ def multi_dot(tensors):
     tensors = [as_tensor(x) for x in tensors]
     if len(tensors) < 2:
         raise OptionError(f"multi_dot of {len(tensors)} tensors.\nGive two or more.")
-    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    row = tensors[0].ndim == 1
+    column = tensors[-1].ndim == 1
     first = [tensors[0].unsqueeze(0)] if row else tensors[:1]
     last = [tensors[-1].unsqueeze(1)] if column else tensors[-1:]
     value = _chain(first + tensors[1:-1] + last)
@@ -280,7 +285,8 @@ def _chain(matrices):
     """Multiply in the cheapest order; cost[i, j] is that of matrices i to j (Cormen et al., section 15.2)."""
     n = len(matrices)
     sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[-1]]
-    cost, cut = {(i, i): 0 for i in range(n)}, {}
+    cost = {(i, i): 0 for i in range(n)}
+    cut = {}
     for length in range(1, n):
         for i in range(n - length):
             j = i + length

@@ -57,8 +57,10 @@ def convolution(x, w, /, stride, padding, dilation, groups):
 
     x (N, C, *size), w (O, C / groups, *kernel) -> (N, O, *positions); `padding` is a pair for each axis.
     """
-    xp, how = namespace(x, w), (stride, padding, dilation, groups)
-    size, kernel = x.shape[2:], w.shape[2:]
+    xp = namespace(x, w)
+    how = (stride, padding, dilation, groups)
+    size = x.shape[2:]
+    kernel = w.shape[2:]
     return xp.convolution(x, w, *how), (
         lambda g: namespace(g, w).convolution_input(g, w, size, *how),
         lambda g: namespace(g, x).convolution_weight(x, g, kernel, *how),
@@ -77,7 +79,8 @@ def convolution_input(y, w, /, size, stride, padding, dilation, groups):
 
     y (N, O, *positions), w (O, C / groups, *kernel) -> (N, C, *size).
     """
-    xp, how = namespace(y, w), (stride, padding, dilation, groups)
+    xp = namespace(y, w)
+    how = (stride, padding, dilation, groups)
     kernel = w.shape[2:]
     return xp.convolution_input(y, w, size, *how), (
         lambda g: namespace(g, w).convolution(g, w, *how),
@@ -97,7 +100,8 @@ def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
 
     x (N, C, *size), y (N, O, *positions) -> (O, C / groups, *kernel).
     """
-    xp, how = namespace(x, y), (stride, padding, dilation, groups)
+    xp = namespace(x, y)
+    how = (stride, padding, dilation, groups)
     size = x.shape[2:]
     return xp.convolution_weight(x, y, kernel, *how), (
         lambda g: namespace(g, y).convolution_input(y, g, size, *how),
@@ -175,7 +179,8 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def _convolve(n, x, w, bias, stride, padding, dilation, groups):
     x, w, batched = _checked(f"conv{n}d", n, x, w, bias, groups, channels=1, outputs=0)
-    stride, dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+    stride = per_axis("stride", stride, n)
+    dilation = per_axis("dilation", dilation, n)
     spans = [d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True)]
     if isinstance(padding, str):
         pairs = _named_padding(padding, stride, spans)
@@ -192,7 +197,8 @@ def _convolve(n, x, w, bias, stride, padding, dilation, groups):
 
 def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation):
     x, w, batched = _checked(f"conv_transpose{n}d", n, x, w, bias, groups, channels=0, outputs=1)
-    stride, dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
+    stride = per_axis("stride", stride, n)
+    dilation = per_axis("dilation", dilation, n)
     padding = per_axis("padding", padding, n, least=0)
     extra = per_axis("output_padding", output_padding, n, least=0)
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):

@@ -34,7 +34,8 @@ def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=
 
     A sequence with several axes is searched row by row, each by its own row of values.
     """
-    sequence, values = as_tensor(sorted_sequence).array, as_tensor(values).array
+    sequence = as_tensor(sorted_sequence).array
+    values = as_tensor(values).array
     if side not in (None, "left", "right") or (right and side == "left"):
         raise OptionError(f"side is 'left' or 'right', got {side!r} with right={right}.\nGive one of them.")
     if sorter is not None:

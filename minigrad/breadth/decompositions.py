@@ -117,7 +117,8 @@ def qr_factors(x, /):
         gr = xp.zeros_like(r) if gs[1] is None else gs[1]
         if columns <= rows:
             return (_of_qr(gq, gr, q, r),)
-        left, right = x[..., rows:], gr[..., rows:]
+        left = x[..., rows:]
+        right = gr[..., rows:]
         square = _of_qr(gq + left @ transposed(right), gr[..., :rows], q, r[..., :rows])
         return (xp.concat((square, q @ right), axis=-1),)
 
@@ -255,7 +256,9 @@ def svd_factors(x, /, full=False):
 
 def _of_svd(gu, gs, gv, u, s, v):
     """The gradient, of those that there are."""
-    gaps, row, column = _gaps(s * s), s[..., None, :], s[..., :, None]
+    gaps = _gaps(s * s)
+    row = s[..., None, :]
+    column = s[..., :, None]
     one = to_device_of(np.eye(s.shape[-1], dtype=s.dtype), s)
     core = one * 0.0 if gs is None else gs[..., None] * one
     outside = 0.0

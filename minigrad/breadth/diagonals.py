@@ -54,7 +54,8 @@ def _matrix_axes(ndim, dim1, dim2):
 def diagonal(x, /, offset=0, dim1=0, dim2=1):
     """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
     dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
-    xp, others = namespace(x), [d for d in range(x.ndim) if d not in (dim1, dim2)]
+    xp = namespace(x)
+    others = [d for d in range(x.ndim) if d not in (dim1, dim2)]
     order = [*others, dim1, dim2]
     shape = tuple(x.shape[d] for d in order)
     line = _line(shape[-2], shape[-1], offset)
@@ -116,7 +117,9 @@ def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
 def block_diag(*tensors):
     """One matrix with the given matrices (vectors are rows) along its diagonal, and 0 elsewhere."""
     blocks = [atleast_2d(x) for x in tensors]
-    width, before, rows = sum(b.shape[1] for b in blocks), 0, []
+    width = sum(b.shape[1] for b in blocks)
+    before = 0
+    rows = []
     for block in blocks:
         height, n = block.shape
         rows.append(scattered(block, (height, width), (slice(None), slice(before, before + n))))

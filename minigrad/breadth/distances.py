@@ -67,7 +67,9 @@ def bilinear(input1, input2, weight, bias=None):
 
     It is linear in all products of a number of input1 and one of input2.
     """
-    input1, input2, weight = as_tensor(input1), as_tensor(input2), as_tensor(weight)
+    input1 = as_tensor(input1)
+    input2 = as_tensor(input2)
+    weight = as_tensor(weight)
     if weight.ndim != 3 or (input1.shape[-1:] + input2.shape[-1:]) != weight.shape[1:]:
         raise ShapeError(
             f"bilinear of inputs {input1.shape} and {input2.shape} with a weight of shape {weight.shape}.\n"

@@ -28,10 +28,12 @@ def erfcx_derivative(x, n):
     """
     if device_of(x) != CPU:  # seldom used: computed on the CPU
         return through_cpu(erfcx_derivative, x, n)
-    before, w = 2 / math.sqrt(math.pi), erfcx(np.minimum(x, 1))
+    before = 2 / math.sqrt(math.pi)
+    w = erfcx(np.minimum(x, 1))
     for k in range(1, n + 1):
         before, w = w, (before / 2 - np.minimum(x, 1) * w) / k
-    z, last = np.maximum(x, 1), n + 100
+    z = np.maximum(x, 1)
+    last = n + 100
     ratio = 1 / (z + np.sqrt(z * z + 2 * last))
     far = 2 / math.sqrt(math.pi)
     for k in range(last - 1, -1, -1):

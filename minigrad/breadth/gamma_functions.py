@@ -69,7 +69,8 @@ def polygamma(x, n):
 
 def _digamma(x):
     """For x >= 0.5."""
-    xp, y = array_module(x), x + _LARGE
+    xp = array_module(x)
+    y = x + _LARGE
     series = sum(b / (2 * k) * y ** (-2.0 * k) for k, b in enumerate(_BERNOULLI, 1))
     return xp.log(y) - 0.5 / y - series - sum(1 / (x + k) for k in range(_LARGE))
 

@@ -370,7 +370,8 @@ def matrix_exp(x):
     x6 = x2 @ x4
     low = lambda i: PADE[i] * one + PADE[i + 2] * x2 + PADE[i + 4] * x4 + PADE[i + 6] * x6
     high = lambda i: x6 @ (PADE[i + 8] * x2 + PADE[i + 10] * x4 + PADE[i + 12] * x6)
-    even, odd = low(0) + high(0), x @ (low(1) + high(1))
+    even = low(0) + high(0)
+    odd = x @ (low(1) + high(1))
     y = solve_matrices(even - odd, even + odd)
     for _ in range(halvings):
         y = y @ y

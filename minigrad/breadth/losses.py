@@ -66,7 +66,8 @@ def bernoulli_loss(p, t, /):
     """-t log p - (1 - t) log(1 - p), no logarithm below -100, and in d/dp no p (1 - p) below 1e-12."""
     xp = namespace(p, t)
     with np.errstate(divide="ignore"):
-        log_p, log_q = xp.maximum(xp.log(p), -100.0), xp.maximum(xp.log1p(-p), -100.0)
+        log_p = xp.maximum(xp.log(p), -100.0)
+        log_q = xp.maximum(xp.log1p(-p), -100.0)
     return -t * log_p - (1 - t) * log_q, (
         lambda g: g * ((p - t) / xp.maximum(p * (1 - p), 1e-12)),
         lambda g: g * (log_q - log_p),

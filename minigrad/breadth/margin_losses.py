@@ -52,7 +52,8 @@ def check_margin(margin):
 )
 def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1: input is a distance."""
-    input, target = as_floating(input), as_tensor(target)
+    input = as_floating(input)
+    target = as_tensor(target)
     near = where(target != -1, input, 0.0)
     far = where(target != 1, (margin - input).clamp(min=0), 0.0)
     return reduced(near + far, reduction)
@@ -135,7 +136,8 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     if target.is_floating_point():
         raise DtypeError(f"a target is a list of classes, got {target.dtype}.\nGive integers.")
     classes = input.shape[-1] if input.ndim else 1
-    rows, listed = as_floating(input).reshape(-1, classes), target.numpy().reshape(-1, classes)
+    rows = as_floating(input).reshape(-1, classes)
+    listed = target.numpy().reshape(-1, classes)
     valid = np.logical_and.accumulate(listed >= 0, axis=1)
     listed = checked_ids("multilabel_margin_loss", np.where(valid, listed, 0), classes)
     right = ((listed[:, :, None] == np.arange(classes)) & valid[:, :, None]).any(1)

@@ -193,7 +193,8 @@ def cross(x, y, dim=None):
             f"the cross product of shapes {x.shape} and {y.shape} along axis {dim}.\n"
             f"Both need as many axes, and 3 elements along that one."
         )
-    (x0, x1, x2), (y0, y1, y2) = unbind(x, dim), unbind(y, dim)
+    x0, x1, x2 = unbind(x, dim)
+    y0, y1, y2 = unbind(y, dim)
     return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis_of(dim, x.ndim))
 
 

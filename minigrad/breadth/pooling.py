@@ -59,7 +59,8 @@ def avg_pool3d(
 
 def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     x = with_leading_axes(f"avg_pool{n}d", as_floating(x), n)
-    size, padding = x.shape[-n:], per_axis("padding", padding, n, least=0)
+    size = x.shape[-n:]
+    padding = per_axis("padding", padding, n, least=0)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, 1, ceil_mode)
     _check_padding(padding, kernel)
     columns = as_columns(sliding_windows(x, kernel, stride, pairs, dilation), n)
@@ -197,14 +198,16 @@ def _within(places, length):
     valid = (places >= 0) & (places < length)
     if not valid.any(1).all():
         raise ShapeError("a window holds nothing but padding.\nTake less padding or dilation.")
-    first, last = np.where(valid, places, length).min(1), np.where(valid, places, -1).max(1)
+    first = np.where(valid, places, length).min(1)
+    last = np.where(valid, places, -1).max(1)
     return places.clip(first[:, None], last[:, None])
 
 
 def _largest_of(x, windows, return_indices):
     """The largest of each window; `windows` has, for each of the last axes, (windows, k) places along it."""
     n = len(windows)
-    size, counts = x.shape[-n:], [len(places) for places in windows]
+    size = x.shape[-n:]
+    counts = [len(places) for places in windows]
     flat = np.zeros((1,) * 2 * n, np.int64)  # window along each axis, place within it along each axis
     for i, places in enumerate(windows):
         shape_of_places = [1] * 2 * n
@@ -297,7 +300,8 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
-    x, indices = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n), as_tensor(indices)
+    x = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n)
+    indices = as_tensor(indices)
     if indices.shape != x.shape:
         raise ShapeError(f"{x.shape} elements at {indices.shape} places.\nGive a place for each element.")
     kernel = per_axis("kernel_size", kernel_size, n)

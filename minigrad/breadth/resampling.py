@@ -190,7 +190,8 @@ def _cubic(a):
 @derived(exact_in_half=True, samples=cases((real, 4, 1, 2), 2) | cases((real, 2, 9, 1, 1), 3))
 def pixel_shuffle(input, upscale_factor):
     """r * r channels become r by r places: (..., C r², H, W) -> (..., C, H r, W r) (Shi et al. 2016)."""
-    x, r = as_tensor(input), upscale_factor
+    x = as_tensor(input)
+    r = upscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-3] % (r * r):
         raise ShapeError(f"pixel_shuffle of shape {x.shape} by {r}.\nGive (..., C * {r * r}, H, W).")
     *lead, channels, h, w = x.shape
@@ -202,7 +203,8 @@ def pixel_shuffle(input, upscale_factor):
 @derived(exact_in_half=True, samples=cases((real, 1, 2, 4), 2) | cases((real, 2, 1, 3, 3), 3))
 def pixel_unshuffle(input, downscale_factor):
     """r by r places become r * r channels: (..., C, H r, W r) -> (..., C r², H, W)."""
-    x, r = as_tensor(input), downscale_factor
+    x = as_tensor(input)
+    r = downscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-2] % r or x.shape[-1] % r:
         raise ShapeError(f"pixel_unshuffle of shape {x.shape} by {r}.\nGive (..., C, H * {r}, W * {r}).")
     *lead, channels, h, w = x.shape

@@ -28,7 +28,9 @@ def cumsum(x, /, dim, dtype=None):
     Integers and booleans add up in int64, floats on the CPU in float64: a million numbers of 0.1 end 1e-8
     from their sum and not 1e-2, in 1.5 times the time.
     """
-    xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
+    xp = namespace(x)
+    dim = axis_of(dim, x.ndim)
+    source = x.dtype
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
@@ -50,7 +52,8 @@ def logcumsumexp(x, /, dim):
     dx_i = e**(x_i - y_i) s_i, where s_i = g_i + e**(y_i - y_{i+1}) s_{i+1}: no exponent is positive. Where
     all so far are -inf the derivative is taken to be 0.
     """
-    xp, dim = namespace(x), axis_of(dim, x.ndim)
+    xp = namespace(x)
+    dim = axis_of(dim, x.ndim)
     if not x.ndim:
         return xp.copy(x), (lambda g: g,)
     accumulate = lambda x: np.logaddexp.accumulate(x, axis=dim)

@@ -43,7 +43,8 @@ _lines = along_axis(distinct) | cases((distinct, 2, 3), descending=True) | cases
 @differentiable(samples=_lines)
 def argsort(x, /, dim=-1, descending=False, stable=False):
     """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
-    xp, axis = namespace(x), axis_of(dim, x.ndim)
+    xp = namespace(x)
+    axis = axis_of(dim, x.ndim)
     if not x.ndim:
         return to_device_of(np.zeros((), np.int64), x), None
     if not descending:
@@ -90,14 +91,16 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
 )
 def extreme_places(x, /, k, dim, largest):
     """The indices of the k largest (or smallest) along an axis, the most extreme first; of ties the first."""
-    xp, axis = namespace(x), axis_of(dim, x.ndim)
+    xp = namespace(x)
+    axis = axis_of(dim, x.ndim)
     if not x.ndim or not k:
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :]) if x.ndim else ()
         return to_device_of(np.zeros(shape, np.int64), x), None
     line = xp.moveaxis(x, axis, -1)
     cut = line.shape[-1] - k if largest else k - 1
     last = xp.partition(line, cut, axis=-1)[..., cut : cut + 1]  # the least extreme of them
-    nan, last_nan = line != line, last != last
+    nan = line != line
+    last_nan = last != last
     better = (line > last) | (nan & ~last_nan) if largest else (line < last) | (last_nan & ~nan)
     equal = (line == last) | (nan & last_nan)
     wanted = k - better.sum(-1, keepdims=True)
@@ -150,7 +153,8 @@ def _found(x, places, dim, keepdim):
 )
 def middle(x, /, skip_nan=False):
     """The lower median of all; elements that tie share the gradient evenly."""
-    xp, plain = namespace(x), x.array if isinstance(x, Tensor) else x
+    xp = namespace(x)
+    plain = x.array if isinstance(x, Tensor) else x
     ordered = array_module(plain).sort(plain.reshape(-1))
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size

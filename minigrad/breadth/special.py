@@ -21,7 +21,10 @@ from .specials import (
     xlogy,
 )
 
-expit, gammaln, multigammaln, psi = sigmoid, lgamma, mvlgamma, digamma
+expit = sigmoid
+gammaln = lgamma
+multigammaln = mvlgamma
+psi = digamma
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p",

@@ -82,7 +82,8 @@ def log_ndtr(x, /):
     z = x * (-1 / math.sqrt(2))
     largest = math.sqrt(math.log(finfo(x.dtype).max / 4))  # where erfcx would overflow, d/dx is 0
     tail = xp.erfcx(xp.maximum(z, -largest))
-    low, high = xp.log(tail * 0.5) - z * z, xp.log1p(xp.erfc(xp.maximum(-z, -1.0)) * -0.5)
+    low = xp.log(tail * 0.5) - z * z
+    high = xp.log1p(xp.erfc(xp.maximum(-z, -1.0)) * -0.5)
     return xp.where(x < -1, low, high), (lambda g: g * (math.sqrt(2 / math.pi) / tail),)
 
 

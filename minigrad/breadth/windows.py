@@ -62,7 +62,8 @@ def overlap_add(y, /, size, stride, padding, dilation):
 )
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
-    x, stride = with_leading_axes("unfold", as_tensor(input), 2), per_axis("stride", stride, 2)
+    x = with_leading_axes("unfold", as_tensor(input), 2)
+    stride = per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(
         x.shape[-2:], kernel_size, stride, padding, dilation
     )
@@ -73,7 +74,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 def as_columns(windows, n):
     """(..., *positions, *kernel) -> (..., elements of a window, windows), copied in that order."""
     last = windows.ndim - 2 * n
-    positions, kernel = range(last, last + n), range(last + n, last + 2 * n)
+    positions = range(last, last + n)
+    kernel = range(last + n, last + 2 * n)
     counts = (math.prod(windows.shape[i] for i in axes) for axes in (kernel, positions))
     return windows.permute(*range(last), *kernel, *positions).reshape(*windows.shape[:last], *counts)
 
@@ -84,7 +86,8 @@ def as_columns(windows, n):
 )
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns added up into images, (N, C KH KW, windows) -> (N, C, H, W): unfold's transpose."""
-    x, size = as_tensor(input), per_axis("output_size", output_size, 2)
+    x = as_tensor(input)
+    size = per_axis("output_size", output_size, 2)
     stride = per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, dilation)
     if x.ndim not in (2, 3) or x.shape[-2] % math.prod(kernel) or x.shape[-1] != math.prod(positions):
@@ -92,7 +95,8 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
             f"fold of shape {x.shape} into images of {size} by windows of {kernel}.\n"
             f"Give (N, C * {math.prod(kernel)}, {math.prod(positions)}), or that without N."
         )
-    lead, c = x.shape[:-2], x.shape[-2] // math.prod(kernel)
+    lead = x.shape[:-2]
+    c = x.shape[-2] // math.prod(kernel)
     windows = x.reshape(*lead, c, *kernel, *positions)
     i = len(lead)
     windows = windows.permute(*range(i + 1), i + 3, i + 4, i + 1, i + 2)
@@ -146,7 +150,8 @@ def geometry(size, kernel_size, stride, padding, dilation=1, ceil_mode=False):
     padding = per_axis("padding", padding, n, least=0)
     dilation = per_axis("dilation", dilation, n)
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    positions, pairs = [], []
+    positions = []
+    pairs = []
     for length, p, s, span in zip(size, padding, stride, spans, strict=True):
         count = (length + 2 * p - span + (s - 1 if ceil_mode else 0)) // s + 1
         if ceil_mode and (count - 1) * s >= length + p:

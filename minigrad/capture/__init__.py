@@ -99,7 +99,8 @@ class capture:
 
     def _find_device(self, arguments: tuple[Any, ...]) -> Any:
         """The first call: where the inputs belong shows only as the step computes."""
-        observer, (inputs, named) = LeafObserver(), arguments
+        observer = LeafObserver()
+        inputs, named = arguments
         with observe(observer), Switch(modes, "data_moves", True):
             results = self.step_fn(*inputs, **named)
         self.device = observer.device
@@ -174,8 +175,11 @@ class CapturedStep:
     """A step with arguments of one signature: buffers for its inputs, and its graph once it is recorded."""
 
     def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
-        self.step_fn, self.xp, self.pool = step_fn, xp, pool
-        self.calls, self.observer = 0, LeafObserver()
+        self.step_fn = step_fn
+        self.xp = xp
+        self.pool = pool
+        self.calls = 0
+        self.observer = LeafObserver()
         self.graph: RecordedGraph | None = None
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
         self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
@@ -183,7 +187,8 @@ class CapturedStep:
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         self._fill_buffers(arguments)
         if self.graph is not None and not self.graph.is_valid():
-            self.calls, self.graph = 0, None
+            self.calls = 0
+            self.graph = None
         if self.graph is None or modes.observers:
             return self._run_python()
         return self.graph.replay()

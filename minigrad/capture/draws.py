@@ -39,7 +39,9 @@ class RecordedGenerator(random.Generator):
 
     def __init__(self, graph: Any) -> None:
         super().__init__()
-        self.graph, self.source, self.start = graph, random.in_use.generator, random.snapshot()
+        self.graph = graph
+        self.source = random.in_use.generator
+        self.start = random.snapshot()
         self.restore(self.start)
 
     def next_key(self, stream: str) -> random.Key:

@@ -39,7 +39,9 @@ class RecordedGraph(LeafObserver):
 
     def __init__(self, xp: Any, pool: Any, leaves: dict[Tensor, None]) -> None:
         super().__init__()
-        self.xp, self.pool, self.leaves = xp, pool, dict(leaves)
+        self.xp = xp
+        self.pool = pool
+        self.leaves = dict(leaves)
         self.before_launch: list[Callable[[], object]] = []
         self.guards: list[Callable[[], bool]] = []
         self.kept: dict[int, Any] = {}  # what the graph reads and did not make, by id
@@ -103,7 +105,8 @@ class RecordedGraph(LeafObserver):
     def _guard_gradients(self, found: dict[Tensor, Tensor | None]) -> None:
         """Replays leave the gradients that the step left, and go on only from what it found."""
         for leaf in self.leaves:
-            before, after = found.get(leaf), leaf.grad
+            before = found.get(leaf)
+            after = leaf.grad
             self.gradients.append((leaf, after))
             if after is before or before is None:  # added to, or made where there was none
                 self.guard(partial(_is_still, leaf, "grad", before))
@@ -123,7 +126,8 @@ class RecordedGraph(LeafObserver):
     def aside(self, make: Callable[[], T]) -> T:
         """What `make` gives now, on another stream, which is not recorded. It is kept for the graph."""
         _, stream = _streams(self.xp, self.xp.cuda.runtime.getDevice())
-        thread, self.thread = self.thread, None
+        thread = self.thread
+        self.thread = None
         try:
             with stream:
                 made = make()
@@ -180,7 +184,9 @@ class _Page:
     """Numbers that the CPU writes and kernels read, uploaded together."""
 
     def __init__(self, xp: Any) -> None:
-        self.on_host, self.on_gpu, self.used = np.zeros(PAGE, np.uint64), xp.zeros(PAGE, np.uint64), 0
+        self.on_host = np.zeros(PAGE, np.uint64)
+        self.on_gpu = xp.zeros(PAGE, np.uint64)
+        self.used = 0
 
     def has_room(self, size: int) -> bool:
         return self.used + -(-size // 8) <= PAGE

@@ -149,7 +149,8 @@ def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
     skipped = {"params", *(optimizer.scheduled if kind is Optimizer else ())}
 
     def found() -> tuple[list[Any], Any]:
-        parameters, states = _parameters(optimizer), optimizer.state
+        parameters = _parameters(optimizer)
+        states = optimizer.state
         owned = [states[p] for p in parameters if p in states]
         arrays = chain.from_iterable([state.values() for state in owned])
         options = [{k: v for k, v in g.items() if k not in skipped} for g in optimizer.param_groups]

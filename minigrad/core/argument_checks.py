@@ -155,7 +155,9 @@ SEVERAL = ("shape", "size", "sizes", "dims", "repeats")
 
 def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
     """What an argument of this parameter may be."""
-    name, default, annotation = parameter.name, parameter.default, parameter.annotation
+    name = parameter.name
+    default = parameter.default
+    annotation = parameter.annotation
     if name == "dtype":
         return DTYPE
     if annotation not in (parameter.empty, "Any", Any):

@@ -147,7 +147,8 @@ def accept_aliases(
     `in_float32`: 16-bit tensors are float32 within it, see `round_once`.
     """
     parameters = inspect.signature(function).parameters.values()
-    own, name = tuple(p.name for p in parameters), function.__name__
+    own = tuple(p.name for p in parameters)
+    name = function.__name__
     listed = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     in_order = own[: own.index(listed) + 1] if listed else ()
     checks = Checks(function)
@@ -200,7 +201,8 @@ def _cast(precision: str | None, inputs: Any) -> Any:
     to = dtype_of(precision)
     if to is None:
         return inputs
-    cast, others = ops["astype"].call, (HALF | {float32}) - {to}
+    cast = ops["astype"].call
+    others = (HALF | {float32}) - {to}
     return map_leaves(lambda x: cast(x, to) if isinstance(x, Tensor) and x.dtype in others else x, inputs)
 
 
@@ -212,8 +214,11 @@ def operands(
     And of each its array, the edge by which a node refers to it, and whether a gradient flows there; and the
     16-bit dtype of the first that has one.
     """
-    arrays, edges, needs = [], [], []
-    dtype, uniform = None, not loaded
+    arrays = []
+    edges = []
+    needs = []
+    dtype = None
+    uniform = not loaded
     for i, x in enumerate(inputs):
         if isinstance(x, Tensor):
             array = x.array
@@ -262,7 +267,8 @@ def _promote(op: Op, inputs: list[Any]) -> None:
     meeting = [inputs[i] for i in places if inputs[i] is not None]
     if not meeting:
         return
-    dtype, has_tensor = result_type(*meeting), any(isinstance(x, Tensor) for x in meeting)
+    dtype = result_type(*meeting)
+    has_tensor = any(isinstance(x, Tensor) for x in meeting)
     if op.floating and not is_floating(dtype):
         dtype = default_float
     if dtype == float64 and op.autocast == "lower":

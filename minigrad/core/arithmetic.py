@@ -119,7 +119,8 @@ def clone(x, /, memory_format=None):
 )
 def astype(x, /, dtype):
     """x in another dtype; the gradient comes back in the first, and there is none from integers."""
-    source, dtype = x.dtype, as_dtype(dtype)
+    source = x.dtype
+    dtype = as_dtype(dtype)
     check_convertible(x, dtype)
     return x.astype(dtype), (lambda g: g.astype(source),) if is_floating(dtype) else None
 

@@ -42,7 +42,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     constants = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor) and not x.requires_grad]
     segment.remember(results, inside, outside)
 
-    edges, needs = [*outside, *constants], [True] * len(outside) + [False] * len(constants)
+    edges = [*outside, *constants]
+    needs = [True] * len(outside) + [False] * len(constants)
     saved = [x.array for x in map(tensor_of, edges) if x is not None]
     gradients = partial(_pull, segment, saved)
     node = Node(Checkpoint(segment), {}, edges, needs, gradients)
@@ -117,7 +118,9 @@ class _Segment:
 
     def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
         """What running again has to come to."""
-        self.structure, self.inside, self.outside = structure(results), inside, outside
+        self.structure = structure(results)
+        self.inside = inside
+        self.outside = outside
         flat = leaves(results)
         self.kinds = [_kind(flat[i]) for i in inside]
 

@@ -12,7 +12,8 @@ NUMBERS = frozenset([int, float, bool])
 
 def arrays_in(thing: Any) -> Iterator[Any]:
     """Every array that a gradient function (its closure, to the bottom) refers to."""
-    stack, seen = [thing], set()
+    stack = [thing]
+    seen = set()
     while stack:
         thing = stack.pop()
         if hasattr(thing, "strides"):

@@ -67,7 +67,8 @@ class Composite(Op):
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             pairs = zip(values, g if type(g) is list else [g], strict=True)
             used = [(x, Tensor(part)) for x, part in pairs if x.requires_grad and part is not None]
-            outs, gs = [x for x, _ in used], [part for _, part in used]
+            outs = [x for x, _ in used]
+            gs = [part for _, part in used]
             with unobserved():
                 found = grad(outs, wanted, gs, retain_graph=True, allow_unused=True)
             remaining = iter([None if x is None else x.array for x in found])

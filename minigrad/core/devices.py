@@ -66,7 +66,8 @@ class ArrayBackend:
         """The library, imported on first use."""
         if self.library is None:
             library = self.import_library()
-            self.library, self.arrays = library, library.ndarray
+            self.library = library
+            self.arrays = library.ndarray
             register(self)
         return self.library
 
@@ -113,7 +114,10 @@ class ArrayBackend:
 class NumPyBackend(ArrayBackend):
     """NumPy, on the CPU: its arrays need no copies."""
 
-    kind, package, library, arrays = "cpu", "numpy", np, np.ndarray
+    kind = "cpu"
+    package = "numpy"
+    library = np
+    arrays = np.ndarray
 
     def device_count(self) -> int:
         return 1

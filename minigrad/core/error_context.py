@@ -44,7 +44,8 @@ def raised_by_library(error: BaseException) -> bool:
     return file.startswith(PACKAGES) or file.endswith(".pyx")  # NumPy's compiled parts
 
 
-_INSTALLED, _PYTHON = Path(np.__file__).parents[1], Path(os.__file__).parent
+_INSTALLED = Path(np.__file__).parents[1]
+_PYTHON = Path(os.__file__).parent
 PACKAGES = (  # where the files are of what minigrad calls
     "<",
     *[f"{_INSTALLED / name}{os.sep}" for name in ("numpy", "numba", "cupy", "safetensors", "ml_dtypes")],
@@ -159,7 +160,8 @@ def add_context(
             what = f"{name}({', '.join(passed)}): {what}"
     elif not what.startswith(name):
         what = f"{name}: {what}"
-    error.args, error.has_context = (f"{what}\n{remedy}",), True
+    error.args = (f"{what}\n{remedy}",)
+    error.has_context = True
     return error
 
 

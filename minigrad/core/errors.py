@@ -30,7 +30,8 @@ class GradientShapeError(ShapeError):
             f"the rule of {node} returned a gradient of shape {shape} for an input of shape {expected}.\n"
             f"For each array it must return a gradient of the array's shape, or of the broadcast shape."
         )
-        self.shape, self.expected = shape, expected
+        self.shape = shape
+        self.expected = expected
 
 
 class DtypeError(MinigradError, TypeError):

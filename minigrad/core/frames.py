@@ -43,7 +43,8 @@ def where(source: tuple[CodeType, int]) -> str:
 
 def warn(message: str) -> None:
     """A UserWarning at the user's line, the nearest outside the library."""
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
+    level = 2
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
         level += 1

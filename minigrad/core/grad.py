@@ -76,7 +76,8 @@ class _Targets:
     """The edges whose gradients are wanted: where a walk has to go to reach them, and what it found there."""
 
     def __init__(self, order: list[Node], wanted: set[Any]) -> None:
-        self.wanted, self.found = wanted, dict[Any, Any]()
+        self.wanted = wanted
+        self.found = dict[Any, Any]()
         self.reach = {producer(edge) for edge in wanted}  # what is wanted, and the nodes that lead there
         self.leading: set[Node] = set()
         self.freed = next((node for node in order if node.gradients is None), None)

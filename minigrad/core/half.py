@@ -115,7 +115,8 @@ def round_once(function: Callable, precision: str | None = None, products: bool 
             return function(*args, **settings)
         tensors = [x for x in leaves((args, settings)) if isinstance(x, Tensor) and is_floating(x.dtype)]
         half = result_type(*tensors)
-        is_cast, on_gpu = modes.autocast_dtype is not None, tensors[0].device != "cpu"
+        is_cast = modes.autocast_dtype is not None
+        on_gpu = tensors[0].device != "cpu"
         if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
             return function(*args, **settings)
         widen = lambda x: widened(x) if isinstance(x, Tensor) else x

@@ -40,7 +40,8 @@ class Replay:
         """The edge's tensor; one that no longer exists is recomputed from those that do."""
         if edge is None:
             return None
-        rebuilt, stack = self.rebuilt, [edge]
+        rebuilt = self.rebuilt
+        stack = [edge]
         while stack:
             top = stack[-1]
             if top in rebuilt or tensor_of(top) is not None:

@@ -19,7 +19,8 @@ class Handle:
     """What registering a hook returns: `handle.remove()` (or calling it) removes the hook."""
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self.hooks, self.key = hooks, next(hook_numbers)
+        self.hooks = hooks
+        self.key = next(hook_numbers)
         hooks[self.key] = hook
 
     def remove(self) -> None:

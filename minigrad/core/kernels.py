@@ -41,7 +41,10 @@ class KernelSet:
         is_default: bool = False,
         public_name: str | None = None,
     ) -> None:
-        self.name, self.device, self.load, self.public_name = name, device, load, public_name or name
+        self.name = name
+        self.device = device
+        self.load = load
+        self.public_name = public_name or name
         self.falls_back_to = falls_back_to
         sets[name] = self
         if is_default or device not in defaults:
@@ -134,7 +137,8 @@ class Routine(TakesKernels):
     """
 
     def __init__(self, definition: Callable) -> None:
-        self.definition, self.kernels = definition, {}
+        self.definition = definition
+        self.kernels = {}
         update_wrapper(self, definition)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -52,7 +52,9 @@ class Switch:
     """
 
     def __init__(self, state: Any, name: str, value: Any = None, at_once: bool = False) -> None:
-        self.state, self.name, self.value = state, name, value
+        self.state = state
+        self.name = name
+        self.value = value
         self.before: list[Any] = []  # a value for each `with` that is open
         self.is_set = at_once
         if at_once and isinstance(getattr(state, name), bool) and not isinstance(value, bool):
@@ -82,7 +84,8 @@ class Switch:
     def __call__(self, function: Callable) -> Callable:
         is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         if is_async or isinstance(function, type) or not callable(function):
-            name, given = type(self).__name__, getattr(function, "__name__", repr(function))
+            name = type(self).__name__
+            given = getattr(function, "__name__", repr(function))
             what = f"{name} decorates functions, and {given} is a class, asynchronous or no function"
             raise OptionError(f"{what}.\nWrite `with {name}(...):` inside its body.")
         if self.is_set:  # a decorator changes nothing outside the function
@@ -158,7 +161,8 @@ class _ScopeSwitch(Switch):
 
     def new_value(self, current: Scope | None) -> Scope | None:
         scope = Scope()
-        scope.part, scope.parent = self.value, current
+        scope.part = self.value
+        scope.parent = current
         return scope
 
 

@@ -120,7 +120,8 @@ class Node:
 
     def free(self) -> None:
         """Let go of what backward needed."""
-        self.edges, self.gradients = (), None
+        self.edges = ()
+        self.gradients = None
 
     def __repr__(self) -> str:
         return f"{self.op.name} (recorded at {where(self.source)})"
@@ -132,7 +133,8 @@ class ResultEdge:
     __slots__ = ("hooks", "index", "node")
 
     def __init__(self, node: Node, index: int) -> None:
-        self.node, self.index = node, index
+        self.node = node
+        self.index = index
         self.hooks: dict[int, Callable] | None = None
 
     @property

@@ -99,13 +99,19 @@ class OpInfo:
             raise OptionError(
                 f'autocast of {name} is "lower", "float32" or None, got {autocast!r}.\nChoose one of them.'
             )
-        self.name, self.source, self.samples = name, source, samples
+        self.name = name
+        self.source = source
+        self.samples = samples
         self.latex = (latex,) if isinstance(latex, str) else tuple(latex)
-        self.autocast, self.compares = autocast, compares
-        self.exact_in_half, self.exact_on_gpu = exact_in_half is True, exact_in_half == "gpu"
+        self.autocast = autocast
+        self.compares = compares
+        self.exact_in_half = exact_in_half is True
+        self.exact_on_gpu = exact_in_half == "gpu"
         self.family = family or getattr(source, "__globals__", {}).get("__family__", "other")
-        self.sign, self.public_name = sign, public_name or name
-        self.advice, self.gradient_advice = advice, gradient_advice
+        self.sign = sign
+        self.public_name = public_name or name
+        self.advice = advice
+        self.gradient_advice = gradient_advice
         self.call: Callable = source
         self.key = key_of(registry, name, source)
         registry[self.key] = self
@@ -144,10 +150,13 @@ class Op(OpInfo, Recorded, TakesKernels):
         **about: Unpack[About],
     ) -> None:
         source = source or rule
-        self.rule, self.kernels = checked_rule(rule, source, view), {}
+        self.rule = checked_rule(rule, source, view)
+        self.kernels = {}
         super().__init__(name, source, **about)
         self.flops = flops
-        self.view, self.floating, self.casts = view, floating, casts
+        self.view = view
+        self.floating = floating
+        self.casts = casts
         self.promotes: Any = () if promotes is False else promotes
         self.kernel_takes_half = self.exact_in_half
         self.exact_in_half |= view

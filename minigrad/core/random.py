@@ -70,7 +70,10 @@ class Generator:
             raise OptionError(
                 f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
             )
-        self.first_seed, self.step, self.row, self.calls = int(seed), 0, 0, {}
+        self.first_seed = int(seed)
+        self.step = 0
+        self.row = 0
+        self.calls = {}
         return self
 
     def initial_seed(self) -> int:
@@ -99,7 +102,8 @@ class Generator:
         return self
 
     def set_step(self, step: int) -> None:
-        self.step, self.calls = step, {}
+        self.step = step
+        self.calls = {}
 
     def next_key(self, stream: str) -> Key:
         """The key of the next draw of `stream`."""
@@ -120,7 +124,8 @@ class _ThreadSeeds:
     many threads of that name were seeded before it since the main thread's `manual_seed`."""
 
     def __init__(self) -> None:
-        self.lock, self.named = threading.Lock(), dict[str, int]()
+        self.lock = threading.Lock()
+        self.named = dict[str, int]()
 
     def next_seed(self, name: str) -> int:
         with self.lock:

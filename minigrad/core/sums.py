@@ -39,7 +39,8 @@ def stable_sum(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     lying = x.transpose(order)
     if not lying.flags.c_contiguous:
         return x.sum(axis=axes, keepdims=keepdims, dtype=float64).astype(x.dtype)
-    sizes, end = list(lying.shape), x.ndim
+    sizes = list(lying.shape)
+    end = x.ndim
     while end:  # neighbours that are all summed are one axis
         start = end - 1
         if order[start] in axes:

@@ -43,7 +43,8 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     if rule is None or not is_users(rule):
         return rule
     check_rule_signature(source)
-    name, is_first = source.__name__, True
+    name = source.__name__
+    is_first = True
     trusts: dict[Any, _Trust] = defaultdict(_Trust)  # by dtype
 
     @wraps(rule)
@@ -316,7 +317,9 @@ def _raise_rule_error(name: str, error: Exception) -> NoReturn:
     if "object has no attribute" in said or "can be converted to Python scalars" in said:
         advice = COMPUTE  # x.exp(), math.exp(x)
     elif "truth value" in said:
-        kind, advice = ShapeError, "Choose element by element: np.where(x > 0, a, b), not `if x > 0:`."
+        kind = ShapeError
+        advice = "Choose element by element: np.where(x > 0, a, b), not `if x > 0:`."
     elif isinstance(error, ValueError):
-        kind, advice = ShapeError, "Look at the shapes in the line of the rule that the traceback shows."
+        kind = ShapeError
+        advice = "Look at the shapes in the line of the rule that the traceback shows."
     raise kind(f"the rule of {name} failed: {said}.\n{advice}") from error

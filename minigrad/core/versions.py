@@ -101,10 +101,13 @@ def existing_views(entries: Iterable[Any]) -> list[View]:
     for entry in made.values():
         if entry[0]() is None:
             continue
-        view, base, op = View(*entry), entry[1], entry[2]
+        view = View(*entry)
+        base = entry[1]
+        op = entry[2]
         while base() is None and id(base) in made:
             between = made[id(base)]
-            base, op = between[1], None if op is None or between[2] is None else LOST
+            base = between[1]
+            op = None if op is None or between[2] is None else LOST
         views.append(view if base is view.base else View(view.view, base, op))
     return views
 
@@ -118,10 +121,12 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
     """Note that `name` changes all of these in place."""
     modifications.count += 1
     for tensor in tensors:
-        version, memory = tensor.version or version_of(tensor), tensor.array
+        version = tensor.version or version_of(tensor)
+        memory = tensor.array
         if memory.base is not None:
             memory = root(memory)
-        before, others = version.changes, list[Change]()
+        before = version.changes
+        others = list[Change]()
         if len(before) == 1 and before[0].memory() is memory:
             reference = before[0].memory
         else:

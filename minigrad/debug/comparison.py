@@ -242,7 +242,8 @@ def _placed(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
 
 def _row(kind: str, old: Vertex, new: Vertex, name: str, path: str) -> Row:
     a, b = (_rms(v.value.statistics) if v.value.finite else math.nan for v in (old, new))
-    a, b = a or 0.0, b or 0.0
+    a = a or 0.0
+    b = b or 0.0
     change = abs(b - a) / a if a else (math.inf if b else 0.0)
     return Row(
         kind, name, path, new.source, new.family, old.value.statistics, new.value.statistics,

@@ -96,7 +96,8 @@ def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **
 
 class _Search:
     def __init__(self, graph: Graph, output: Any, gradient: Any) -> None:
-        self.graph, self.gradient = graph, gradient
+        self.graph = graph
+        self.gradient = gradient
         self.tensors = tensors_of(output)
         self.tape = Tape([x.node or x for x in self.tensors])
         self.things: list[Any] = [*self.tape.leaves, *self.tape.nodes]  # thing i is vertex i
@@ -131,7 +132,9 @@ class _Search:
 
     def _sources(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
         """Go back from `ends` along `bad` inputs: the vertices without such inputs, and all visited."""
-        way, first, stack = set(ends), set(), list(ends)
+        way = set(ends)
+        first = set()
+        stack = list(ends)
         while stack:
             vertex = self.graph.vertices[stack.pop()]
             sources = [e.source for e in vertex.inputs if bad(self.graph.vertices[e.source].values[e.result])]
@@ -172,7 +175,8 @@ class _Search:
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
         which = next(i for i, s in enumerate(vertex.values) if not s.finite)
         result = arrays[node][which]
-        nan, index = np.isnan(result).any(), first_bad(result)
+        nan = np.isnan(result).any()
+        index = first_bad(result)
         inputs = describe_inputs(node.op, _inputs(node, arrays), index, result)
         made = "was given" if self._was_given(vertex.index) and not nan else "produced"
         what = describe_result(result, index, which if len(vertex.values) > 1 else None)
@@ -203,7 +207,9 @@ class _Search:
         bad = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
         if not bad or not walked:  # without backward, these are older `.grad`s
             return None
-        reached, stack, producers = set(bad), list(bad), []
+        reached = set(bad)
+        stack = list(bad)
+        producers = []
         while stack:
             for user, place in self.graph.consumers[stack.pop()]:
                 sent = vertices[user].inputs[place].gradient
@@ -227,7 +233,8 @@ class _Search:
         upstream, r = self._pulled(node, place)
         if np.isfinite(r).all():  # the sum over axes that were broadcast is too large
             r = unbroadcast(r, node.edges[place].shape)
-        index, result = first_bad(r), arrays[node][0]
+        index = first_bad(r)
+        result = arrays[node][0]
         known = describe_upstream(node.op, upstream, index, r)
         known += describe_inputs(node.op, _inputs(node, arrays), index, r)
         if not np.isfinite(result).all():
@@ -305,7 +312,8 @@ class _Search:
         for vertex in self.graph.vertices[begin + 1 :] if self._is_op(begin) else self.graph.vertices:
             if vertex.index in way and any(e.source in after for e in vertex.inputs):
                 after.add(vertex.index)
-        leading, stack = set(), [i for i in after if self.graph.vertices[i].is_output]
+        leading = set()
+        stack = [i for i in after if self.graph.vertices[i].is_output]
         while stack:
             i = stack.pop()
             if i not in leading:
@@ -316,7 +324,8 @@ class _Search:
     def _arrays_of(self, wanted: set[int]) -> dict[Any, tuple[np.ndarray, ...]]:
         """The arrays of some vertices, computed again."""
         number = {thing: i for i, thing in enumerate(self.things)}
-        last, found = max(wanted), {}
+        last = max(wanted)
+        found = {}
         with no_grad(), unobserved(), np.errstate(all="ignore"):
             for thing, arrays in self.tape.run():
                 if number[thing] in wanted:
@@ -329,7 +338,8 @@ class _Search:
         """What helps: of the op, else of the one whose readable definition it is part of."""
         if vertex.value.dtype == "float16" and not nan:
             return "float16 ends at 65504: scale, or compute this in float32."
-        op, around = self.things[vertex.index].op, registry.get(self.graph.groups[vertex.group].name)
+        op = self.things[vertex.index].op
+        around = registry.get(self.graph.groups[vertex.group].name)
         return advice_for(around if not op.advice and around and around.advice else op)
 
     def _within(self, vertex: Vertex) -> str:

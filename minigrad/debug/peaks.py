@@ -43,7 +43,8 @@ class _Block:
     __slots__ = ("__weakref__", "meter", "nbytes")
 
     def __init__(self, meter: Meter, nbytes: int) -> None:
-        self.meter, self.nbytes = meter, nbytes
+        self.meter = meter
+        self.nbytes = nbytes
         meter.add(nbytes)
 
     def __del__(self) -> None:
@@ -65,7 +66,10 @@ class Simulation:
     """One run of forward and backward with copies of the nodes."""
 
     def __init__(self, tape: Tape, storages: Storages, checkpoint: Node | None = None) -> None:
-        self.tape, self.storages, self.meter, self.checkpoint = tape, storages, Meter(), checkpoint
+        self.tape = tape
+        self.storages = storages
+        self.meter = Meter()
+        self.checkpoint = checkpoint
         self.fake = type("Fake", (_Fake,), {"meter": self.meter})
         self.blocks: weakref.WeakValueDictionary[Hashable, _Block] = weakref.WeakValueDictionary()
         self.copies: dict[Any, Any] = {}
@@ -84,7 +88,9 @@ class Simulation:
         del kept, copies
         highest = self.meter.highest
         phase, node = max(highest, key=highest.__getitem__, default=None) or ("forward", None)
-        self.meter.place, self.meter.highest = None, {}  # a class (self.fake) would keep nodes until gc comes
+        # a class (self.fake) would keep nodes until gc comes
+        self.meter.place = None
+        self.meter.highest = {}
         return list(highest.values()), phase, node
 
     def _forward(self) -> list[_Block | None]:
@@ -127,7 +133,8 @@ class Simulation:
 
     def _add_copy(self, node: Node) -> None:
         edges = [self._copy(edge) for edge in node.edges]
-        settings, gradients = {"held": self._blocks(node.settings)}, self._gradients(node)
+        settings = {"held": self._blocks(node.settings)}
+        gradients = self._gradients(node)
         copy = Node(node.op, settings, edges, node.needs, gradients)
         copy.shape = node.shape
         copy.version = [VersionCounter() for _ in node.shape] if type(node.shape) is list else None

@@ -80,7 +80,9 @@ class _DeviceComparison(Observer):
     """Computes on the other device what it observes, and compares."""
 
     def __init__(self, other: str | None, rtol: float | None) -> None:
-        self.other, self.rtol, self.report = other, rtol, Shadow()
+        self.other = other
+        self.rtol = rtol
+        self.report = Shadow()
         self.counterparts: dict[int, tuple[Any, Callable]] = {}  # by id of a gradient function: both devices'
         self.skipped = 0  # computations on `other` itself
 
@@ -135,7 +137,8 @@ class _DeviceComparison(Observer):
             if self._is_on_other([p]):
                 update(optimizer, p, g, state, group)
                 return
-            other_p, other_state = self._moved(p, copy=True), self._moved(state, copy=True)
+            other_p = self._moved(p, copy=True)
+            other_state = self._moved(state, copy=True)
             other_g = self._moved(g)
             update(optimizer, p, g, state, group)
             update(optimizer, other_p, other_g, other_state, group)
@@ -198,7 +201,8 @@ def _differ(a: np.ndarray, b: np.ndarray, rtol: float | None, rounding: float) -
     if not is_floating(a.dtype):
         return np.asarray(a != b)
     tolerance = TOLERANCES[str(a.dtype)] if rtol is None else rtol
-    x, y = a.astype(np.float64), b.astype(np.float64)
+    x = a.astype(np.float64)
+    y = b.astype(np.float64)
     finite = np.isfinite(x) & np.isfinite(y)
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     size = np.abs(y[finite]).max(initial=0.0)

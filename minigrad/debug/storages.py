@@ -105,7 +105,8 @@ def kept_by(thing: Any) -> list[np.ndarray]:
 
 def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
     """A node and the nodes that use its result, or a view of it."""
-    found, stack = [thing] if type(thing) is Node else [], [thing]
+    found = [thing] if type(thing) is Node else []
+    stack = [thing]
     while stack:
         for user in users[stack.pop()]:
             if user not in found:

@@ -36,7 +36,8 @@ class Arguments:
                 f"Pass one tensor, a list of arguments, a dict of keyword arguments, or a Module."
             )
         values = list(inputs.values()) if named else list(inputs)
-        self.named, self.module = named, module
+        self.named = named
+        self.module = module
         self.names = [str(name) for name in inputs] if named else [""] * len(values)
         self.checked = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
         self._check_precision(values)

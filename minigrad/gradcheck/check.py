@@ -23,7 +23,9 @@ from .origin import Step, steps_of
 from .report import GradcheckError, GradcheckReport, Index, label
 
 IN_FLOAT64 = "Compute in the input's dtype: no .astype(np.float32), no float32 constants."
-MOST_OUTPUTS, MOST_ENTRIES = 400, 200_000  # of a Jacobian that is computed for a verdict
+# of a Jacobian that is computed for a verdict
+MOST_OUTPUTS = 400
+MOST_ENTRIES = 200_000
 
 
 def gradcheck(
@@ -86,7 +88,11 @@ class _Check:
     def __init__(
         self, fn: Callable, arguments: Arguments, eps: float, atol: float, rtol: float, order: int
     ) -> None:
-        self.arguments, self.eps, self.atol, self.rtol, self.order = arguments, eps, atol, rtol, order
+        self.arguments = arguments
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.order = order
         self.function = Function(fn, arguments, order)
 
     def report(self, trace: bool = False) -> GradcheckReport:
@@ -179,7 +185,8 @@ class _Check:
 
     def _gradient_fault(self, found: tuple[int, Index], text: str, advice: str) -> GradcheckReport:
         """The report on a gradient that is not one; `{where}` in `text` is the element."""
-        number, index = self.arguments.checked[found[0]], found[1]
+        number = self.arguments.checked[found[0]]
+        index = found[1]
         where = f"{self.arguments.label(number)} at {list(index)}" if index else self.arguments.label(number)
         return self._fault(Verdict(text.format(where=where), advice), number, index)
 
@@ -247,7 +254,8 @@ class _Check:
         """The name of the first output element that a mask marks, and its flat index."""
         if not mask.any():
             return None
-        place, outs = int(np.argmax(mask)), self.function.tensors()
+        place = int(np.argmax(mask))
+        outs = self.function.tensors()
         ends = np.cumsum([out.array.size for out in outs])
         number = int(np.searchsorted(ends, place, side="right"))
         out = outs[number]
@@ -313,7 +321,8 @@ class _Check:
     def _derivatives(self, i: int, outs: list[np.ndarray]) -> list[Derivative]:
         """d output / d input of each output, numeric and analytic; none where that would take long."""
         leaf = self.arguments.leaves[i]
-        x, count = on_cpu(leaf.array), sum(out.size for out in outs)
+        x = on_cpu(leaf.array)
+        count = sum(out.size for out in outs)
         if count > MOST_OUTPUTS or count * x.size > MOST_ENTRIES:
             return []
         columns = self.differences.jacobian(leaf.array, self.eps)
@@ -329,7 +338,8 @@ class _Check:
 
     def _traced(self, report: GradcheckReport) -> GradcheckReport:
         """The report with the verdict on the operation that is wrong by itself, if one of several is."""
-        steps, kinks = steps_of(self.function.recorded()), len(report.kinks)
+        steps = steps_of(self.function.recorded())
+        kinks = len(report.kinks)
         for step in steps:
             inside = self._of_step(step)
             if inside is None or (inside.elements and not np.isfinite(inside.numeric)):  # it cannot be told

@@ -34,7 +34,8 @@ def measured(
     At a jump it is the slope beside it (of the side that does not jump, if one does not).
     """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
-    low, high = np.minimum(slopes.left, slopes.right), np.maximum(slopes.left, slopes.right)
+    low = np.minimum(slopes.left, slopes.right)
+    high = np.maximum(slopes.left, slopes.right)
     inside = np.where(np.isfinite(analytic), np.clip(analytic, low, high), slopes.central)
     numeric = np.where(slopes.kink, inside, slopes.central)
     to_left = np.abs(analytic - slopes.left) < np.abs(analytic - slopes.right)
@@ -48,7 +49,8 @@ def tied(m: Measured, together: Slopes | None) -> Measured:
     slope where all of them move by the same step, if there is one."""
     if together is None or not isinstance(m.found, np.ndarray):
         return m
-    c, kink = m.compared, m.slopes.kink
+    c = m.compared
+    kink = m.slopes.kink
     off = together.central - float(c.analytic[kink].sum())
     if abs(off) <= 10 * (c.atol + c.rtol * abs(together.central)) + together.error:
         return m

@@ -14,7 +14,9 @@ from ..ops.sample_calls import as_function, floating, samples_of
 from .check import gradcheck
 from .report import GradcheckReport
 
-ATOL, RTOL = 1e-6, 1e-5  # tighter than gradcheck's: finite differences are precise at the samples
+# tighter than gradcheck's: finite differences are precise at the samples
+ATOL = 1e-6
+RTOL = 1e-5
 
 
 @dataclass

@@ -49,7 +49,9 @@ class FiniteDifferences:
     """
 
     def __init__(self, values: Callable[[], np.ndarray], weights: np.ndarray, base: np.ndarray) -> None:
-        self.values, self.weights, self.base = values, weights, base
+        self.values = values
+        self.weights = weights
+        self.base = base
         self.rounding = 8 * np.finfo(np.float64).eps * float(np.abs(base) @ np.abs(weights))
 
     def moved(self, array: np.ndarray, index: Any, eps: float) -> tuple[Any, Any, float, float]:

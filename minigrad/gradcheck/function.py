@@ -42,7 +42,9 @@ class Function:
     """
 
     def __init__(self, fn: Callable, arguments: Arguments, order: int) -> None:
-        self.fn, self.arguments, self.order = fn, arguments, order
+        self.fn = fn
+        self.arguments = arguments
+        self.order = order
 
     def tensors(self) -> list[Tensor]:
         """The floating outputs."""
@@ -77,11 +79,13 @@ class Function:
 
     def passes(self, scale: float = 1.0) -> Passes:
         """The gradients, computed twice."""
-        every, leaves = self.tensors(), self.arguments.leaves
+        every = self.tensors()
+        leaves = self.arguments.leaves
         pairs = [(out, w) for out, w in zip(every, _weights(every), strict=True) if out.requires_grad]
         if not pairs:
             return Passes([None] * len(leaves), [None] * len(leaves), [False] * len(leaves), "")
-        outs, given = [out for out, _ in pairs], [Tensor(w.array * scale) for _, w in pairs]
+        outs = [out for out, _ in pairs]
+        given = [Tensor(w.array * scale) for _, w in pairs]
         watched = [(f"output {i}", out) for i, out in enumerate(outs)]
         watched += [("the upstream gradient g", g) for g in given]
         before = [on_cpu(x.array).copy() for _, x in watched]
@@ -131,7 +135,8 @@ class Function:
     def uses_other_leaves(self) -> bool:
         """Whether the outputs lead back to tensors that require a gradient, but to none of the inputs."""
         stack = [producer(out.node) for out in self.tensors() if out.node is not None]
-        recorded, seen = bool(stack), set(stack)
+        recorded = bool(stack)
+        seen = set(stack)
         while stack:
             for edge in map(producer, stack.pop().edges):
                 if any(edge is leaf for leaf in self.arguments.leaves):

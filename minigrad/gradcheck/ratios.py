@@ -26,13 +26,16 @@ PRECISION = 1e-5  # to which finite differences give a ratio
 
 def factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Verdict | None:
     """Analytic = k numeric at the elements `where`. One alone fits any k, so there k must be a plain one."""
-    a, n = c.analytic[where], c.numeric[where]
+    a = c.analytic[where]
+    n = c.numeric[where]
     k = float(a @ n / (n @ n)) if n.any() else 0.0
     if not k or not c.explains(k * c.numeric, where):
         return None
     plain = plain_fraction(k, 10 * PRECISION * abs(k))
     known = _name(k, evidence) or _of_output(k, evidence)
-    few, near = (np.abs(n) > c.atol).sum() < 2, abs(k - 1) < 0.02  # which any k fits, as a small error does
+    # which any k fits, as a small error does
+    few = (np.abs(n) > c.atol).sum() < 2
+    near = abs(k - 1) < 0.02
     if (few or near) and not ((plain and plain != 1) or known):
         return None
     k = plain or k
@@ -48,7 +51,8 @@ def factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Verdict | No
 
 def varying_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
     """Numeric = analytic times a simple expression of the element's input, output, or other input."""
-    n, a = c.numeric[c.wrong], c.analytic[c.wrong]
+    n = c.numeric[c.wrong]
+    a = c.analytic[c.wrong]
     if n.size < 3 or not (np.abs(a) > c.atol).all():
         return None
     for kind, target in (("times", n / a), ("plus", n - a)):

@@ -48,8 +48,10 @@ def _exchanged(d: Derivative, p: int, q: int) -> np.ndarray:
 
 def _left_out(d: Derivative) -> Verdict | None:
     """Whether the analytic derivative is the numeric one without some of its entries."""
-    same, zero = d.same(d.analytic, d.numeric), np.abs(d.analytic) <= d.tolerance
-    lost, used = zero & ~same, np.abs(d.numeric) > d.tolerance
+    same = d.same(d.analytic, d.numeric)
+    zero = np.abs(d.analytic) <= d.tolerance
+    lost = zero & ~same
+    used = np.abs(d.numeric) > d.tolerance
     if not (same | zero).all() or not lost.any():
         return None
     axes = tuple(range(d.y.ndim))
@@ -66,7 +68,8 @@ def _left_out(d: Derivative) -> Verdict | None:
                 f"(length {length}) counts",
                 "Sum the gradient over that axis: every index of it uses this input.",
             )
-    uses, counted = used.sum(axes), kept.sum(axes)
+    uses = used.sum(axes)
+    counted = kept.sum(axes)
     if _only_itself(d, kept) or not (counted[losing] == 1).all():
         return None
     index = first(losing)
@@ -108,7 +111,8 @@ def _coupled(d: Derivative) -> Verdict | None:
         k for k in range(d.x.ndim) if (np.abs(_off_diagonal(m, k, d.x.ndim)) > 10 * d.tolerance).any()
     ]
     value, gradient = axes_of(d.numeric), axes_of(d.analytic)
-    missing, extra = [k for k in value if k not in gradient], [k for k in gradient if k not in value]
+    missing = [k for k in value if k not in gradient]
+    extra = [k for k in gradient if k not in value]
     if missing and extra:
         return Verdict(
             f"along the wrong axis: the value ties elements together along {_axes(missing)}, the gradient "
@@ -123,7 +127,8 @@ def _coupled(d: Derivative) -> Verdict | None:
     difference = axes_of(d.analytic - d.numeric)
     if not difference:
         return _own_part(value)
-    along, blocks = _axes(difference), _blocks(d.numeric - d.analytic, difference, d.x.ndim)
+    along = _axes(difference)
+    blocks = _blocks(d.numeric - d.analytic, difference, d.x.ndim)
     terms = max(map(_rank, blocks))
     advice = f"Each element along {along} changes all outputs there: the derivative has a sum over {along}."
     if not missing and (k := _share(d, difference)):

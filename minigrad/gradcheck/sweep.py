@@ -89,7 +89,8 @@ def gradcheck_sweep(
             raise OptionError(
                 f"argument {number} does not require a gradient.\nThose that do are {arguments.checked}."
             )
-        leaf, function = arguments.values[number], Function(fn, arguments, order)
+        leaf = arguments.values[number]
+        function = Function(fn, arguments, order)
         index = (index,) if isinstance(index, int) else tuple(index)
         if len(index) != leaf.ndim or not all(-n <= i < n for i, n in zip(index, leaf.shape, strict=True)):
             raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nUse another index.")
@@ -102,7 +103,8 @@ def gradcheck_sweep(
                 f"every step is lost next to the element {leaf[index].item():g}.\nUse larger steps."
             )
         slopes = np.array([differences.at(leaf.array, index, eps)[:3] for eps in steps])
-    errors, gaps = np.abs(slopes[:, 0] - analytic), np.abs(slopes[:, 2] - slopes[:, 1])
+    errors = np.abs(slopes[:, 0] - analytic)
+    gaps = np.abs(slopes[:, 2] - slopes[:, 1])
     kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
     place = f"{label(number, arguments.names[number])} at {list(index)}"
     return Sweep(

@@ -138,7 +138,8 @@ def _summed(c: Comparison, evidence: Evidence) -> Verdict | None:
 
 def _masked(c: Comparison, evidence: Evidence) -> Verdict | None:
     """A gradient where the value does not depend on the input; elsewhere right, off by a factor, or zero."""
-    flat, rest = c.wrong & c.flat, c.wrong & ~c.flat
+    flat = c.wrong & c.flat
+    rest = c.wrong & ~c.flat
     if not flat.any():
         return None
     advice = "Give the gradient the mask, the bounds or the selection that the value has."
@@ -180,7 +181,8 @@ def _nearly_right(c: Comparison) -> Verdict | None:
 
 def _seen(c: Comparison) -> str:
     """What the wrong elements look like."""
-    a, n = c.analytic[c.wrong & ~c.flat], c.numeric[c.wrong & ~c.flat]
+    a = c.analytic[c.wrong & ~c.flat]
+    n = c.numeric[c.wrong & ~c.flat]
     if not a.size:
         return "a gradient where the slope is zero"
     ratio = a / n

@@ -92,7 +92,8 @@ def _paths(graph: Computation) -> list[_Paths]:
     for vertex in graph.vertices:
         for place, edge in enumerate(vertex.inputs):
             tensor = edge.source, edge.result
-            above, below = chains[graph.vertices[edge.source].group], chains[vertex.group]
+            above = chains[graph.vertices[edge.source].group]
+            below = chains[vertex.group]
             common = sum(a == b for a, b in zip(above, below, strict=False))
             source = ("group", above[common]) if len(above) > common else ("vertex", edge.source)
             target = ("group", below[common]) if len(below) > common else ("vertex", vertex.index)
@@ -141,7 +142,8 @@ def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
             waiting[target] += 1
     rank = dict.fromkeys(paths.items, first)
     sources = [item for item in paths.items if not waiting[item]]
-    ready, order = list(sources), []
+    ready = list(sources)
+    order = []
     while ready:
         item = ready.pop()
         order.append(item)
@@ -184,14 +186,16 @@ def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list
 def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
     """Rows ordered for few crossings: each cell near the mean of its neighbours, in sweeps down and up."""
     rows = [list(row) for row in cells]
-    best, fewest = rows, _crossings(rows, links)
+    best = rows
+    fewest = _crossings(rows, links)
     for sweep in range(SWEEPS if fewest else 0):
         rows = [list(row) for row in rows]
         for r in range(len(links)) if sweep % 2 else reversed(range(len(links))):
             _sort_row(rows, links[r], r, r + 1 if sweep % 2 else r)
         crossings = _crossings(rows, links)
         if crossings < fewest:
-            best, fewest = rows, crossings
+            best = rows
+            fewest = crossings
     places = [{cell: i for i, cell in enumerate(row)} for row in best]
     found = [
         tuple(Link(places[r][a], places[r + 1][b], tensor, place) for a, b, tensor, place in between)

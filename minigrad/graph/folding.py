@@ -29,7 +29,8 @@ class Folding:
     """What is visible of a graph under a fold."""
 
     def __init__(self, graph: Computation, fold: Fold) -> None:
-        self.graph, self.fold = graph, fold
+        self.graph = graph
+        self.fold = fold
 
     def is_open(self, group: int) -> bool:
         return group in self.fold.opened
@@ -57,7 +58,8 @@ class Folding:
 
     def visible(self, vertex: int) -> tuple[Box, int]:
         """The box that shows a vertex (its own or a closed group), and the vertex (or its counterpart)."""
-        graph, depth = self.graph, 0
+        graph = self.graph
+        depth = 0
         while True:
             around = graph.chain(graph.vertices[vertex].group)
             for depth in range(depth, len(around)):  # noqa: B020 (continues where a stack changed the vertex)
@@ -92,7 +94,8 @@ class Folding:
     def _within_stack(self, source: int, target: int) -> bool:
         """Whether an edge leads from one member of a stack to another, and only one is shown."""
         groups, vertices = self.graph.groups, self.graph.vertices
-        above, below = self.graph.chain(vertices[source].group), self.graph.chain(vertices[target].group)
+        above = self.graph.chain(vertices[source].group)
+        below = self.graph.chain(vertices[target].group)
         for a, b in zip(above, below, strict=False):
             if a != b:
                 parent = groups[a].parent
@@ -156,11 +159,13 @@ def to_depth(graph: Computation, depth: int) -> Fold:
         raise OptionError(
             f"depth must be a non-negative integer, got {depth!r}.\nUse expand() to open everything."
         )
-    opened, level = {0}, list(graph.groups[0].groups)
+    opened = {0}
+    level = list(graph.groups[0].groups)
     while level and depth:
         opened.update(level)
         shown = [s for g in level for s in (graph.groups[g].groups if graph.groups[g].is_stack else [g])]
-        level, depth = [child for g in shown for child in graph.groups[g].groups], depth - 1
+        level = [child for g in shown for child in graph.groups[g].groups]
+        depth = depth - 1
     return Fold(frozenset(opened))
 
 
@@ -179,7 +184,8 @@ def opened_at(graph: Computation, fold: Fold, path: str) -> Fold:
             f"this graph has no module {path!r}.\nIt has {', '.join(paths[:6]) or 'none'}"
             f"{f' and {len(paths) - 6} more' if len(paths) > 6 else ''}."
         )
-    opened, shown = set(fold.opened), dict(fold.shown)
+    opened = set(fold.opened)
+    shown = dict(fold.shown)
     for target in found:
         for around in graph.chain(target.index):
             opened.add(around)

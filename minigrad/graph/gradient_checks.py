@@ -25,7 +25,9 @@ from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
 LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large compared with its slope
-ABSOLUTE, RELATIVE = 1e-6, {"float16": 2e-2}  # what gradients and slopes may differ by; 2e-3 of other dtypes
+# what gradients and slopes may differ by; 2e-3 of other dtypes
+ABSOLUTE = 1e-6
+RELATIVE = {"float16": 2e-2}
 CHEAP = 20_000  # operations to compute again at most, unless check=True
 CHEAP_FLOPS = 2e8
 EACH = 64  # a leaf of at most this many elements is checked in all of them
@@ -58,7 +60,8 @@ def run(
     gradients = {leaf: on_cpu(g) for leaf, g in gradients.items()}
     found = {}
     for leaf, nodes in after.items():
-        g, x = gradients[leaf], base[leaf][0]
+        g = gradients[leaf]
+        x = base[leaf][0]
         with np.errstate(all="ignore"):
             differences = _differences(nodes, base, seeds)
             found[leaf] = tuple(_check(g, differences, x, index) for index in _elements(g, most))

@@ -87,10 +87,12 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
 def outermost(nodes: Iterable[Any]) -> list[Any]:
     """The outermost modules among those that recorded `nodes` and the nodes before them."""
     stack = list(nodes)
-    seen, found = set(stack), {}
+    seen = set(stack)
+    found = {}
     while stack:
         node = stack.pop()
-        scope, last = node.scope, None
+        scope = node.scope
+        last = None
         while scope is not None:
             last = scope.part() if callable(scope.part) else last
             scope = scope.parent
@@ -108,7 +110,11 @@ class _Part:
     """A group while the tree is built."""
 
     def __init__(self, name: str, path: str, kind: str, parent: _Part | None, is_call: bool = False) -> None:
-        self.name, self.path, self.kind, self.parent, self.is_call = name, path, kind, parent, is_call
+        self.name = name
+        self.path = path
+        self.kind = kind
+        self.parent = parent
+        self.is_call = is_call
         self.vertices: list[int] = []
         self.parts: list[_Part] = []
         self.times = 1
@@ -152,7 +158,8 @@ class _Tree:
         self.calls: dict[tuple[_Part, str], int] = {}
 
     def of(self, scope: Scope | None) -> _Part:
-        around, missing = scope, []
+        around = scope
+        missing = []
         while around is not None and around not in self.known:
             missing.append(around)
             around = around.parent
@@ -271,7 +278,8 @@ def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any
             waiting[target] += 1
     heap = [(first.get(item, 0), n, item) for n, item in enumerate(items) if not waiting[item]]
     heapify(heap)
-    order, n = [], len(items)
+    order = []
+    n = len(items)
     while heap:
         item = heappop(heap)[2]
         order.append(item)
@@ -332,7 +340,8 @@ def _dissolve(part: _Part) -> None:
         child.parent = part.parent
     part.parent.parts[place : place + 1] = part.parts
     part.parent.vertices += part.vertices
-    part.parts, part.vertices = [], []
+    part.parts = []
+    part.vertices = []
 
 
 # ---------------------------------------------------------------- stacks
@@ -366,7 +375,8 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
             continue
         name = f"{run[0].name} … {run[-1].name}"
         stack = _Part(name, f"{run[0].path}…", run[0].kind, part)
-        stack.times, stack.parts = len(run), run
+        stack.times = len(run)
+        stack.parts = run
         for member in run:
             member.parent = stack
     while len(part.parts) < len(children):
@@ -449,7 +459,8 @@ def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
         return
     while len(part.vertices) + len(part.parts) > MOST:
         order, _ = _ordered(part, links)
-        part.vertices, part.parts = [], []
+        part.vertices = []
+        part.parts = []
         for start in range(0, len(order), LENGTH):
             items = order[start : start + LENGTH]
             run = _Part("", part.path, RUN, part)

@@ -17,7 +17,10 @@ class InlinePage:
     """
 
     def __init__(self, page: str, picture: str = "", title: str = "", height: int = 640) -> None:
-        self.page, self.picture, self.title, self.height = page, picture, title, height
+        self.page = page
+        self.picture = picture
+        self.title = title
+        self.height = height
 
     def _repr_html_(self) -> str:
         title = html.escape(self.title)

@@ -57,7 +57,8 @@ class _Keeper(Observer):
     def put_back(self) -> None:
         if self.pulled is not None:
             node, gradients, edges = self.pulled
-            node.gradients, node.edges = gradients, edges
+            node.gradients = gradients
+            node.edges = edges
             self.pulled = None
 
 

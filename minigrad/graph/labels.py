@@ -65,7 +65,10 @@ def printable(text: str) -> str:
 
 # ---------------------------------------------------------------- boxes
 
-TITLE, TEXT, NAME = 15.0, 12.5, 13.5  # font sizes: of a box's first line, of the others, of a frame's name
+# font sizes: of a box's first line, of the others, of a frame's name
+TITLE = 15.0
+TEXT = 12.5
+NAME = 13.5
 
 TAB = 11.0  # half the height of the tab with a frame's name, and how far it is from the frame's left side
 

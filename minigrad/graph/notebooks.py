@@ -22,7 +22,8 @@ ENDS = 4
 MATRICES = 3  # of a tensor with more axes than two, as many matrices at most
 CELL = "padding: 1px 7px; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap"
 QUIET = "opacity: 0.7"
-POSITIVE, NEGATIVE = "230, 120, 20", "40, 110, 230"
+POSITIVE = "230, 120, 20"
+NEGATIVE = "40, 110, 230"
 
 
 def bind() -> None:

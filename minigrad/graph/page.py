@@ -48,7 +48,8 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
     It has the numbers of as many arrays, smallest first, as fit in `limit` bytes.
     """
     graph = folding.graph
-    script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
+    script = "\n".join(map(_asset, SCRIPTS))
+    style = _asset("page.css")
     title = printable(graph.title or "Computation graph")
     page = Template(_asset("page.html"))
     parts = {
@@ -119,7 +120,8 @@ def _join(row: ElementTree.Element) -> None:
     """Upright letters one after another are a word, and are read as one."""
     word = "".join(letter.text or "" for letter in row)
     row[:] = []
-    row.tag, row.text = f"{MATHML}mi", word
+    row.tag = f"{MATHML}mi"
+    row.text = word
 
 
 def _equation(operand: str, latex: str, names: Sequence[str]) -> str:
@@ -198,7 +200,9 @@ class _Data:
     def __init__(self, folding: Folding, color: str) -> None:
         self.graph = graph = folding.graph
         self.columns: dict[str, list[str]] = {}  # by kind of row
-        self.strings, self.formulas, self.paints = _Table(), _Table(), _Table()
+        self.strings = _Table()
+        self.formulas = _Table()
+        self.paints = _Table()
         self.snapshots = _Table()
         self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
         self.arrays: list[np.ndarray] = []  # that may be left out; others mean them by number

@@ -15,7 +15,11 @@ from .data import Box
 from .folding import Folding
 from .labels import TAB
 
-ROW_GAP, BARE_GAP, COLUMN_GAP, LANE_GAP = 36.0, 14.0, 20.0, 12.0  # BARE_GAP next to a row of lanes only
+# BARE_GAP next to a row of lanes only
+ROW_GAP = 36.0
+BARE_GAP = 14.0
+COLUMN_GAP = 20.0
+LANE_GAP = 12.0
 ARROW = 9.0  # the straight end of a line
 PADDING, HEADER = 16.0, 22.0  # of a frame
 ROUNDS = 6
@@ -70,8 +74,11 @@ class Placing:
     """Lays out a folding; `sizes` are those of closed boxes, `titles` the widths of open groups' titles."""
 
     def __init__(self, folding: Folding, sizes: Mapping[Box, Size], titles: Mapping[int, float]) -> None:
-        self.folding, self.sizes, self.titles = folding, sizes, titles
-        self.graph, self.arrangements = folding.graph, folding.arrangements
+        self.folding = folding
+        self.sizes = sizes
+        self.titles = titles
+        self.graph = folding.graph
+        self.arrangements = folding.arrangements
 
     def frame(self, group: int = 0) -> Frame:
         """The open group's frame with all that is in it."""
@@ -85,7 +92,8 @@ class Placing:
         return frame
 
     def _place(self, frame: Frame) -> None:
-        rows, links = frame.rows, self.arrangements[frame.inner].links
+        rows = frame.rows
+        links = self.arrangements[frame.inner].links
         sizes = [[self._size(frame, cell) for cell in row] for row in rows]
         left = [_packed(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
         for turn in range(ROUNDS):
@@ -122,25 +130,28 @@ class Placing:
         frame.height = y + margin
 
     def _draw_lines(self, frame: Frame) -> None:
-        rows, links, places = frame.rows, self.arrangements[frame.inner].links, frame.places
+        rows = frame.rows
+        links = self.arrangements[frame.inner].links
+        places = frame.places
         tops = [min((y for _, y, _, _ in row), default=0.0) for row in places]
         bottoms = [max((y + h for _, y, _, h in row), default=0.0) for row in places]
         for r, row in enumerate(rows):
             for cell, (x, _, width, _) in zip(row, places[r], strict=True):
                 if cell[0] == "lane":
-                    first, last = r == 0, r == len(rows) - 1
+                    first = r == 0
+                    last = r == len(rows) - 1
                     arrives = cell[1:] in self.arrangements[frame.inner].inlets
                     top = 0.0 if first and arrives else tops[r]
                     bottom = frame.height if last else bottoms[r]
                     frame.lines.append(Line(cell[1:], x + width / 2, top, x + width / 2, bottom))
         for r, between in enumerate(links):
             for link in between:
-                above, below = rows[r][link.above], rows[r + 1][link.below]
-                (xa, ya, _, ha), (xb, yb, _, _) = places[r][link.above], places[r + 1][link.below]
-                ya, yb = (
-                    (bottoms[r] if above[0] == "lane" else ya + ha),
-                    (tops[r + 1] if below[0] == "lane" else yb),
-                )
+                above = rows[r][link.above]
+                below = rows[r + 1][link.below]
+                xa, ya, _, ha = places[r][link.above]
+                xb, yb, _, _ = places[r + 1][link.below]
+                ya = bottoms[r] if above[0] == "lane" else ya + ha
+                yb = tops[r + 1] if below[0] == "lane" else yb
                 end = ARROW if below[0] == "vertex" else TAB if frame.is_open(below) else 0.0
                 frame.lines.append(
                     Line(
@@ -200,7 +211,8 @@ class Placing:
         for member in self.graph.groups[group].groups:
             entering = self.arrangements.inlets(member)
             if tensor in entering:
-                slot, inlets = entering.index(tensor), self.arrangements.inlets(inner)
+                slot = entering.index(tensor)
+                inlets = self.arrangements.inlets(inner)
                 return inlets[slot] if slot < len(inlets) else None
         return None
 
@@ -212,7 +224,8 @@ def _gaps(row: Sequence[Cell]) -> list[float]:
 
 def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
     """Left sides of cells side by side, centered at 0."""
-    x, found = 0.0, []
+    x = 0.0
+    found = []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
         found.append(x)
         x += width + gap
@@ -223,7 +236,8 @@ def _fitted(
     row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], targets: Sequence[Sequence[float]]
 ) -> list[float]:
     """Left sides nearest to the means of the targets, in order and with gaps: pool adjacent violators."""
-    shift, shifts = 0.0, []
+    shift = 0.0
+    shifts = []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
         shifts.append(shift)
         shift += width + gap

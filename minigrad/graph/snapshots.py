@@ -18,7 +18,8 @@ CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
 def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
     """A snapshot of `array`, which does not refer to it."""
-    kept, array = array.size <= whole, on_cpu(array)
+    kept = array.size <= whole
+    array = on_cpu(array)
     numbers = np.array(array if kept else corner(array))
     numbers.flags.writeable = False
     return Snapshot(tuple(array.shape), str(array.dtype), array.nbytes, statistics(array), numbers, kept)

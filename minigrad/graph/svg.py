@@ -46,7 +46,8 @@ def to_svg(folding: Folding, color: str = "family") -> str:
     entries = legend(graph, closed, color)
     title = graph.title or "Computation graph"
     head = 40.0 + 26.0 * _legend_rows(entries, frame.width)
-    width, height = max(frame.width, 420.0) + 2 * MARGIN, frame.height + head + 2 * MARGIN
+    width = max(frame.width, 420.0) + 2 * MARGIN
+    height = frame.height + head + 2 * MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{FONT}" role="img" aria-labelledby="graph-title">',
@@ -219,20 +220,24 @@ def _meaning(entry: Paint) -> str:
 
 
 def _legend_rows(entries: list[Paint], width: float) -> int:
-    x, rows = 0.0, 1
+    x = 0.0
+    rows = 1
     for w in _legend_widths(entries):
         if x and x + w > max(width, 420.0):
-            x, rows = 0.0, rows + 1
+            x = 0.0
+            rows = rows + 1
         x += w
     return rows
 
 
 def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
     """Each fill with its mark and meaning, in as many rows as needed."""
-    x, y = MARGIN, MARGIN + 32.0
+    x = MARGIN
+    y = MARGIN + 32.0
     for entry, w in zip(entries, _legend_widths(entries), strict=True):
         if x > MARGIN and x - MARGIN + w > max(width, 420.0):
-            x, y = MARGIN, y + 26.0
+            x = MARGIN
+            y = y + 26.0
         dashed = ' stroke-dasharray="4 3"' if "dashed" in entry.meaning else ""
         rounded = 7.5 if "round" in entry.meaning else 3
         shape = f'x="{x:g}" y="{y - 11:g}" width="20" height="15" rx="{rounded}"'

@@ -184,7 +184,9 @@ class _Tracing(Observer):
     """Collects what a trace needs; an observer of its backward."""
 
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
-        self.tape, self.names, self.whole = tape, names, whole
+        self.tape = tape
+        self.names = names
+        self.whole = whole
         self.index = {thing: i for i, thing in enumerate([*tape.leaves, *tape.nodes])}
         self.outputs = {producer(edge) for edge in tape.outputs}
         self.notes: list[str] = []
@@ -228,7 +230,8 @@ class _Tracing(Observer):
         parts = g if type(g) is list else [g]
         self.upstream[node] = tuple(None if part is None else self._snapshot(part) for part in parts)
         for place, r in pulled_places(node, contributions):
-            shape, raw = node.edges[place].shape, self._snapshot(r)
+            shape = node.edges[place].shape
+            raw = self._snapshot(r)
             whole = self._snapshot(unbroadcast(r, shape)) if r.shape != shape else raw
             self.pulls[node, place] = raw, whole, _summed(r.shape, shape)
 
@@ -255,7 +258,8 @@ class _Tracing(Observer):
         return vertex.kind == "input"
 
     def op(self, node: Node) -> Vertex:
-        op, source = node.op, self._source(node)
+        op = node.op
+        source = self._source(node)
         operands = operand_names(op, len(node.edges))
         inputs = [
             self._edge(node, place, edge, operand)

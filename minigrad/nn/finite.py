@@ -71,7 +71,8 @@ def produced(result: np.ndarray, inputs: list[Any], check_inf: bool = True) -> I
 
 def within_modules(message: str) -> NonFiniteError:
     """An error that knows the modules in which it was raised, the innermost first."""
-    error, scope = NonFiniteError(message), modes.scope
+    error = NonFiniteError(message)
+    scope = modes.scope
     while scope is not None:
         if callable(scope.part):
             error.modules = (*error.modules, scope.part())

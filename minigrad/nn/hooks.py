@@ -93,7 +93,8 @@ class BackwardHooks:
         return self._after_backward(tuple(zeros_like(x) if is_idle(x, g) else g for x, g in pairs))
 
     def _after_backward(self, grad_input: tuple) -> tuple:
-        grad_output, self.grad_output = self.grad_output, None
+        grad_output = self.grad_output
+        self.grad_output = None
         if grad_output is not None:  # a second derivative may reach the inputs without the outputs
             for hook in self.after:
                 replaced = hook(self.module, grad_input, grad_output)

@@ -67,7 +67,9 @@ def trunc_normal_(
         if not outside.any():
             return _fill(tensor, values)
         values[outside] = draws.normal(mean, std, int(outside.sum()))
-    low, high = max(a, min(mean, b)), min(b, max(mean, a))  # [a, b] is far out: its nearest numbers
+    # [a, b] is far out: its nearest numbers
+    low = max(a, min(mean, b))
+    high = min(b, max(mean, a))
     return _fill(tensor, np.where(outside, low if mean < a else high, values))
 
 
@@ -127,7 +129,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """Normal, but a share `sparsity` of each column is 0 (Martens 2010)."""
     if tensor.ndim != 2:
         raise ShapeError(f"sparse_ of shape {tensor.shape}.\nGive a matrix.")
-    draws, (rows, columns) = _draws(generator), tensor.shape
+    draws = _draws(generator)
+    rows, columns = tensor.shape
     values = draws.normal(0, std, (rows, columns))
     for column in range(columns):
         values[draws.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0

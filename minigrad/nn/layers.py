@@ -53,7 +53,8 @@ class Linear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.in_features, self.out_features = in_features, out_features
+        self.in_features = in_features
+        self.out_features = out_features
         self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)
         new_bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
         self.register_parameter("bias", new_bias)
@@ -89,9 +90,11 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
         self.padding_idx = F.padding_row(padding_idx, num_embeddings)
-        self.max_norm, self.norm_type = max_norm, norm_type
+        self.max_norm = max_norm
+        self.norm_type = norm_type
         self.weight = new_parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
         self.reset_parameters()
 
@@ -136,7 +139,8 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         F.check_probability(p)
-        self.p, self.inplace = p, inplace
+        self.p = p
+        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training:
@@ -164,7 +168,8 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, is_there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
             new = new_parameter(*self.normalized_shape, device=device, dtype=dtype) if is_there else None
@@ -198,7 +203,8 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape, self.eps = _as_shape(normalized_shape), eps
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
         self.elementwise_affine = elementwise_affine
         new = new_parameter(*self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", new if elementwise_affine else None)

@@ -97,8 +97,10 @@ class Module:
         backward = BackwardHooks(self) if self._backward_hooks and modes.grad_enabled else None
         if backward is not None:
             args = backward.around_inputs(args)
-        outer, scope = modes.scope, Scope()
-        scope.part, scope.parent = weakref.ref(self), outer
+        outer = modes.scope
+        scope = Scope()
+        scope.part = weakref.ref(self)
+        scope.parent = outer
         modes.scope = scope
         try:
             output = self.forward(*args, **kwargs)
@@ -307,7 +309,8 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules right below this one by name; one that has two names comes once, under its first."""
-        values, found = self.__dict__, dict[Module, str]()
+        values = self.__dict__
+        found = dict[Module, str]()
         for name, kind in self._kinds.items():
             if kind == "module" and values.get(name) is not None:
                 found.setdefault(values[name], name)
@@ -339,7 +342,8 @@ class Module:
     def _named_tensors(
         self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        seen, found = set[Tensor](), list[tuple[str, Any]]()
+        seen = set[Tensor]()
+        found = list[tuple[str, Any]]()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
             values = module.__dict__
@@ -385,7 +389,8 @@ class Module:
                 f"Pass what state_dict() gave, or mg.load_file(path)."
             )
         own = dict(self._state())
-        missing, unknown = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
+        missing = [k for k in own if k not in state_dict]
+        unknown = [k for k in state_dict if k not in own]
         if strict and (missing or unknown):
             raise StateError(
                 f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
@@ -527,7 +532,8 @@ class Members(MutableMapping[str, Any]):
     """The parameters, buffers or submodules of a module by name: a dictionary over its attributes."""
 
     def __init__(self, module: Module, kind: str) -> None:
-        self.module, self.kind = module, kind
+        self.module = module
+        self.kind = kind
 
     def _now(self) -> dict[str, Any]:
         values = self.module.__dict__

@@ -88,14 +88,15 @@ class RNNBase(Module):
                 f"dropout={dropout} has no effect: it is between layers, and there is one.\n"
                 f"Pass num_layers=2 or more, or apply nn.Dropout to the output."
             )
-        self.mode, self.input_size, self.hidden_size, self.num_layers = (
-            mode,
-            input_size,
-            hidden_size,
-            num_layers,
-        )
-        self.bias, self.batch_first, self.dropout = bool(bias), bool(batch_first), float(dropout)
-        self.bidirectional, self.proj_size = bool(bidirectional), 0
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bool(bias)
+        self.batch_first = bool(batch_first)
+        self.dropout = float(dropout)
+        self.bidirectional = bool(bidirectional)
+        self.proj_size = 0
         self._names: list[list[str]] = []  # of the weights of each layer and direction
         rows = GATES[mode] * hidden_size
         for layer in range(num_layers):
@@ -136,7 +137,8 @@ class RNNBase(Module):
         if packed is not None:
             output = packed.replaced(output)
         elif not is_batched:
-            output, states = output.squeeze(1), [s.squeeze(1) for s in states]
+            output = output.squeeze(1)
+            states = [s.squeeze(1) for s in states]
         elif self.batch_first:
             output = output.transpose(0, 1)
         return output, tuple(states) if self.mode == "LSTM" else states[0]
@@ -145,7 +147,9 @@ class RNNBase(Module):
         self, x: Tensor, first: list[tuple[Tensor, ...]], lengths: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
         """The last layer's output, and the last states of all layers and directions, stacked."""
-        directions, weights, last = 1 + self.bidirectional, self.all_weights, []
+        directions = 1 + self.bidirectional
+        weights = self.all_weights
+        last = []
         for layer in range(self.num_layers):
             if layer:
                 x = F.dropout(x, self.dropout, self.training)
@@ -185,7 +189,8 @@ class RNNBase(Module):
         return list(zip(*parts, strict=True))
 
     def _check_input(self, x: Any, is_packed: bool) -> None:
-        name, weight = type(self).__name__, self.all_weights[0][0]
+        name = type(self).__name__
+        weight = self.all_weights[0][0]
         form = "(B, T, input_size)" if self.batch_first else "(T, B, input_size)"
         if x.ndim not in ((3,) if is_packed else (2, 3)):
             raise ShapeError(f"{name} of shape {x.shape}.\nGive {form}, or (T, input_size).")
@@ -307,7 +312,9 @@ class RNNCellBase(Module):
     ) -> None:
         super().__init__()
         _check_sizes(input_size=input_size, hidden_size=hidden_size)
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bool(bias)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bool(bias)
         rows = num_chunks * hidden_size
         self.weight_ih = new_parameter(rows, input_size, device=device, dtype=dtype)
         self.weight_hh = new_parameter(rows, hidden_size, device=device, dtype=dtype)
@@ -361,7 +368,8 @@ class RNNCell(RNNCellBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.mode, self.nonlinearity = _mode(nonlinearity), nonlinearity
+        self.mode = _mode(nonlinearity)
+        self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._next(input, None if hx is None else (hx,))[0]

@@ -47,9 +47,12 @@ def cgroup_memory(root: Path = Path("/")) -> Iterator[int]:
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == "":
-                top, limit, usage = root / "sys/fs/cgroup", "memory.max", "memory.current"
+                top = root / "sys/fs/cgroup"
+                limit = "memory.max"
+                usage = "memory.current"
             elif "memory" in controllers.split(","):
-                top, limit = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+                top = root / "sys/fs/cgroup/memory"
+                limit = "memory.limit_in_bytes"
                 usage = "memory.usage_in_bytes"
             else:
                 continue
@@ -72,8 +75,10 @@ def format_bytes(n: int) -> str:
     """`4.4 TB`, in powers of 1000."""
     if n >= 10**21:
         return "more than 1,000 EB"
-    size, units = float(n), iter(("B", "kB", "MB", "GB", "TB", "PB", "EB"))
+    size = float(n)
+    units = iter(("B", "kB", "MB", "GB", "TB", "PB", "EB"))
     unit = next(units)
     while size >= 999.5:
-        size, unit = size / 1000, next(units)
+        size = size / 1000
+        unit = next(units)
     return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"

@@ -114,4 +114,8 @@ def absolute(x, /):
 
 # ---------------------------------------------------------------- PyTorch's other names
 
-abs, pow, sub, mul, neg = absolute, power, subtract, multiply, negative
+abs = absolute
+pow = power
+sub = subtract
+mul = multiply
+neg = negative

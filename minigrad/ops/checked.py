@@ -16,7 +16,9 @@ F = TypeVar("F", bound=Callable)
 
 def checked(function: F, flag: Kind = FLAG) -> F:
     """Refuse arguments that are not of their kinds, and explain NumPy's errors."""
-    checks, own, name = Checks(function, flag), inspect.signature(function).parameters, function.__name__
+    checks = Checks(function, flag)
+    own = inspect.signature(function).parameters
+    name = function.__name__
     is_method = next(iter(own), "") == "self"
 
     def named(args: tuple) -> str:

@@ -135,4 +135,8 @@ def bitwise_not(x, /):
 
 # ---------------------------------------------------------------- PyTorch's longer names
 
-less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
+less = lt
+less_equal = le
+greater = gt
+greater_equal = ge
+not_equal = ne

@@ -43,7 +43,9 @@ Generator = random.Generator | None
 def _made(
     make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    device, shape, dtype = check_device(device), _shape(sizes), as_dtype(dtype or default_float)
+    device = check_device(device)
+    shape = _shape(sizes)
+    dtype = as_dtype(dtype or default_float)
     if device == "cpu":
         check_allocation(shape, dtype)
     try:
@@ -183,13 +185,16 @@ def arange(
     With an integer `dtype` start and step are first rounded towards 0, and with int64 so is end (as PyTorch).
     """
     if end is None:
-        start, end = 0, start
+        end = start
+        start = 0
     start, end, step = _numbers("arange", start, end, step)
     if dtype is not None:
         dtype = as_dtype(dtype)
         whole_start, whole_end, whole_step = _for_dtype("arange", dtype, start, end, step)
         if dtype == int64:  # PyTorch counts the elements of the narrower dtypes before it rounds
-            start, end, step = whole_start, whole_end, whole_step
+            start = whole_start
+            end = whole_end
+            step = whole_step
     whole = all(isinstance(x, int) for x in (start, end, step))
     steps = (end - start) / step if step else -math.inf
     if steps < 0:
@@ -205,7 +210,9 @@ def arange(
     count = -((start - end) // step) if whole else math.ceil(steps)
     check_allocation((count,), int64)
     if dtype.kind in "iu" and not whole:
-        start, step, whole = whole_start, whole_step, True
+        start = whole_start
+        step = whole_step
+        whole = True
         if not step:
             raise OptionError(f"arange of {dtype} with a step that rounds to 0.\nGive a step of at least 1.")
     numbers = start + np.arange(count, dtype=int64 if whole else np.float64) * step
@@ -379,7 +386,9 @@ def normal(
         raise OptionError(f"normal needs std >= 0, got {std!r}.\nA standard deviation is not negative.")
     if given:
         like = given[0]
-        shape, dtype, device = np.broadcast_shapes(*[x.shape for x in given]), like.dtype, like.device
+        shape = np.broadcast_shapes(*[x.shape for x in given])
+        dtype = like.dtype
+        device = like.device
     else:
         shape = size
     noise = randn(shape, generator=generator, dtype=dtype, device=device)

@@ -58,7 +58,8 @@ def check_bounds(name: str, low: float, last: float, dtype: np.dtype) -> None:
     least, largest = 0.0, 1.0
     if dtype.kind != "b":
         limits = finfo(dtype) if is_floating(dtype) else np.iinfo(dtype)
-        least, largest = plain_number(limits.min), plain_number(limits.max)
+        least = plain_number(limits.min)
+        largest = plain_number(limits.max)
     if not least <= low <= last <= largest:
         raise OptionError(
             f"{name} from {low} to {last}, of which {dtype} holds those from {least} to {largest}.\n"

@@ -99,14 +99,16 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
         if base is not None and _share(t, base):
             above[t] = base
 
-    base, up = x, list[View]()
+    base = x
+    up = list[View]()
     while base in above:
         up.append(made[base])
         base = above[base]
     tops = {t for t in (*made, *(view.base() for view in views)) if t is not None and t not in above}
     members = _connected(base, tops)
     if len(members) > 1:  # their base no longer exists: another is made for them
-        joined, first = _joined(members), first_address(members)
+        joined = _joined(members)
+        first = first_address(members)
         for t in members:
             is_alias = t in made and made[t].op is None
             op = None if is_alias else ops["strided"]
@@ -115,7 +117,8 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
         up.append(made[base])
         base = joined
 
-    down, family = list[View](), {base}
+    down = list[View]()
+    family = {base}
     for t in [*members, *made]:
         if t in above and above[t] in family and t not in family:
             down.append(made[t])
@@ -154,7 +157,8 @@ def _share(x: Tensor, y: Tensor) -> bool:
 
 def _connected(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
     """x, those of the tensors that share memory with it, those that share memory with them, and so on."""
-    found, others = [x], tensors - {x}
+    found = [x]
+    others = tensors - {x}
     for t in found:
         near = [other for other in others if _share(t, other)]
         found += near
@@ -167,7 +171,9 @@ def _connected(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
 
 def _by_memory(view: View, made: dict[Tensor, View]) -> View:
     """A view that other views lie behind, as one by its place in the memory of a base that has no gaps."""
-    t, base, op = _tensor_of(view), view.base(), view.op
+    t = _tensor_of(view)
+    base = view.base()
+    op = view.op
     while base is not None and not is_dense(base):
         higher = made.get(base)
         base, op = (None, op) if higher is None else (higher.base(), None if higher.op is None else op)
@@ -179,7 +185,8 @@ def _by_memory(view: View, made: dict[Tensor, View]) -> View:
 
 def _joined(tensors: list[Tensor]) -> Tensor:
     """A tensor of all the memory of these, made of them: last of those whose elements have a gradient."""
-    first, tensors = first_address(tensors), sorted(tensors, key=lambda t: t.requires_grad)
+    first = first_address(tensors)
+    tensors = sorted(tensors, key=lambda t: t.requires_grad)
     places = [place_in_memory(t, first, (0,)) for t in tensors]
     ends = [
         p["offset"] + sum(max(0, (n - 1) * step) for n, step in zip(p["size"], p["stride"], strict=True))
@@ -232,7 +239,8 @@ def _take_place(x: Tensor, new: Tensor) -> None:
 
 def _follow(view: View) -> None:
     """Take the view from its base again."""
-    base, x = _base_of(view), _tensor_of(view)
+    base = _base_of(view)
+    x = _tensor_of(view)
     if view.op is None:
         counted = x.version is not None
         x.array = ops["strided"].rule(base.array, **view.settings)[0] if view.settings else base.array
@@ -251,7 +259,8 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
             f"{name} would change the shape of a leaf that requires a gradient.\n"
             f"Write y = x.{name[:-1]}(...), or change it under `with mg.no_grad():`."
         )
-    old, requires_grad = snapshot(x), x.requires_grad
+    old = snapshot(x)
+    requires_grad = x.requires_grad
     with set_grad_enabled(x.node is not None):  # the gradient of a result has its shape
         new = compute(old)
     if x.node is not None:

@@ -42,7 +42,8 @@ __all__ = ["gather", "masked_fill"]
 )
 def getitem(x, /, index):
     """x[index], as NumPy's basic, advanced and boolean indexing; what is chosen twice gets both gradients."""
-    shape, xp = x.shape, namespace(x)
+    shape = x.shape
+    xp = namespace(x)
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
 
 

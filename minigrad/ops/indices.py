@@ -114,7 +114,10 @@ def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
         return items
     library = array_module(next((i for i in items if is_array(i)), None))
     parts: list[tuple[Any, Any]] = []  # each array of the index, and whose it is
-    lengths, blocks, axis = list[int](), [], 0  # of axes of slices, and the shapes of the arrays
+    # of axes of slices, and the shapes of the arrays
+    lengths = list[int]()
+    blocks = []
+    axis = 0
     for i in items:
         if type(i) is bool:
             blocks.append((int(i),))

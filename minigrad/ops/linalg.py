@@ -42,7 +42,8 @@ def matmul(x, y, /):
     """
     if x.dtype == bool or y.dtype == bool:  # NumPy's is their logical or
         raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
-    row, column = x.ndim == 1, y.ndim == 1
+    row = x.ndim == 1
+    column = y.ndim == 1
     a = x[None, :] if row else x
     b = y[:, None] if column else y
     try:
@@ -83,7 +84,8 @@ def _misfit(x, y):
     """Why tensors of these shapes have no matrix product."""
     if not x or not y:
         return ShapeError(f"matmul of shapes {x} and {y}: a number is not a matrix.\nUse * for it.")
-    row, column = x[-1], y[-min(2, len(y))]
+    row = x[-1]
+    column = y[-min(2, len(y))]
     if row != column:
         return ShapeError(
             f"matmul of shapes {x} and {y}: axis -1 of the first has {counted(row, 'element')}, "

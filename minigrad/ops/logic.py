@@ -196,19 +196,25 @@ def limit(x, low, high, /):
     that x can become: it has no gradient.
     """
     xp = namespace(x, low, high)
-    y, inside, below, above = x, True, False, False
+    y = x
+    inside = True
+    below = False
+    above = False
     if low is not None:
         y = xp.maximum(y, low)
-        inside, below = x >= low, x < low
+        inside = x >= low
+        below = x < low
     if high is not None:
         y = xp.minimum(y, high)
-        inside, above = (x <= high) & inside, x > high
+        inside = (x <= high) & inside
+        above = x > high
     if low is not None and high is not None:
         inside = inside & (low != high)
     if isinstance(low, int | float) and isinstance(high, int | float):  # they have no gradient
         return y, (lambda g: xp.where(inside, g, xp.zeros_like(g)), None, None)
     if low is not None and high is not None:
-        below, above = below & (low < high), above | (low >= high)
+        below = below & (low < high)
+        above = above | (low >= high)
     gradient_where = lambda chosen: lambda g: xp.where(chosen, g, xp.zeros_like(g))
     return y, tuple(map(gradient_where, (inside, below, above)))
 

@@ -171,7 +171,8 @@ def likelihoods(log_p, target, weight, ignore_index):
 
 
 def class_weights(weight, input):
-    weight, classes = as_tensor_like(weight, input), input.shape[_class_axis(input)]
+    weight = as_tensor_like(weight, input)
+    classes = input.shape[_class_axis(input)]
     if weight.shape != (classes,):
         raise ShapeError(
             f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."

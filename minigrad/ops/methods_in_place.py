@@ -106,7 +106,8 @@ def detach_(x: Tensor) -> Tensor:
     """The tensor itself, from now on outside the graph that made it."""
     if x.version is not None and any(View(*entry).view() is x for entry in x.version.views or ()):
         raise GraphError("detach_ of a view, whose base stays in the graph.\nUse y = x.detach().")
-    x.node, x._requires_grad = None, False
+    x.node = None
+    x._requires_grad = False
     return x
 
 

@@ -38,7 +38,8 @@ def p_norm(x, /, p, dim=None, keepdim=False):
     p = inf is the largest |x|, -inf the smallest (those that tie share the gradient), and 0 counts those
     that are not 0.
     """
-    shape, axes = x.shape, axes_of(dim, x.ndim)
+    shape = x.shape
+    axes = axes_of(dim, x.ndim)
     n = value_in_rule("p_norm", _length, x, p, axes, True)
     value = n if keepdim else n.reshape(tuple(m for i, m in enumerate(shape) if i not in axes))
     return value, (lambda g: expand_reduced(g, shape, axes, keepdim) * _slope(x, n, p, axes),)
@@ -46,7 +47,8 @@ def p_norm(x, /, p, dim=None, keepdim=False):
 
 def _length(x, p, axes, keepdim):
     """The length of an array, its axes kept."""
-    size, options = abs(x), {"axis": axes, "keepdims": keepdim}
+    size = abs(x)
+    options = {"axis": axes, "keepdims": keepdim}
     if math.isinf(p) and not count(x.shape, axes):
         raise ShapeError(f"nothing is the largest of no elements, shape {x.shape}.\nGive it at least one.")
     if p == 0:

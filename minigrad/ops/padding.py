@@ -57,7 +57,8 @@ MODES = ("constant", "reflect", "replicate", "circular")
 def _sources(mode, n, before, after):
     """The index of the element of an axis of n at each position of the padded axis."""
     if mode == "circular":  # what a negative number takes away does not come round again
-        first, last = max(-before, 0), n - max(-after, 0)
+        first = max(-before, 0)
+        last = n - max(-after, 0)
         return first + np.arange(-max(before, 0), last - first + max(after, 0)) % max(last - first, 1)
     places = np.arange(-before, n + after)
     if mode == "replicate":
@@ -84,10 +85,12 @@ def pad(x, pad, mode="constant", value=None):
         raise OptionError(f"mode is one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     if value is not None:
         raise OptionError(f'mode "{mode}" takes no value.\nLeave it out, or pass mode="constant".')
-    pairs, padded = _pairs(pad, x.ndim), len(pad) // 2
+    pairs = _pairs(pad, x.ndim)
+    padded = len(pad) // 2
     index: list = [Ellipsis]
     for d in range(x.ndim - padded, x.ndim):
-        (before, after), n = pairs[d], x.shape[d]
+        before, after = pairs[d]
+        n = x.shape[d]
         _check_pad_width(mode, d, n, before, after)
         places = _sources(mode, n, before, after)
         index.append(places.reshape(-1, *(1,) * (x.ndim - 1 - d)))

@@ -30,7 +30,8 @@ FLOATS = (0, 1, 2, 3, 4, 5)  # the operands that are of one dtype, of an op with
 def _scan(step, inputs, states, lengths, reverse):
     """The states' first after each step (T, B, H), and all of them after the last; `step` is one step."""
     inputs = unbind(inputs)
-    outputs, times = [None] * len(inputs), range(len(inputs))
+    outputs = [None] * len(inputs)
+    times = range(len(inputs))
     for t in reversed(times) if reverse else times:
         new = step(inputs[t], *states)
         outputs[t] = new[0]
@@ -44,7 +45,8 @@ def _scan(step, inputs, states, lengths, reverse):
 
 def _flops(gates, others):
     def count(inputs, result, settings):
-        (steps, batch, width), hidden = inputs[0], inputs[1][-1]
+        steps, batch, width = inputs[0]
+        hidden = inputs[1][-1]
         return steps * batch * hidden * (2 * gates * (width + hidden + 1) + others)
 
     return Flops(
@@ -54,9 +56,12 @@ def _flops(gates, others):
 
 def _samples(gates, states, **settings):
     """A row of width 1 with a state of 2; two rows of width 2 and different lengths, with a state of 1."""
-    first, weights = [(within_one, 1, 2)] * states, [(within_one, 2 * gates, 1), (within_one, 2 * gates, 2)]
-    biases, short = [(within_one, gates)] * 2, np.array([1, 2])
-    rows, narrow = [(within_one, 2, 1)] * states, [(within_one, gates, 2), (within_one, gates, 1)]
+    first = [(within_one, 1, 2)] * states
+    weights = [(within_one, 2 * gates, 1), (within_one, 2 * gates, 2)]
+    biases = [(within_one, gates)] * 2
+    short = np.array([1, 2])
+    rows = [(within_one, 2, 1)] * states
+    narrow = [(within_one, gates, 2), (within_one, gates, 1)]
     return cases(
         (within_one, 3, 1, 1), *first, *weights, None, None, None, reverse=False, **settings
     ) | cases((within_one, 2, 2, 2), *rows, *narrow, *biases, short, reverse=True, **settings)

@@ -40,7 +40,9 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max",
 )
 def sum(x, /, dim=None, keepdim=False, dtype=None):
     """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
-    shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
+    shape = x.shape
+    axes = axes_of(dim, x.ndim)
+    source = x.dtype
     x = cast(x, dtype, "int64")
     value = _total(x, axes, keepdim)
     gradient = lambda g: cast(expand_reduced(g, shape, axes, keepdim), source)
@@ -55,8 +57,11 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
 )
 def mean(x, /, dim=None, keepdim=False, dtype=None):
     """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
-    shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
-    x, n = cast(x, dtype, "float32"), count(shape, axes)
+    shape = x.shape
+    axes = axes_of(dim, x.ndim)
+    source = x.dtype
+    x = cast(x, dtype, "float32")
+    n = count(shape, axes)
     if not is_floating(x.dtype):
         raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
@@ -85,7 +90,8 @@ _searches = (
 
 def _extreme(name, which):
     def rule(x, /, dim=None, keepdim=False):
-        shape, axes = x.shape, axes_of(dim, x.ndim)
+        shape = x.shape
+        axes = axes_of(dim, x.ndim)
         xp = namespace(x)
         check_nonempty(name, shape, axes)
         value = getattr(xp, name)(x, axis=axes, keepdims=True)

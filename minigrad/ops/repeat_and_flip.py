@@ -29,7 +29,8 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "r
 @derived(samples=cases((real, 2, 3), 2, 2) | cases((real, 3), 2, 1, 2) | cases((real, 2), 0))
 def repeat(x, *sizes):
     """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
-    x, sizes = as_tensor(x), sizes_of(sizes)
+    x = as_tensor(x)
+    sizes = sizes_of(sizes)
     shape = (1,) * (len(sizes) - x.ndim) + tuple(x.shape)
     if len(shape) != len(sizes) or min(sizes, default=0) < 0:
         raise ShapeError(f"repeat of {sizes} along the axes of {shape}.\nGive a number for each axis.")
@@ -57,7 +58,8 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     Without `dim`, each element. `output_size` is not needed.
     """
     if dim is None:
-        x, dim = ravel(x), 0
+        x = ravel(x)
+        dim = 0
     dim = axis_of(dim, x.ndim)
     repeats = as_tensor(repeats).numpy()
     total = int(repeats.sum()) * (x.shape[dim] if repeats.size == 1 else 1)

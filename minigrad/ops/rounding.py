@@ -274,7 +274,9 @@ def angle(x, /):
 
 # ---------------------------------------------------------------- PyTorch's other names
 
-divide, fix, sgn = div, trunc, sign
+divide = div
+fix = trunc
+sgn = sign
 
 real = conj = conj_physical = positive  # of real numbers
 

@@ -110,7 +110,8 @@ def _region(src, at):
 
 def _scatter(name, x, dim, index, src):
     """The parts of a scatter: x with an axis, the index, the covered part of src."""
-    x, number = as_tensor(x), isinstance(src, int | float)
+    x = as_tensor(x)
+    number = isinstance(src, int | float)
     src = _of_dtype(x, src)
     line, at = gather_index(name, x, dim, index)
     return line, at, src if number else _region(src, at)
@@ -210,7 +211,9 @@ def extreme(x, values, /, index, largest):
     """y, the largest (or smallest) of x and of the values that come to its elements; n equals share."""
     x, values = _plain(x), _plain(values)
     y = through_cpu(partial(_extreme, largest=largest), x, values, *_indices(index))
-    mine, theirs, xp = x == y, values == y[index], namespace(y)
+    mine = x == y
+    theirs = values == y[index]
+    xp = namespace(y)
     n = mine.astype(y.dtype) + xp.scatter_add(x.shape, index, theirs.astype(y.dtype))
     n = xp.maximum(n, 1)
     return y, (
@@ -336,7 +339,8 @@ def index_put(x, indices, values, accumulate=False):
             f"indices must be a tuple of tensors, got {type(indices).__name__}.\nPass (indices,)."
         )
     at = checked_index(array_index(tuple(indices), x.shape), x)
-    values, shape = _of_dtype(x, values), x.array[at].shape
+    values = _of_dtype(x, values)
+    shape = x.array[at].shape
     if isinstance(values, Tensor):
         values = broadcast_to(values, shape)
     if not accumulate:
@@ -361,7 +365,8 @@ def masked_scatter(x, mask, source):
     """x with the elements of `source`, one after another, where `mask` is True."""
     x, mask = broadcast_tensors(x, mask)
     check_mask_dtype("masked_scatter", mask)
-    source, count = _of_dtype(x, source), int(mask.array.sum())
+    source = _of_dtype(x, source)
+    count = int(mask.array.sum())
     if source.numel() < count:
         raise ShapeError(f"{source.numel()} values for {count} places.\nGive at least one for each.")
     return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())

@@ -50,7 +50,8 @@ def select(x, dim, index: int):
 def narrow(x, dim, start: int, length):
     """`length` slices along an axis, from `start` on."""
     dim = axis_of(dim, x.ndim)
-    n, first = x.shape[dim], int(start)
+    n = x.shape[dim]
+    first = int(start)
     first += n * (first < 0)
     if not 0 <= first <= n or not 0 <= length <= n - first:
         raise RangeError(

@@ -117,7 +117,8 @@ def split(x, /, split_size, dim=0):
     if not x.ndim:
         raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
     dim = dim % x.ndim if type(dim) is int and -x.ndim <= dim < x.ndim else axis_of(dim, x.ndim)
-    n, dtype = x.shape[dim], x.dtype
+    n = x.shape[dim]
+    dtype = x.dtype
     if isinstance(split_size, int):
         if split_size < 1 and (n or split_size < 0):
             raise OptionError(f"pieces of length {split_size}.\nA piece has at least one element.")
@@ -128,7 +129,9 @@ def split(x, /, split_size, dim=0):
             f"pieces of lengths {list(split_size)} make {sum(split_size)}, but axis {dim} has {n}.\n"
             f"Give lengths that add up to {n}."
         )
-    pieces, shapes, end = [], [], 0
+    pieces = []
+    shapes = []
+    end = 0
     for length in split_size:
         end += length
         pieces.append(x[(*[slice(None)] * dim, slice(end - length, end))])
@@ -213,7 +216,8 @@ def unsqueeze(x, dim):
 def flatten(x, start_dim=0, end_dim=-1):
     """The axes from `start_dim` to `end_dim` as one."""
     shape = x.shape
-    first, last = axis_of(start_dim, len(shape)), axis_of(end_dim, len(shape))
+    first = axis_of(start_dim, len(shape))
+    last = axis_of(end_dim, len(shape))
     if first > last:
         raise ShapeError(
             f"the axes from {start_dim} to {end_dim} of shape {shape}: the first comes after the last.\n"
@@ -234,7 +238,8 @@ def flatten(x, start_dim=0, end_dim=-1):
 )
 def permute_axes(x, /, dims):
     """x with axis dims[i] in place i."""
-    permuted, n = namespace(x).permute_dims, x.ndim
+    permuted = namespace(x).permute_dims
+    n = x.ndim
     try:
         value = permuted(x, dims)
     except (ValueError, IndexError):
@@ -281,7 +286,8 @@ def expand(x, *size):
     sizes = sizes_of(size)
     if -1 not in sizes:
         return broadcast_to(x, sizes)
-    new, before = len(sizes) - x.ndim, x.shape
+    new = len(sizes) - x.ndim
+    before = x.shape
     return broadcast_to(
         x, tuple([before[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes)])
     )
@@ -290,4 +296,5 @@ def expand(x, *size):
 # ---------------------------------------------------------------- a copy where memory asks for one
 
 # PyTorch's other names
-swapaxes, swapdims = transpose, transpose
+swapaxes = transpose
+swapdims = transpose

@@ -52,7 +52,8 @@ def in_double(function):
         if device_of(x) != CPU:  # whose memory is fast as it is
             return function(x.astype(np.float64), *settings).astype(x.dtype)
         x = np.asarray(x)
-        flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
+        flat = x.reshape(-1)
+        out = np.empty(x.size, x.dtype)
         for start in range(0, x.size, BLOCK):
             block = slice(start, start + BLOCK)
             out[block] = function(flat[block].astype(np.float64), *settings)

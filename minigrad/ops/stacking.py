@@ -137,14 +137,17 @@ def _split_evenly(x, sections, dim, least):
 )
 def slices(x, /, dim):
     """The slices of x along an axis: one node, several results."""
-    shape, dtype = (*x.shape[:dim], 1, *x.shape[dim + 1 :]), x.dtype
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    dtype = x.dtype
 
     def gradient(gs, needs):
         like = next(g for g in gs if g is not None)
         parts = [to_device_of(np.zeros(shape, dtype), like) if g is None else g.reshape(shape) for g in gs]
         return (namespace(like).concat(parts, axis=dim),)
 
-    lead, rest = (slice(None),) * dim, () if x.ndim > 1 else (...,)  # x[i, ...] is a view, x[i] a number
+    # x[i, ...] is a view, x[i] a number
+    lead = (slice(None),) * dim
+    rest = () if x.ndim > 1 else (...,)
     return tuple([x[(*lead, i, *rest)] for i in range(x.shape[dim])]), gradient
 
 

@@ -42,7 +42,9 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
 
     Integers and booleans multiply in int64.
     """
-    shape, axes, source = x.shape, axes_of(dim, x.ndim), x.dtype
+    shape = x.shape
+    axes = axes_of(dim, x.ndim)
+    source = x.dtype
     x = cast(x, dtype, "int64")
     wide = float32 if x.dtype in HALF else x.dtype
     value = cast(x.prod(axis=axes, keepdims=keepdim, dtype=wide), x.dtype)
@@ -54,7 +56,8 @@ def _product_of_others(x, axes):
     """For each element the product of those before it, times that of those after it."""
     xp = namespace(x)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
-    there, back = kept + axes, tuple(np.argsort(kept + axes).tolist())
+    there = kept + axes
+    back = tuple(np.argsort(kept + axes).tolist())
     moved = xp.permute_dims(x, there)
     flat = moved.reshape((*moved.shape[: len(kept)], count(x.shape, axes)))
     one = xp.ones_like(flat[..., :1])
@@ -101,7 +104,9 @@ def cumprod(x, /, dim, dtype=None):
     dx_i = p_i s_i, with p_i the product of those before i and s_i = g_i + x_{i+1} s_{i+1}: nothing is divided
     by an element, which may be 0.
     """
-    xp, dim, source = namespace(x), axis_of(dim, x.ndim), x.dtype
+    xp = namespace(x)
+    dim = axis_of(dim, x.ndim)
+    source = x.dtype
     x = cast(x, dtype, "int64")
     if not x.ndim:
         return xp.copy(x), (lambda g: cast(g, source),)
@@ -164,17 +169,21 @@ def variance(x, /, dims, correction, keepdim):
 
     Where n - correction is not positive it is infinite, or NaN if all are equal.
     """
-    shape, axes = x.shape, axes_of(dims, x.ndim)
-    xp, n = namespace(x), count(shape, axes)
+    shape = x.shape
+    axes = axes_of(dims, x.ndim)
+    xp = namespace(x)
+    n = count(shape, axes)
     centred = _centred(x, axes, n)
     freedom = n - correction
     if math.isnan(freedom):
         raise OptionError("correction is NaN.\nPass a number, 1 for an unbiased variance.")
     if freedom > 0 and n:
-        value, scale = scaled_norms.mean_square(centred, freedom, axes, keepdim), 2 / freedom
+        value = scaled_norms.mean_square(centred, freedom, axes, keepdim)
+        scale = 2 / freedom
     else:
         total = _total(centred * centred, axes, keepdim)
-        value, scale = xp.where(total > 0, math.inf, math.nan).astype(x.dtype), math.nan
+        value = xp.where(total > 0, math.inf, math.nan).astype(x.dtype)
+        scale = math.nan
     return value, (lambda g: expand_reduced(g * scale, shape, axes, keepdim) * centred,)
 
 
@@ -201,9 +210,12 @@ def deviation(x, /, dims, correction, keepdim):
 
     d/dx = (x - mean) / ((n - correction) std), and 0 where std is 0.
     """
-    shape, axes = x.shape, axes_of(dims, x.ndim)
-    xp, n = namespace(x), count(shape, axes)
-    centred, freedom = _centred(x, axes, n), math.sqrt(n - correction)
+    shape = x.shape
+    axes = axes_of(dims, x.ndim)
+    xp = namespace(x)
+    n = count(shape, axes)
+    centred = _centred(x, axes, n)
+    freedom = math.sqrt(n - correction)
     compute = lambda x, p, axes, keepdim: scaled_norms.scaled_norm(x, p, axes)
     length = value_in_rule("p_norm", compute, centred, 2, axes, True)
 
@@ -228,8 +240,10 @@ _spreads = (
 def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
     if isinstance(dim, bool):  # var(unbiased)
-        dim, unbiased = None, dim
-    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+        unbiased = dim
+        dim = None
+    x = as_tensor(x)
+    correction = int(unbiased) if correction is None else correction
     return variance(x, dim, correction, keepdim)
 
 
@@ -237,8 +251,10 @@ def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None)
 def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
     if isinstance(dim, bool):  # std(unbiased)
-        dim, unbiased = None, dim
-    x, correction = as_tensor(x), int(unbiased) if correction is None else correction
+        unbiased = dim
+        dim = None
+    x = as_tensor(x)
+    correction = int(unbiased) if correction is None else correction
     if count(x.shape, axes_of(dim, x.ndim)) > correction:
         return deviation(x, dim, correction, keepdim)
     return var(x, dim, unbiased, keepdim, correction=correction).sqrt()  # infinite, or NaN

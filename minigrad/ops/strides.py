@@ -55,7 +55,8 @@ def first_address(tensors: Iterable[Tensor]) -> int:
 
 def place_in_memory(tensor: Tensor, first: int, order: tuple[int, ...]) -> dict[str, Any]:
     """The settings with which `strided` takes a tensor from memory that begins at the address `first`."""
-    array, item = tensor.array, tensor.array.itemsize
+    array = tensor.array
+    item = tensor.array.itemsize
     stride = tuple(step // item for step in array.strides)
     return {
         "size": array.shape, "stride": stride, "offset": (address_of(array) - first) // item, "order": order

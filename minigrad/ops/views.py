@@ -80,7 +80,8 @@ def reshape_as(x, other):
 def unflatten(x, dim, sizes):
     """The axis `dim` as several of the given sizes, one of which may be -1."""
     dim = axis_of(dim, x.ndim)
-    n, known = x.shape[dim], math.prod(size for size in sizes if size != -1)
+    n = x.shape[dim]
+    known = math.prod(size for size in sizes if size != -1)
     if known != n and (-1 not in sizes or not known or n % known):
         raise ShapeError(
             f"axis {dim} has {n} elements, which do not fill the sizes {tuple(sizes)}.\n"
@@ -190,7 +191,8 @@ def strided(x, /, size, stride, offset, order):
     line = namespace(x).permute_dims(x, order).reshape((-1,))
     if isinstance(x, Tensor):
         return namespace(x).take(line, (places(),)), (gradient,)
-    as_strided, steps = array_module(line).lib.stride_tricks.as_strided, [n * line.itemsize for n in stride]
+    as_strided = array_module(line).lib.stride_tricks.as_strided
+    steps = [n * line.itemsize for n in stride]
     if isinstance(line, np.ndarray):
         return as_strided(line[offset:], size, steps, subok=True), (gradient,)
     return as_strided(line[offset:], size, steps), (gradient,)

@@ -153,7 +153,9 @@ class Adadelta(Formula):
             raise OptionError(f"rho must be from 0 to 1, got {options['rho']!r}.\nPass one in that range.")
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
-        rho, eps, sqrt = group["rho"], group["eps"], array_module(p).sqrt
+        rho = group["rho"]
+        eps = group["eps"]
+        sqrt = array_module(p).sqrt
         v, u = state["square_avg"], state["acc_delta"]
         v *= rho
         v += (1 - rho) * g * g
@@ -185,7 +187,10 @@ class Adamax(Formula):
         return (group["lr"] / (1 - group["betas"][0] ** _step(state)),)
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
-        m, u, (b1, b2), xp = state["exp_avg"], state["exp_inf"], group["betas"], array_module(p)
+        m = state["exp_avg"]
+        u = state["exp_inf"]
+        b1, b2 = group["betas"]
+        xp = array_module(p)
         m += (1 - b1) * (g - m)
         u *= b2
         xp.maximum(u, abs(g) + group["eps"], out=u)
@@ -220,7 +225,8 @@ class NAdam(Formula):
 
     def hyperparameters(self, state: State, group: dict[str, Any]) -> tuple[float, ...]:
         """lr, this step's momentum and the next one's, 1 / sqrt(1 - b2**t)."""
-        t, (b1, b2) = _step(state), group["betas"]
+        t = _step(state)
+        b1, b2 = group["betas"]
         momentum, following = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (t, t + 1))
         return group["lr"], momentum, following, 1 / (1 - b2**t) ** 0.5
 
@@ -259,8 +265,10 @@ class RAdam(Formula):
 
     def hyperparameters(self, state: State, group: dict[str, Any]) -> tuple[float, ...]:
         """lr, the factor of m and that of m / (sqrt(v) + eps), of which one is 0."""
-        t, (b1, b2) = _step(state), group["betas"]
-        rate, longest = group["lr"] / (1 - b1**t), 2 / (1 - b2) - 1
+        t = _step(state)
+        b1, b2 = group["betas"]
+        rate = group["lr"] / (1 - b1**t)
+        longest = 2 / (1 - b2) - 1
         length = longest - 2 * t * b2**t / (1 - b2**t)
         if length <= 5:
             return group["lr"], rate, 0.0
@@ -268,7 +276,9 @@ class RAdam(Formula):
         return group["lr"], 0.0, rate * (share * (1 - b2**t)) ** 0.5
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
-        m, v, (b1, b2) = state["exp_avg"], state["exp_avg_sq"], group["betas"]
+        m = state["exp_avg"]
+        v = state["exp_avg_sq"]
+        b1, b2 = group["betas"]
         _, plain, adaptive = numbers
         m += (1 - b1) * (g - m)
         v *= b2

@@ -69,7 +69,9 @@ class GradScaler:
                 f"integer as growth_interval, got {given}.\n"
                 f"Leave them at their defaults."
             )
-        self.factor, self.growth_factor, self.backoff_factor = float(factor), growth_factor, backoff_factor
+        self.factor = float(factor)
+        self.growth_factor = growth_factor
+        self.backoff_factor = backoff_factor
         self.growth_interval = growth_interval
         self.good_steps = good_steps  # since the factor last changed
 
@@ -123,9 +125,11 @@ class GradScaler:
         if not self.found:
             raise StateError("update() comes before any step().\nCall it after scaler.step(optimizer).")
         finite = all(self.found.values())
-        self.found, self.stepped = {}, set()
+        self.found = {}
+        self.stepped = set()
         if not finite:
-            self.factor, self.good_steps = self.factor * self.backoff_factor, 0
+            self.factor = self.factor * self.backoff_factor
+            self.good_steps = 0
             if self.factor < SMALLEST_FACTOR:
                 raise NonFiniteError(
                     f"gradients are infinite or NaN, however small the loss is scaled: at "
@@ -134,7 +138,8 @@ class GradScaler:
             return
         self.good_steps += 1
         if self.good_steps == self.growth_interval:
-            self.factor, self.good_steps = self.factor * self.growth_factor, 0
+            self.factor = self.factor * self.growth_factor
+            self.good_steps = 0
 
     def get_scale(self) -> float:
         return self.factor if self.enabled else 1.0

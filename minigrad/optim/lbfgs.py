@@ -77,7 +77,8 @@ class LBFGS(Optimizer):
                 "LBFGS.step needs a closure.\nPass a function that computes gradients and returns the loss."
             )
         self.check_groups()
-        group, source = self.param_groups[0], caller()
+        group = self.param_groups[0]
+        source = caller()
         state = self.state[group["params"][0]]
         calls = 0
 
@@ -95,7 +96,8 @@ class LBFGS(Optimizer):
             t = min(1.0, 1.0 / float(abs(g).sum())) * group["lr"] if not state else group["lr"]
             d = self._direction(g, state)
             state.update(direction=d, gradient=g, length=np.array(t))
-            before, slope = loss, float(g @ d)
+            before = loss
+            slope = float(g @ d)
             if slope > -group["tolerance_change"]:
                 break
             if group["line_search_fn"]:
@@ -125,7 +127,8 @@ class LBFGS(Optimizer):
         """-H g, by the two loops over the steps s and changes of the gradient y that are remembered."""
         if not state:
             return -g
-        s, y = state["direction"] * state["length"].item(), g - state["gradient"]
+        s = state["direction"] * state["length"].item()
+        y = g - state["gradient"]
         curvature = float(y @ s)
         if curvature > 1e-10:
             kept = slice(1 - self.param_groups[0]["history_size"] or len(g), None)
@@ -134,7 +137,8 @@ class LBFGS(Optimizer):
                 state[name] = array_module(g).concatenate([rows, new[None]])
             state["scale"] = np.array(curvature / float(y @ y))
         pairs = list(zip(state.get("steps", ()), state.get("changes", ()), strict=True))
-        q, shares = -g, []
+        q = -g
+        shares = []
         for s, y in reversed(pairs):
             shares.append(float(s @ q) / float(y @ s))
             q = q - shares[-1] * y
@@ -204,17 +208,21 @@ def strong_wolfe(
     def too_high(p: Point, than: Point) -> bool:
         return not p.loss <= start.loss + c1 * p.t * start.slope or (than.t > 0 and p.loss >= than.loss)
 
-    before, low, high = start, start, None
+    before = start
+    low = start
+    high = None
     tries = 0
     while high is None and tries < 25:  # until a minimum lies between two points
         new = at(t)
         tries += 1
         if too_high(new, before):
-            low, high = before, new
+            low = before
+            high = new
         elif abs(new.slope) <= -c2 * start.slope:
             return new
         elif new.slope >= 0:
-            low, high = new, before
+            low = new
+            high = before
         else:
             t = _minimum_of_cubic(before, new, new.t + 0.01 * (new.t - before.t), new.t * 10)
             before = low = new

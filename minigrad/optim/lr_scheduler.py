@@ -88,7 +88,8 @@ class LRScheduler:
         check_constructor(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer, self.last_epoch = check_optimizer(self, optimizer), last_epoch
+        self.optimizer = check_optimizer(self, optimizer)
+        self.last_epoch = last_epoch
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -112,7 +113,8 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """The next rates of all groups: by the schedule, or by its factors where they have been changed."""
-        now, new = [group["lr"] for group in self.optimizer.param_groups], self._schedule()
+        now = [group["lr"] for group in self.optimizer.param_groups]
+        new = self._schedule()
         if not self.chains:
             return new
         if self._is_initial and self.last_epoch > 0:  # the optimizer comes with the rates of this step
@@ -207,7 +209,8 @@ ONLY_IN_PYTORCH = {"verbose", "use_beta1", "T_cur", "T_i"}
 def check_attributes(scheduler: Any) -> None:
     """Refuse attributes that are not of the kinds of a constructor's arguments, and lists that do not fit."""
     ours = next(kind for kind in type(scheduler).__mro__ if kind.__module__.startswith("minigrad."))
-    checks, own = _checks_of(ours), vars(scheduler)
+    checks = _checks_of(ours)
+    own = vars(scheduler)
     checks.check_settings({name: own[name] for name in checks.kinds if name in own})
     count = len(scheduler.optimizer.param_groups)
     for name in PER_GROUP:
@@ -287,7 +290,8 @@ def one_for_each(name: str, value: Any, count: int) -> list[Any]:
 class LambdaLR(LRScheduler):
     """Each group's learning rate is its first one times `lr_lambda(number of step() calls)`."""
 
-    chains, unsaved = False, ("optimizer", "lr_lambdas")
+    chains = False
+    unsaved = ("optimizer", "lr_lambdas")
 
     def __init__(
         self,
@@ -331,7 +335,8 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size = step_size
+        self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -349,7 +354,8 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        self.milestones = sorted(milestones)
+        self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -386,7 +392,8 @@ class ConstantLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        self.factor, self.total_iters = factor, total_iters
+        self.factor = factor
+        self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -408,7 +415,9 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -438,7 +447,8 @@ class PolynomialLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
     ) -> None:
-        self.total_iters, self.power = total_iters, power
+        self.total_iters = total_iters
+        self.power = power
         super().__init__(optimizer, last_epoch)
 
     def lr(self, initial: float, group: int) -> float:
@@ -450,7 +460,8 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first learning rate down to `eta_min` at call `T_max`, and up again after it."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max, self.eta_min = T_max, eta_min
+        self.T_max = T_max
+        self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -474,7 +485,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        self.T_0, self.T_mult, self.eta_min, self.epoch = T_0, T_mult, eta_min, float(last_epoch)
+        self.T_0 = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.epoch = float(last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -498,7 +512,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def lr(self, initial: float, group: int) -> float:
         since, length = self.epoch, self.T_0
         while since >= length:
-            since, length = since - length, length * self.T_mult
+            since = since - length
+            length = length * self.T_mult
         return self.eta_min + (initial - self.eta_min) * (1 + math.cos(math.pi * since / length)) / 2
 
 
@@ -559,7 +574,8 @@ class OneCycleLR(_WithMomentum):
             )
         check_share("pct_start", pct_start)
         self.total_steps = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
-        self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
+        self.anneal_strategy = anneal_strategy
+        self.cycle_momentum = cycle_momentum
         self._check_momentum(optimizer)
         groups = optimizer.param_groups
         self.max_lrs = one_for_each("max_lr", max_lr, len(groups))
@@ -568,8 +584,11 @@ class OneCycleLR(_WithMomentum):
         if last_epoch == -1:
             for group, top in zip(groups, self.max_lrs, strict=True):
                 group["initial_lr"] = top / div_factor
-        first, last = 1 / div_factor, 1 / (div_factor * final_div_factor)  # of the largest
-        up, end = float(pct_start * self.total_steps) - 1, self.total_steps - 1
+        # of the largest
+        first = 1 / div_factor
+        last = 1 / (div_factor * final_div_factor)
+        up = float(pct_start * self.total_steps) - 1
+        end = self.total_steps - 1
         # (its last step, factor of max_lr at its start and end, momentum at its start and end: 1 is the
         # largest and 0 the least) of each phase
         self.phases = [(up, first, 1.0, 1.0, 0.0), (end, 1.0, last, 0.0, 1.0)]
@@ -620,7 +639,8 @@ class OneCycleLR(_WithMomentum):
         return self.max_lrs[group] * self._between()[0]
 
     def momentum(self, group: int) -> float:
-        least, largest = self.base_momentums[group], self.max_momentums[group]
+        least = self.base_momentums[group]
+        largest = self.max_momentums[group]
         return least + (largest - least) * self._between()[1]
 
 
@@ -649,7 +669,9 @@ class CyclicLR(_WithMomentum):
         max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        self.cycle_momentum, self.mode, self.gamma = cycle_momentum, mode, gamma
+        self.cycle_momentum = cycle_momentum
+        self.mode = mode
+        self.gamma = gamma
         self._check_momentum(optimizer)
         groups = optimizer.param_groups
         lows = one_for_each("base_lr", base_lr, len(groups))
@@ -661,7 +683,8 @@ class CyclicLR(_WithMomentum):
                 group["initial_lr"] = group["lr"] = low
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio = step_size_up / self.total_size
-        self.scale_fn, self.scale_mode = scale_fn, scale_mode
+        self.scale_fn = scale_fn
+        self.scale_mode = scale_mode
         super().__init__(optimizer, last_epoch)
 
     def check_options(self) -> None:
@@ -692,7 +715,8 @@ class CyclicLR(_WithMomentum):
         return initial + (self.max_lrs[group] - initial) * self._height()
 
     def momentum(self, group: int) -> float:
-        least, largest = self.base_momentums[group], self.max_momentums[group]
+        least = self.base_momentums[group]
+        largest = self.max_momentums[group]
         return largest - (largest - least) * self._height()
 
 
@@ -705,7 +729,8 @@ class _Several(LRScheduler):
                 f"{type(self).__name__} is made of schedules that need no metric, all of one optimizer.\n"
                 f"Pass such schedules, and their optimizer."
             )
-        self.schedulers, self.optimizer = list(schedulers), optimizer
+        self.schedulers = list(schedulers)
+        self.optimizer = optimizer
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "schedulers": [s.state_dict() for s in self.schedulers]}
@@ -740,7 +765,8 @@ class SequentialLR(_Several):
         last_epoch: int = -1,
     ) -> None:
         self._take(schedulers, optimizer)
-        self.milestones, self.last_epoch = list(milestones), last_epoch + 1
+        self.milestones = list(milestones)
+        self.last_epoch = last_epoch + 1
         self.check_options()
         for group in optimizer.param_groups:  # as it was before the schedules were made
             group["lr"] = group["initial_lr"]
@@ -804,13 +830,13 @@ class ReduceLROnPlateau:
         eps: float = 1e-8,
     ) -> None:
         self.optimizer = check_optimizer(self, optimizer)
-        self.mode, self.factor, self.patience = mode, factor, patience
-        self.threshold, self.threshold_mode, self.cooldown, self.eps = (
-            threshold,
-            threshold_mode,
-            cooldown,
-            eps,
-        )
+        self.mode = mode
+        self.factor = factor
+        self.patience = patience
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.eps = eps
         self.min_lrs = one_for_each("min_lr", min_lr, len(optimizer.param_groups))
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
@@ -848,13 +874,16 @@ class ReduceLROnPlateau:
         self.check_options()
         self.last_epoch += 1
         if self.is_better(float(metrics)):
-            self.best, self.num_bad_epochs = float(metrics), 0
+            self.best = float(metrics)
+            self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
         if self.cooldown_counter:
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+            self.cooldown_counter = self.cooldown_counter - 1
+            self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
             for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
                 lr = max(group["lr"] * self.factor, least)
                 if group["lr"] - lr > self.eps:

@@ -56,7 +56,8 @@ class Muon(Optimizer):
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         super().check_options(options)
-        adjust, coefficients = options["adjust_lr_fn"], options["ns_coefficients"]
+        adjust = options["adjust_lr_fn"]
+        coefficients = options["ns_coefficients"]
         if adjust is not None and adjust not in ADJUST:
             raise OptionError(f"adjust_lr_fn={adjust!r} is not known.\nChoose one of {ADJUST}, or None.")
         numbers = isinstance(coefficients, tuple | list) and len(coefficients) == 3

@@ -133,7 +133,8 @@ class Optimizer:
     def check_groups(self) -> None:
         """Refuse options of groups that were changed to what the constructor would refuse."""
         for group in self.param_groups:
-            values, before = tuple(group.values()), self.checked.get(id(group), ())
+            values = tuple(group.values())
+            before = self.checked.get(id(group), ())
             if len(values) != len(before) or not all(map(is_, values, before)):
                 owner = self.owner_of(group)
                 if missing := owner.defaults.keys() - group.keys():
@@ -656,7 +657,9 @@ class Adam(Optimizer):
         if not state or state["exp_avg"].dtype != p.dtype:
             self.init_state(p, state, "exp_avg", "exp_avg_sq")
         self.count(state)
-        flat, m, v = p.reshape(-1), state["exp_avg"].reshape(-1), state["exp_avg_sq"].reshape(-1)
+        flat = p.reshape(-1)
+        m = state["exp_avg"].reshape(-1)
+        v = state["exp_avg_sq"].reshape(-1)
         adam_update(flat, g.reshape(-1), m, v, self.hyperparameters_for(p, state, group))
         if not p.flags.c_contiguous:  # then reshape(-1) made a copy
             p[...] = flat.reshape(p.shape)
@@ -665,7 +668,8 @@ class Adam(Optimizer):
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
         """As the kernel, with the largest v so far."""
-        xp, names = array_module(p), ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+        xp = array_module(p)
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
         if "max_exp_avg_sq" not in state or state["exp_avg"].dtype != p.dtype:
             self.init_state(p, state, *names)
         self.count(state)
@@ -682,7 +686,9 @@ class Adam(Optimizer):
     def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
         """lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, the factor of p and the decay."""
         t = int(state["step"].reshape(-1)[0])
-        lr, (b1, b2), decay = group["lr"], group["betas"], group["weight_decay"]
+        lr = group["lr"]
+        b1, b2 = group["betas"]
+        decay = group["weight_decay"]
         shrink, decay = (1 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
         return lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / (1 - b2**t) ** 0.5, group["eps"], shrink, decay
 
@@ -722,8 +728,10 @@ class FlatParameters:
     """Small parameters flattened into one array, with one state; each parameter's state is a view of it."""
 
     def __init__(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> None:
-        zeros, size = array_module(params[0].array).zeros, sum(p.array.size for p in params)
-        self.params, self.arrays = params, [p.array for p in params]
+        zeros = array_module(params[0].array).zeros
+        size = sum(p.array.size for p in params)
+        self.params = params
+        self.arrays = [p.array for p in params]
         self.p, self.g, self.m, self.v = (zeros(size, np.float32) for _ in range(4))
         self.steps = np.zeros(len(params), np.int64)
         self.p_views = self._views_of(self.p)
@@ -740,7 +748,8 @@ class FlatParameters:
 
     def _views_of(self, flat: Any) -> list[Any]:
         """Views of a flat array with the parameters' shapes."""
-        views, end = [], 0
+        views = []
+        end = 0
         for array in self.arrays:
             views.append(flat[end : (end := end + array.size)].reshape(array.shape))
         return views

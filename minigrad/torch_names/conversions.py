@@ -45,7 +45,8 @@ class Conversions:
                 name, converts = self.asked_by(frame)
                 call = (id(frame), frame.f_lasti) if converts else None
                 if call != self.call:
-                    self.call, self.asked = call, set()
+                    self.call = call
+                    self.asked = set()
                 if converts:
                     self.asked.add(id(x))
                 elif name and name not in self.without_gradient:
@@ -59,7 +60,8 @@ class Conversions:
             if self.call is not None:
                 frame = sys._getframe(1)
                 asks_again = self.call == (id(frame), frame.f_lasti) and id(x) in self.asked
-                self.call, self.asked = None, set()
+                self.call = None
+                self.asked = set()
                 if asks_again and x._requires_grad and modes.grad_enabled and _is_numpys(_callee(frame)):
                     raise_lost_gradient("a NumPy array of a list")
             return to_float(x)

@@ -28,9 +28,15 @@ __all__ = [
     "use_deterministic_algorithms",
 ]  # fmt: skip
 
-pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
+pi = math.pi
+e = math.e
+inf = math.inf
+nan = math.nan
+newaxis = None
 dtype = np.dtype
-contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
+contiguous_format = "contiguous_format"
+preserve_format = "preserve_format"
+channels_last = "channels_last"
 
 
 def is_tensor(obj: Any) -> bool:

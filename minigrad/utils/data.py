@@ -65,7 +65,8 @@ class Subset(Dataset):
     """The examples of `dataset` that `indices` name."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
-        self.dataset, self.indices = dataset, indices
+        self.dataset = dataset
+        self.indices = indices
 
     def __getitem__(self, index: Any) -> Any:
         return self.dataset[self.indices[index]]
@@ -109,7 +110,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
             f"lengths sum to {sum(sizes)}, the dataset has {len(dataset)} examples.\n"
             "Give lengths that sum to that, or fractions that sum to 1."
         )
-    order, ends = randperm(len(dataset), generator=generator).tolist(), accumulate(sizes)
+    order = randperm(len(dataset), generator=generator).tolist()
+    ends = accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
@@ -193,10 +195,15 @@ class DataLoader:
                 f"DataLoader takes a dataset, got {type(dataset).__name__}.\n"
                 f"Pass a Dataset, a list, or what has len() and dataset[i]."
             )
-        self.dataset, self.batch_size = dataset, batch_size
-        self.drop_last, self.num_workers = drop_last, num_workers
-        self.shuffle, self.sampler, self.batch_sampler = shuffle, sampler, batch_sampler
-        self.collate_fn, self.generator = collate_fn or default_collate, generator
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.shuffle = shuffle
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn or default_collate
+        self.generator = generator
 
     def _indices(self) -> Iterable[int]:
         if self.sampler is not None:

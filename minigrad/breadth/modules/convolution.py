@@ -50,7 +50,9 @@ class _ConvBase(Family):
                 f"Take a number of groups that divides both."
             )
         n = self.axes
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.groups = groups
         self.kernel_size = per_axis("kernel_size", kernel_size, n)
         self.stride, self.dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
         if isinstance(padding, str) and padding not in ("valid", "same"):
@@ -109,7 +111,8 @@ class _Conv(_ConvBase):
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self.axes - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
-            input, padding = F.pad(input, self._ends(), self.padding_mode), 0
+            input = F.pad(input, self._ends(), self.padding_mode)
+            padding = 0
         return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _ends(self) -> list[int]:

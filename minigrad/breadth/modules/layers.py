@@ -35,7 +35,9 @@ class Bilinear(Module):
             raise OptionError(
                 f"in1_features must be at least 1, got {in1_features}.\nPass how many there are."
             )
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
         self.weight = new_parameter(out_features, in1_features, in2_features, device=device, dtype=dtype)
         new_bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
         self.register_parameter("bias", new_bias)
@@ -63,7 +65,9 @@ class PairwiseDistance(Module):
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
+        self.norm = p
+        self.eps = eps
+        self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

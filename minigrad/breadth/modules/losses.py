@@ -152,7 +152,9 @@ class TripletMarginWithDistanceLoss(Module):
         super().__init__()
         check_reduction(reduction)
         check_margin(margin)
-        self.distance_function, self.margin, self.swap = distance_function, margin, swap
+        self.distance_function = distance_function
+        self.margin = margin
+        self.swap = swap
         self.reduction = reduction
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:

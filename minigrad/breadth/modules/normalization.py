@@ -53,7 +53,10 @@ class GroupNorm(_Affine):
             raise OptionError(
                 f"{num_channels} channels in {num_groups} groups.\nTake a number of groups that divides them."
             )
-        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
         self._add_parameters(num_channels, affine, affine and bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -85,8 +88,11 @@ class _RunningNorm(_Affine, Family):
         **where: Any,
     ) -> None:
         super().__init__()
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.affine, self.track_running_stats = affine, track_running_stats
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **where) if tracked else None)
         self.register_buffer("running_var", ones(num_features, **where) if tracked else None)

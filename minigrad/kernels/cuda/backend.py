@@ -17,7 +17,8 @@ from . import special
 
 
 class CuPyBackend(ArrayBackend):
-    kind, package = "cuda", "cupy"
+    kind = "cuda"
+    package = "cupy"
 
     def import_library(self) -> Any:
         if not find_spec("cupy"):

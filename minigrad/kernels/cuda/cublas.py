@@ -40,7 +40,8 @@ def matmul(x, y):
     if bool in (x.dtype, y.dtype) or not (x.ndim and y.ndim):
         return None  # the rule says what is wrong
     xp = array_module(x)
-    a, b = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+    a = x[None] if x.ndim == 1 else x
+    b = y[:, None] if y.ndim == 1 else y
     left_out = tuple(axis for axis, operand in ((-2, x), (-1, y)) if operand.ndim == 1)
     try:
         value = product(a, b)
@@ -158,16 +159,23 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
         raise ValueError(f"shapes {a.shape} and {b.shape} do not fit")
     if len(batch) and b.ndim == 2 and a.flags.c_contiguous:  # all rows of the batch in one product
         return _product(a.reshape(-1, a.shape[-1]), b, onto).reshape(*a.shape[:-1], b.shape[-1])
-    xp, (m, k), n = array_module(a), a.shape[-2:], b.shape[-1]
+    xp = array_module(a)
+    m, k = a.shape[-2:]
+    n = b.shape[-1]
     y = xp.empty((*batch, m, n), a.dtype)
-    left, right = layout(b, batch), layout(a, batch)  # as cuBLAS sees them
-    kind, compute = KINDS[a.dtype], _computing(a.dtype)
+    # as cuBLAS sees them
+    left = layout(b, batch)
+    right = layout(a, batch)
+    kind = KINDS[a.dtype]
+    compute = _computing(a.dtype)
     zero, one = _FACTORS[compute == IN_FLOAT64]
     beta = zero if onto is None else one  # the factor of what y contains already
-    cublas, number = handle_in_use(xp), math.prod(batch)
+    cublas = handle_in_use(xp)
+    number = math.prod(batch)
     assert cublas is not None
     if onto is not None:
-        turned, leading = (left.operation, right.operation), (left.leading, right.leading)
+        turned = (left.operation, right.operation)
+        leading = (left.leading, right.leading)
         described = Sizes(n, m, k, turned, leading, kind, compute)
         addresses = left.array.data.ptr, right.array.data.ptr, onto.data.ptr, y.data.ptr
         at_once = number == 1 and compute != IN_FLOAT64 and onto.flags.c_contiguous
@@ -208,8 +216,11 @@ class Handle:
     """
 
     def __init__(self, bindings: Any, xp: Any, device: int, stream: int) -> None:
-        self.bindings, self.handle, self.stream = bindings, bindings.create(), stream
-        self.lt, self.workspace = library(xp, device), xp.empty(WORKSPACE, np.uint8)
+        self.bindings = bindings
+        self.handle = bindings.create()
+        self.stream = stream
+        self.lt = library(xp, device)
+        self.workspace = xp.empty(WORKSPACE, np.uint8)
         bindings.set_stream(self.handle, stream)
         bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)  # which a stream forgets
 

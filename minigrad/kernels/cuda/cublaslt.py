@@ -46,7 +46,8 @@ class Plan:
 
     def __init__(self, bindings: Any, sizes: Sizes) -> None:
         m, n, k = sizes[:3]
-        (a_transposed, b_transposed), (a_leading, b_leading) = sizes.operations, sizes.leading
+        a_transposed, b_transposed = sizes.operations
+        a_leading, b_leading = sizes.leading
         self.description = bindings.matmul_desc_create(sizes.compute, 0)  # 0: factors in float32
         weakref.finalize(self, bindings.matmul_desc_destroy, self.description)
         _set(bindings, self.description, "TRANSA", a_transposed, np.int32)
@@ -74,7 +75,8 @@ def product_with_bias(
     `cublas` is the handle of `products`, whose stream and workspace are used; `one` and `zero` are the
     addresses of these numbers.
     """
-    lt, (a, b, bias, c) = cublas.lt, addresses
+    lt = cublas.lt
+    a, b, bias, c = addresses
     if lt is None or any(address % ALIGNMENT for address in addresses):
         return False
     plan = _plan(lt, sizes, len(cublas.workspace))
@@ -113,7 +115,9 @@ def library(xp: Any, device: int) -> Library | None:
 @lru_cache(maxsize=MAX_PLANS)
 def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
     """The first plan that cuBLASLt recommends; None if it has none."""
-    bindings, plan, count = lt.bindings, Plan(lt.bindings, sizes), np.zeros(1, np.int32)
+    bindings = lt.bindings
+    plan = Plan(lt.bindings, sizes)
+    count = np.zeros(1, np.int32)
     of_a, of_b, of_c = plan.layouts
     preference = bindings.matmul_preference_create()
     wanted: dict[str, tuple[int, Any]] = {"MAX_WORKSPACE_BYTES": (workspace, np.uint64)}

@@ -22,7 +22,8 @@ from ...ops.draws import drop_threshold, keep_probability
 @kernel(ops.dropout, "cupy")
 def dropout(x, p, key):
     """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
-    kept, wide = keep_probability(p), float32 if x.dtype in HALF else x.dtype
+    kept = keep_probability(p)
+    wide = float32 if x.dtype in HALF else x.dtype
     scaled = keep_mask(array_module(x), key, x.shape, p).astype(wide)
     scaled *= 1 / kept if kept else 0
     times = lambda x: (x.astype(wide, copy=False) * scaled).astype(x.dtype, copy=False)
@@ -50,16 +51,24 @@ def philox(xp: Any, key: Key, block: int, number: int) -> Any:
     a, b, c, d = counters, *others
     k, m = key.seed, key.stream
     for _ in range(10):
-        (high, low), (upper, lower) = _product(_FACTORS[0], a), _product(_FACTORS[1], c)
-        a, b, c, d = upper ^ b ^ np.uint64(k), lower, high ^ d ^ np.uint64(m), low
-        k, m = (k + _STEPS[0]) % 2**64, (m + _STEPS[1]) % 2**64
+        high, low = _product(_FACTORS[0], a)
+        upper, lower = _product(_FACTORS[1], c)
+        a = upper ^ b ^ np.uint64(k)
+        b = lower
+        c = high ^ d ^ np.uint64(m)
+        d = low
+        k = (k + _STEPS[0]) % 2**64
+        m = (m + _STEPS[1]) % 2**64
     return xp.stack([a, b, c, d], axis=1).reshape(-1)
 
 
 def _product(factor: int, x: Any) -> tuple[Any, Any]:
     """The upper and the lower 64 bits of `factor` times each x."""
-    above, below = np.uint64(factor >> 32), np.uint64(factor & 0xFFFFFFFF)
-    high, low = x >> _HALF, x & _LOW
-    one, other = below * high, above * low
+    above = np.uint64(factor >> 32)
+    below = np.uint64(factor & 0xFFFFFFFF)
+    high = x >> _HALF
+    low = x & _LOW
+    one = below * high
+    other = above * low
     middle = (below * low >> _HALF) + (one & _LOW) + (other & _LOW)
     return above * high + (one >> _HALF) + (other >> _HALF) + (middle >> _HALF), x * np.uint64(factor)

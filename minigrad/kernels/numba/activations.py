@@ -133,7 +133,8 @@ def gelu(x, approximate="none"):
     return y, gradient
 
 
-_C, _A = F(2 * math.sqrt(2 / math.pi)), F(2 * math.sqrt(2 / math.pi) * 0.044715)
+_C = F(2 * math.sqrt(2 / math.pi))
+_A = F(2 * math.sqrt(2 / math.pi) * 0.044715)
 
 
 _FAR = F(1e4)  # of x**2: beyond, s is 0 or 1, and a larger x**2 may be infinite

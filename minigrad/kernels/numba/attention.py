@@ -98,7 +98,8 @@ def _with_rows(x):
     return x if x.strides[3] == 4 else np.ascontiguousarray(x)
 
 
-_NOTHING, _ALL_KEPT = np.empty((0, 0, 0, 0), F), np.empty((0, 0, 0, 0), bool)
+_NOTHING = np.empty((0, 0, 0, 0), F)
+_ALL_KEPT = np.empty((0, 0, 0, 0), bool)
 
 
 def attention_softmax(scores, causal_offset):
@@ -158,7 +159,8 @@ def _one_query(q, k, v, mask, scale, y):
         for h in range(q.shape[1]):
             query, out = row_of(q, b, h, 0), row_of(y, b, h, 0)
             for s in range(keys):
-                key, total = row_of(k, b, h, s), F(0)
+                key = row_of(k, b, h, s)
+                total = F(0)
                 for j in range(width):
                     total = accumulate(total, query[j] * key[j])
                 weights[s] = total * scale
@@ -166,14 +168,16 @@ def _one_query(q, k, v, mask, scale, y):
                 for s in range(keys):
                     weights[s] = weights[s] if mask[b, s] else F(-np.inf)
             out[:] = F(0)
-            m, total = largest(weights), F(0)
+            m = largest(weights)
+            total = F(0)
             if m == F(-np.inf) and _is_hidden(weights):
                 continue
             for s in range(keys):
                 weights[s] = exp_below(weights[s] - m)
                 total = accumulate(total, weights[s])
             for s in range(keys):
-                value, weight = row_of(v, b, h, s), weights[s] / total
+                value = row_of(v, b, h, s)
+                weight = weights[s] / total
                 for j in range(width):
                     out[j] += weight * value[j]
 

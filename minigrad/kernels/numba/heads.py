@@ -30,7 +30,8 @@ from .vectors import (
 
 # one signature for arrays of all layouts: read, of booleans, and written
 READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
-WRITTEN, DROPOUT = types.Array(float32, 4, "A"), (BOOLEANS, float32)
+WRITTEN = types.Array(float32, 4, "A")
+DROPOUT = (BOOLEANS, float32)
 QUERIES = 128  # of a block
 
 
@@ -186,9 +187,12 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
 
     q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
     """
-    qs, ks, vs = _padded_rows(q), _padded_rows(k), _padded_rows(v)
+    qs = _padded_rows(q)
+    ks = _padded_rows(k)
+    vs = _padded_rows(v)
     block = min(QUERIES, len(qs))
-    qt, s = np.empty((qs.shape[1], block), F), np.zeros((len(ks), block), F)
+    qt = np.empty((qs.shape[1], block), F)
+    s = np.zeros((len(ks), block), F)
     out, factors = np.empty((block, vs.shape[1]), F), np.empty(block, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
@@ -198,7 +202,8 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
             for at in range(0, q.shape[2], block):
                 queries = min(block, q.shape[2] - at)
                 position = at if is_causal else k.shape[2]
-                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
+                keys = min(k.shape[2], position + up(queries, ROWS))
+                columns = up(queries, LANES)
                 _transpose(qs[at : at + columns], scale, qt)
                 _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)
                 _mask(s, bias, b, h, at, position, keys, queries, columns)
@@ -213,11 +218,17 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
 @compiled(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
 def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
     """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
-    qs, ks, vs, gs = _padded_rows(q), _padded_rows(k), _padded_rows(v), _padded_rows(g)
+    qs = _padded_rows(q)
+    ks = _padded_rows(k)
+    vs = _padded_rows(v)
+    gs = _padded_rows(g)
     block = min(QUERIES, len(qs))
-    qt, gt = np.empty((qs.shape[1], block), F), np.empty((gs.shape[1], block), F)
+    qt = np.empty((qs.shape[1], block), F)
+    gt = np.empty((gs.shape[1], block), F)
     s, d = np.zeros((len(ks), block), F), np.zeros((len(ks), block), F)
-    out_q, out_k, out_v = np.empty((block, ks.shape[1]), F), np.empty_like(ks), np.empty_like(vs)
+    out_q = np.empty((block, ks.shape[1]), F)
+    out_k = np.empty_like(ks)
+    out_v = np.empty_like(vs)
     factors = np.empty(block, F)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
@@ -229,7 +240,8 @@ def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d
             for at in range(0, q.shape[2], block):
                 queries = min(block, q.shape[2] - at)
                 position = at if is_causal else k.shape[2]
-                keys, columns = min(k.shape[2], position + up(queries, ROWS)), up(queries, LANES)
+                keys = min(k.shape[2], position + up(queries, ROWS))
+                columns = up(queries, LANES)
                 _transpose(qs[at : at + columns], scale, qt)
                 _transpose(gs[at : at + columns], F(1), gt)
                 _multiply(ks, qt[: q.shape[3]], position, keys, columns, s)

@@ -16,7 +16,8 @@ def embedding(weight, ids):
     fits = is_float32(weight) and weight.ndim == 2 and weight.flags.c_contiguous
     if not fits or not ids.size or ids.dtype.kind not in "iu":
         return None
-    shape, flat = weight.shape, np.ascontiguousarray(ids, np.int64).reshape(-1)
+    shape = weight.shape
+    flat = np.ascontiguousarray(ids, np.int64).reshape(-1)
     value = np.empty((*ids.shape, shape[1]), F)
     wrong = np.empty(1, np.int64)
     _rows(weight, flat, value.reshape(-1, shape[1]), wrong)

@@ -16,18 +16,22 @@ from .mathematics import F, accumulate, exp_below, largest, loop
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     if not is_float32(logits) or not logits.size:
         return None
-    logits, target = contiguous(logits), np.ascontiguousarray(target, np.int64)
+    logits = contiguous(logits)
+    target = np.ascontiguousarray(target, np.int64)
     n, classes = logits.shape
     counts = np.empty(2, np.int64)
     _count(target, classes, ignore_index, counts)
     if counts[0] >= 0:
         ops.raise_class_error(target[counts[0]], classes, ignore_index)
-    losses, shifts, smoothing = np.empty(n, F), np.empty((n, 2), F), F(label_smoothing)
+    losses = np.empty(n, F)
+    shifts = np.empty((n, 2), F)
+    smoothing = F(label_smoothing)
     _cross_entropy(logits, target, losses, shifts, ignore_index, smoothing)
     is_mean = reduction == "mean"
 
     def gradient(g, needs):
-        scale, r = np.empty(n, F), np.empty_like(logits)
+        scale = np.empty(n, F)
+        r = np.empty_like(logits)
         scale[...] = g
         _cross_entropy_backward(logits, target, shifts, scale, r, ignore_index, smoothing, counts, is_mean)
         return r, None
@@ -49,7 +53,8 @@ def _count(target, classes, ignored, counts):
                 counts[0] = i
                 return
             number += 1
-    counts[0], counts[1] = -1, number
+    counts[0] = -1
+    counts[1] = number
 
 
 @loop
@@ -74,7 +79,8 @@ def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
         if target[i] == ignored:
             losses[i] = shifts[i, 0] = shifts[i, 1] = F(0)
             continue
-        m, t = largest(x[i]), target[i]
+        m = largest(x[i])
+        t = target[i]
         others = shifted = F(0)
         for j in range(t):
             others = accumulate(others, exp_below(x[i, j] - m))
@@ -86,7 +92,8 @@ def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
             for j in range(classes):
                 shifted = accumulate(shifted, even * (x[i, j] - m))
         shift = np.log(others + own)
-        shifts[i, 0], shifts[i, 1] = m, shift
+        shifts[i, 0] = m
+        shifts[i, 1] = shift
         loss = F(math.log1p(others)) if below == F(0) else shift - below
         losses[i] = (F(1) - smoothing) * loss + smoothing * shift - shifted
 
@@ -97,14 +104,18 @@ def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, cou
 
     Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
     """
-    classes, divisor = x.shape[1], F(counts[1] if is_mean and counts[1] else 1)
+    classes = x.shape[1]
+    divisor = F(counts[1] if is_mean and counts[1] else 1)
     for i in range(x.shape[0]):
         t = target[i]
         if t == ignored:
             for j in range(classes):
                 r[i, j] = F(0)
             continue
-        s, m, shift, others = scale[i] / divisor, shifts[i, 0], shifts[i, 1], F(0)
+        s = scale[i] / divisor
+        m = shifts[i, 0]
+        shift = shifts[i, 1]
+        others = F(0)
         even = s * smoothing / F(classes)
         for j in range(classes):
             p = exp_below(x[i, j] - m - shift)

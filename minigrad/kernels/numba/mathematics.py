@@ -52,7 +52,8 @@ def largest(row):
     Floats have the order of their bits read as integers, once those of negative ones are flipped; for the
     largest integer of a row the compiler makes vector instructions.
     """
-    bits, m = row.view(np.int32), np.int32(-(2**31))
+    bits = row.view(np.int32)
+    m = np.int32(-(2**31))
     for j in range(bits.size):
         m = max(m, _flipped(bits[j]))
     return np.int32(_flipped(m)).view(np.float32)
@@ -123,7 +124,8 @@ def tanh(x):
     """(1 - e^-2x) / (1 + e^-2x), by e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): near 0 it has its digits."""
     z = F(-2) * abs(x)
     n = _powers_of_two(z if z > EXP_LOWEST else EXP_LOWEST)
-    r, scale = _remainder(z, n), _two_to(n)
+    r = _remainder(z, n)
+    scale = _two_to(n)
     e = (_polynomial(r) * (r * r) + r) * scale + (scale - F(1))
     y = F(1) if z < F(-20) else -e / (F(2) + e)
     return y if x > 0 else -y

@@ -22,17 +22,20 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     if not is_float32(x, weight, bias) or not x.size or math.prod(normalized_shape) == 1:
         # of rows of one number the gradient is exactly 0
         return None
-    shape, size = x.shape, math.prod(normalized_shape)
+    shape = x.shape
+    size = math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
     scale = np.ones(size, F) if weight is None else contiguous(weight).reshape(size)
     shift = np.zeros(size, F) if bias is None else contiguous(bias).reshape(size)
-    y, moments = np.empty_like(rows), np.empty((len(rows), 3), F)
+    y = np.empty_like(rows)
+    moments = np.empty((len(rows), 3), F)
     _layer_norm(rows, scale, shift, F(eps), y, moments)
 
     def gradient(g, needs):
         flat = contiguous(g).reshape(rows.shape)
         dx = np.empty_like(rows)
-        d_scale, d_shift = np.zeros(size, np.float64), np.zeros(size, np.float64)
+        d_scale = np.zeros(size, np.float64)
+        d_shift = np.zeros(size, np.float64)
         _layer_norm_backward(rows, scale, moments, flat, dx, d_scale, d_shift)
         return (
             dx.reshape(shape) if needs[0] else None,
@@ -67,7 +70,8 @@ def _layer_norm(x, scale, shift, eps, y, moments):
     centre + rest (the corrected two-pass algorithm of Chan, Golub and LeVeque 1983, "Algorithms for computing
     the sample variance"), and h = (x - centre) * inverse + offset. `moments` has these three of each row.
     """
-    size, share = x.shape[1], F(1) / F(x.shape[1])
+    size = x.shape[1]
+    share = F(1) / F(x.shape[1])
     for i in range(x.shape[0]):
         total = F(0)
         for j in range(size):
@@ -84,7 +88,9 @@ def _layer_norm(x, scale, shift, eps, y, moments):
         if not (LEAST < variance + eps < MOST and rest * rest <= variance):
             centre, rest, inverse = _in_float64(x[i], eps)
         offset = -rest * inverse
-        moments[i, 0], moments[i, 1], moments[i, 2] = centre, inverse, offset
+        moments[i, 0] = centre
+        moments[i, 1] = inverse
+        moments[i, 2] = offset
         for j in range(size):
             y[i, j] = ((x[i, j] - centre) * inverse + offset) * scale[j] + shift[j]
 
@@ -92,10 +98,13 @@ def _layer_norm(x, scale, shift, eps, y, moments):
 @loop
 def _layer_norm_backward(x, scale, moments, g, dx, d_scale, d_shift):
     """With u = g * scale: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps)."""
-    size, share = x.shape[1], F(1) / F(x.shape[1])
+    size = x.shape[1]
+    share = F(1) / F(x.shape[1])
     scales, shifts = np.zeros(size, F), np.zeros(size, F)
     for i in range(x.shape[0]):
-        centre, s, offset = moments[i, 0], moments[i, 1], moments[i, 2]
+        centre = moments[i, 0]
+        s = moments[i, 1]
+        offset = moments[i, 2]
         total = dot = F(0)
         for j in range(size):
             h = (x[i, j] - centre) * s + offset
@@ -120,15 +129,18 @@ def _layer_norm_backward(x, scale, moments, g, dx, d_scale, d_shift):
 def rms_norm(x, weight, normalized_shape, eps):
     if not is_float32(x, weight) or not x.size:
         return None
-    shape, size = x.shape, math.prod(normalized_shape)
+    shape = x.shape
+    size = math.prod(normalized_shape)
     rows = contiguous(x).reshape(-1, size)
     scale = np.ones(size, F) if weight is None else contiguous(weight).reshape(size)
-    y, inverse = np.empty_like(rows), np.empty(len(rows), F)
+    y = np.empty_like(rows)
+    inverse = np.empty(len(rows), F)
     _rms_norm(rows, scale, F(eps), y, inverse)
 
     def gradient(g, needs):
         flat = contiguous(g).reshape(rows.shape)
-        dx, d_scale = np.empty_like(rows), np.zeros(size, np.float64)
+        dx = np.empty_like(rows)
+        d_scale = np.zeros(size, np.float64)
         _rms_norm_backward(rows, scale, inverse, flat, dx, d_scale)
         d_weight = d_scale.astype(F).reshape(weight.shape) if needs[1] else None
         return dx.reshape(shape) if needs[0] else None, d_weight
@@ -148,7 +160,8 @@ def _root_in_float64(row, eps):
 @loop
 def _rms_norm(x, scale, eps, y, inverse):
     """x / sqrt(mean(x**2) + eps) * scale."""
-    size, share = x.shape[1], F(1) / F(x.shape[1])
+    size = x.shape[1]
+    share = F(1) / F(x.shape[1])
     for i in range(x.shape[0]):
         square = F(0)
         for j in range(size):
@@ -163,10 +176,12 @@ def _rms_norm(x, scale, eps, y, inverse):
 @loop
 def _rms_norm_backward(x, scale, inverse, g, dx, d_scale):
     """With h the normalized x and u = g * scale: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps)."""
-    size, share = x.shape[1], F(1) / F(x.shape[1])
+    size = x.shape[1]
+    share = F(1) / F(x.shape[1])
     scales = np.zeros(size, F)
     for i in range(x.shape[0]):
-        s, dot = inverse[i], F(0)
+        s = inverse[i]
+        dot = F(0)
         for j in range(size):
             h = x[i, j] * s
             dot = accumulate(dot, g[i, j] * scale[j] * h)

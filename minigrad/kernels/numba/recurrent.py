@@ -78,15 +78,18 @@ def _lstm_backward(a, c_before, c, dh, dc, da):
         for j in range(4 * hidden):
             da[row, j] = a[row, j]
         for j in range(hidden):
-            t, d = tanh(c[row, j]), dh[row, j]
+            t = tanh(c[row, j])
+            d = dh[row, j]
             dc[row, j] += d * o[j] * (F(1) - t * t)
             o[j] = d * t * (o[j] * (F(1) - o[j]))
         for j in range(hidden):
-            d, before = dc[row, j], i[j]
+            d = dc[row, j]
+            before = i[j]
             i[j] = d * g[j] * (before * (F(1) - before))
             g[j] = d * before * (F(1) - g[j] * g[j])
         for j in range(hidden):
-            d, before = dc[row, j], f[j]
+            d = dc[row, j]
+            before = f[j]
             f[j] = d * c_before[row, j] * (before * (F(1) - before))
             dc[row, j] = d * before
         for j in range(hidden):
@@ -98,10 +101,14 @@ def _gru(a, r, h_before, h, kept):
     """h = (1 - z) n + z h_before."""
     hidden = h.shape[1]
     for row in range(h.shape[0]):
-        gates, others = a[row], r[row]
+        gates = a[row]
+        others = r[row]
         for j in range(2 * hidden):
             gates[j] = logistic(gates[j] + others[j])
-        reset, z, n, m = gates[:hidden], gates[hidden : 2 * hidden], gates[2 * hidden :], others[2 * hidden :]
+        reset = gates[:hidden]
+        z = gates[hidden : 2 * hidden]
+        n = gates[2 * hidden :]
+        m = others[2 * hidden :]
         for j in range(hidden):
             kept[row, j] = m[j]
             n[j] = tanh(n[j] + reset[j] * m[j])
@@ -113,8 +120,12 @@ def _gru(a, r, h_before, h, kept):
 def _gru_backward(a, h_before, kept, dh, da, dr):
     hidden = dh.shape[1]
     for row in range(dh.shape[0]):
-        reset, z, n = a[row, :hidden], a[row, hidden : 2 * hidden], a[row, 2 * hidden :]
-        d_reset, d_z, d_n = da[row, :hidden], da[row, hidden : 2 * hidden], da[row, 2 * hidden :]
+        reset = a[row, :hidden]
+        z = a[row, hidden : 2 * hidden]
+        n = a[row, 2 * hidden :]
+        d_reset = da[row, :hidden]
+        d_z = da[row, hidden : 2 * hidden]
+        d_n = da[row, 2 * hidden :]
         d_m = dr[row, 2 * hidden :]
         for j in range(hidden):
             d_n[j] = dh[row, j] * (F(1) - z[j]) * (F(1) - n[j] * n[j])

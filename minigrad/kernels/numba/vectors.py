@@ -21,7 +21,8 @@ from .mathematics import EXP, EXP_LOWEST, LN2, LOG2E, ROUND, inline, intrinsic
 
 LANES = 16  # numbers of a vector
 FLOAT = ir.FloatType()
-FLOATS, INTEGERS = ir.VectorType(FLOAT, LANES), ir.VectorType(ir.IntType(32), LANES)
+FLOATS = ir.VectorType(FLOAT, LANES)
+INTEGERS = ir.VectorType(ir.IntType(32), LANES)
 LOWEST = -3.4028234663852886e38  # the least finite float32
 
 
@@ -40,7 +41,8 @@ class Vector:
     """LANES float32 numbers. A product and a sum may be one instruction."""
 
     def __init__(self, builder: Any, value: Any) -> None:
-        self.builder, self.value = builder, value
+        self.builder = builder
+        self.value = value
 
     @classmethod
     def of(cls, builder: Any, scalar: Any) -> Vector:
@@ -88,7 +90,9 @@ class Column:
     """Vectors in memory: at an address, and every `stride` bytes after it."""
 
     def __init__(self, builder: Any, address: Any, stride: Any) -> None:
-        self.builder, self.address, self.stride = builder, address, stride
+        self.builder = builder
+        self.address = address
+        self.stride = stride
 
     def _place(self, index: Any) -> Any:
         place = self.builder.add(self.address, self.builder.mul(self.stride, index))
@@ -105,7 +109,8 @@ class Variable:
     """A vector that a loop changes; it stays in a register."""
 
     def __init__(self, builder: Any, start: float) -> None:
-        self.builder, self.place = builder, cgutils.alloca_once(builder, FLOATS)
+        self.builder = builder
+        self.place = cgutils.alloca_once(builder, FLOATS)
         builder.store(ir.Constant(FLOATS, [float(start)] * LANES), self.place)
 
     def get(self) -> Vector:
@@ -124,7 +129,9 @@ def softmax_columns(typing_context, s, stride, rows, factors):
 
     def generate(context, b, signature, args):
         s, stride, rows, factors = args
-        column, m, total = Column(b, s, stride), Variable(b, LOWEST), Variable(b, 0)
+        column = Column(b, s, stride)
+        m = Variable(b, LOWEST)
+        total = Variable(b, 0)
         with cgutils.for_range(b, rows) as step:
             x = column.load(step.index)
             m.set(x.where(">", m.get(), x, m.get()))
@@ -145,7 +152,9 @@ def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale)
 
     def generate(context, b, signature, args):
         e, d, stride, rows, factors, scale = args
-        column, gradients, total = Column(b, e, stride), Column(b, d, stride), Variable(b, 0)
+        column = Column(b, e, stride)
+        gradients = Column(b, d, stride)
+        total = Variable(b, 0)
         factor = Column(b, factors, number(0)).load(number(0))
         with cgutils.for_range(b, rows) as step:
             total.set(gradients.load(step.index) * column.load(step.index) + total.get())

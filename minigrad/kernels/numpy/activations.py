@@ -100,7 +100,8 @@ def _in_blocks(function, *arrays, out):
         function(*ins, out=block)
 
 
-_C, _A = math.sqrt(2 / math.pi), 0.044715
+_C = math.sqrt(2 / math.pi)
+_A = 0.044715
 _FAR = 1e4  # of x**2: beyond, tanh is 1 or -1, and a larger x**2 may be infinite
 
 

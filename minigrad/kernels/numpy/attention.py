@@ -106,7 +106,9 @@ def attend(
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
-    lead, queries, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
+    lead = q.shape[:-2]
+    queries = q.shape[-2]
+    keys = k.shape[-2]
     same_lead = lead == k.shape[:-2] == v.shape[:-2]
     if same_lead and mask is None and not dropout_p and 0 < math.prod(lead) * queries * keys <= TILE:
         return _attend_in_one_tile(work, q, k, v, 0 if is_causal else None, scale)
@@ -114,7 +116,8 @@ def attend(
         masks = [] if mask is None else [mask.shape[:-2]]
         lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2], *masks)
         q = np.broadcast_to(q, (*lead, *q.shape[-2:]))
-        k, v = np.broadcast_to(k, (*lead, *k.shape[-2:])), np.broadcast_to(v, (*lead, *v.shape[-2:]))
+        k = np.broadcast_to(k, (*lead, *k.shape[-2:]))
+        v = np.broadcast_to(v, (*lead, *v.shape[-2:]))
     bias = None if mask is None else np.broadcast_to(as_bias(mask, q.dtype), (*lead, queries, keys))
     keep = keep_mask(key, (*lead, queries, keys), dropout_p) if dropout_p else None
     kept = keep_probability(dropout_p)
@@ -176,7 +179,8 @@ class _Tiled(NamedTuple):
         if not self.tiles:
             d_k[...] = d_v[...] = 0
         elif sums_k is not d_k:
-            d_k[...], d_v[...] = sums_k, sums_v
+            d_k[...] = sums_k
+            d_v[...] = sums_v
 
     def contiguous_kv(self) -> tuple[np.ndarray, np.ndarray]:
         """Keys and values; as contiguous copies where several tiles read them. The copies are not kept."""
@@ -255,7 +259,8 @@ def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> t
 
 def _cut(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> Iterator[_Tile]:
     sizes = (*lead, queries)
-    chunks, inner = [], keys
+    chunks = []
+    inner = keys
     for size, least in zip(reversed(sizes), (MIN_QUERIES, *[1] * len(lead)), strict=True):
         chunks.append(max(1, min(size, max(least, TILE // max(inner, 1)))))
         inner *= size

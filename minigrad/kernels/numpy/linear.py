@@ -42,7 +42,8 @@ def embedding(weight, ids):
     if ids.dtype.kind not in "iu":
         raise DtypeError(f"ids must be integers, got {ids.dtype}.\nUse ids.long().")
     if ids.size:
-        smallest, largest = np.minimum.reduce(ids, axis=None), np.maximum.reduce(ids, axis=None)
+        smallest = np.minimum.reduce(ids, axis=None)
+        largest = np.maximum.reduce(ids, axis=None)
         if smallest < 0 or largest >= shape[0]:
             indexing.raise_id_error(largest if largest >= shape[0] else smallest, shape[0])
 

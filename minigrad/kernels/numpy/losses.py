@@ -16,7 +16,8 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     valid = target != ignore_index
     known = np.where(valid, target, 0)
     if n:
-        smallest, largest = np.minimum.reduce(known), np.maximum.reduce(known)
+        smallest = np.minimum.reduce(known)
+        largest = np.maximum.reduce(known)
         if smallest < 0 or largest >= classes:
             ops.raise_class_error(largest if largest >= classes else smallest, classes, ignore_index)
     row = np.arange(n)

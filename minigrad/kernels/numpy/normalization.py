@@ -20,9 +20,11 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     With h the normalized x and u = g * weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps). Backward
     computes h again from x, which the graph often holds anyway.
     """
-    shape, size = x.shape, math.prod(normalized_shape)
+    shape = x.shape
+    size = math.prod(normalized_shape)
     rows = math.prod(shape[: len(shape) - len(normalized_shape)])
-    flat, average = x.reshape(rows, size), _average(size, x.dtype)
+    flat = x.reshape(rows, size)
+    average = _average(size, x.dtype)
     if rows == 1:  # NumPy is faster with numbers than with columns of one element
         flat = flat[0]
 
@@ -69,7 +71,8 @@ def rms_norm(x, weight, normalized_shape, eps):
 
     With h the normalized x and u = g * weight: dx = (u - h mean(u h)) / sqrt(mean(x**2) + eps).
     """
-    shape, size = x.shape, math.prod(normalized_shape)
+    shape = x.shape
+    size = math.prod(normalized_shape)
     rows = math.prod(shape[: len(shape) - len(normalized_shape)])
     flat = x.reshape(rows, size)
     inverse = _inverse_root(flat if rows != 1 else flat[0], eps)

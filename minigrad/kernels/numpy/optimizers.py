@@ -20,7 +20,10 @@ def adam(p, g, m, v, hyperparameters):
     scratch = np.empty(min(BLOCK, p.size), p.dtype)
     for start in range(0, p.size, BLOCK):
         block = slice(start, start + BLOCK)
-        x, d, first, second = p[block], g[block], m[block], v[block]
+        x = p[block]
+        d = g[block]
+        first = m[block]
+        second = v[block]
         t = scratch[: x.size]
         if shrink != 1:
             x *= shrink

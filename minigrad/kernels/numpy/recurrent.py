@@ -72,7 +72,8 @@ def scan(
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
     """The outputs (T, B, H), the last states (B, H), and their gradient function."""
     _check_shapes(cell.gates, x, first, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
-    (steps, batch, _), hidden = x.shape, weight_hh.shape[1]
+    steps, batch, _ = x.shape
+    hidden = weight_hh.shape[1]
     x, weight_ih, weight_hh = (np.ascontiguousarray(each) for each in (x, weight_ih, weight_hh))
     gates = np.empty((steps, batch, len(weight_hh)), x.dtype)
     states = [np.empty((steps + 1, batch, hidden), x.dtype) for _ in first]
@@ -92,7 +93,10 @@ def scan(
 
 def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
     """Take the steps: fill the gates, the states and what is kept."""
-    cell, x, gates, ended = tape.cell, tape.x, tape.gates, tape.ended
+    cell = tape.cell
+    x = tape.x
+    gates = tape.gates
+    ended = tape.ended
     recurrent = np.empty(gates.shape[1:], x.dtype) if cell.separate else None
     from_x, from_h = (np.ascontiguousarray(w.T) for w in (tape.weight_ih, tape.weight_hh))
     bias = _sum(bias_ih, None if cell.separate else bias_hh)
@@ -153,9 +157,13 @@ def _steps_back(
 ) -> None:
     """Go back through the steps of a part: turns `d`, the states' gradients after it, into those before, and
     writes the gates'. `g` is the outputs' gradient, or None."""
-    cell, gates, ended, weight_hh = tape.cell, tape.gates, tape.ended, tape.weight_hh
+    cell = tape.cell
+    gates = tape.gates
+    ended = tape.ended
+    weight_hh = tape.weight_hh
     for t in _times(part, not tape.reverse):
-        da, dr = d_gates[t - part.start], d_recurrent[t - part.start]
+        da = d_gates[t - part.start]
+        dr = d_recurrent[t - part.start]
         before, after, kept = tape.at(t)
         d_before = [] if ended is None else [each.copy() for each in d]
         if g is not None:
@@ -176,7 +184,8 @@ def _check_shapes(
 ) -> None:  # fmt: skip
     if x.ndim != 3:
         raise ShapeError(f"x must have shape (T, B, I), got {x.shape}.\nAdd an axis: x.unsqueeze(1).")
-    (_, batch, width), hidden = x.shape, weight_hh.shape[-1]
+    _, batch, width = x.shape
+    hidden = weight_hh.shape[-1]
     rows = gates * hidden
     expected: list[tuple[str, Any, tuple[int, ...]]] = [
         *((name, state, (batch, hidden)) for name, state in zip("hc", first, strict=False)),
@@ -244,7 +253,8 @@ def _relu_backward(a, before, after, kept, d, da, dr):
 
 def _lstm(a, r, before, after, kept):
     i, f, g, o = np.split(a, 4, axis=1)
-    (h, c), hidden = after, a.shape[1] // 4
+    h, c = after
+    hidden = a.shape[1] // 4
     a[:, : 2 * hidden] = sigmoid(a[:, : 2 * hidden])
     np.tanh(g, out=g)
     o[...] = sigmoid(o)
@@ -285,7 +295,8 @@ def _gru_backward(a, before, after, kept, d, da, dr):
     """With m = W_hn h + b_hn: dn = dh (1 - z) (1 - n**2), dr = dn m r (1 - r), dz = dh (h - n) z (1 - z)."""
     reset, z, n = np.split(a, 3, axis=1)
     d_reset, d_z, d_n = np.split(da, 3, axis=1)
-    dh, hidden = d[0], n.shape[1]
+    dh = d[0]
+    hidden = n.shape[1]
     np.multiply(dh * (before[0] - n), z * (1 - z), out=d_z)
     np.multiply(dh * (1 - z), 1 - n * n, out=d_n)
     np.multiply(d_n * kept[0], reset * (1 - reset), out=d_reset)

@@ -166,7 +166,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -> Callable[..., Tensor]:
     """The function's first `count` arguments, and `inplace`, which makes the input the result (`copy_`)."""
-    signature, kind = inspect.signature(function), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.signature(function)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = list(signature.parameters.values())[:count]
     count = len(parameters)
     inplace = inspect.Parameter("inplace", kind, default=False, annotation=bool)
@@ -219,7 +220,8 @@ def cross_entropy(
     input = input if isinstance(input, Tensor) else as_tensor(input)
     target = as_tensor_like(target, input)
     weight = None if weight is None else losses.class_weights(weight, input)
-    shape, expected = target.array.shape, input.array.shape
+    shape = target.array.shape
+    expected = input.array.shape
     if shape == expected and target.is_floating_point():
         if ignore_index >= 0:
             raise OptionError(
@@ -257,7 +259,8 @@ def scaled_dot_product_attention(
     `enable_gqa`: each head of key and value (axis -3) serves a group of query heads (Ainslie et al. 2023).
     """
     if enable_gqa:
-        key, value = _for_each_query_head(query, key), _for_each_query_head(query, value)
+        key = _for_each_query_head(query, key)
+        value = _for_each_query_head(query, value)
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ShapeError(
             f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
@@ -300,7 +303,8 @@ def _check_broadcast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
 def _advice_on_heads(query: Tensor, key: Tensor, value: Tensor) -> str:
     """`enable_gqa` where all else fits: a multiple of query heads, and the same batch."""
     try:
-        heads, kv_heads = query.shape[-3], key.shape[-3]
+        heads = query.shape[-3]
+        kv_heads = key.shape[-3]
         np.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
         grouped = kv_heads == value.shape[-3] and kv_heads > 0 and heads % kv_heads == 0
     except (IndexError, ValueError):

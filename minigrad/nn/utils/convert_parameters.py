@@ -28,5 +28,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     with no_grad():
         end = 0
         for p in parameters:
-            start, end = end, end + math.prod(p.shape)
+            start = end
+            end = end + math.prod(p.shape)
             p.copy_(vec[start:end].reshape(p.shape))

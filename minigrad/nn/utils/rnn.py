@@ -79,7 +79,9 @@ class PackedSequence:
     def of_padded(cls, padded: Tensor, lengths: Tensor, is_sorted: bool) -> PackedSequence:
         """From a batch (T, B, ...) and the lengths of its rows."""
         self = cls.__new__(cls)
-        self.padded, self.lengths, self.is_sorted = padded, lengths, is_sorted
+        self.padded = padded
+        self.lengths = lengths
+        self.is_sorted = is_sorted
         return self
 
     def replaced(self, padded: Tensor) -> PackedSequence:
@@ -88,7 +90,8 @@ class PackedSequence:
 
     @property
     def data(self) -> Tensor:
-        lengths, order = self.lengths.numpy(), self._order()
+        lengths = self.lengths.numpy()
+        order = self._order()
         steps, places = np.nonzero(np.arange(len(self.padded))[:, None] < lengths[order])
         return self.padded[constant(steps, self.padded), constant(order[places], self.padded)]
 

@@ -41,7 +41,8 @@ def masked_softmax(x, mask):
 
 def _softmax(x, mask, heads, queries):
     y = array_module(x).empty_like(x)
-    rows, size = x.size // x.shape[-1], x.shape[-1]
+    rows = x.size // x.shape[-1]
+    size = x.shape[-1]
     arguments = (x, mask, y, rows, size, heads, queries)
     kernel(x, "softmax", "softmax")(*over_rows(rows, size), arguments)
     return y, _backward("softmax_backward", y)
@@ -53,7 +54,8 @@ def log_softmax(x, dim, dtype=None):
         return None
     x = contiguous(x)
     y = array_module(x).empty_like(x)
-    rows, size = x.size // x.shape[-1], x.shape[-1]
+    rows = x.size // x.shape[-1]
+    size = x.shape[-1]
     kernel(x, "softmax", "log_softmax")(*over_rows(rows, size), (x, y, rows, size))
     return y, _backward("log_softmax_backward", y)
 
@@ -64,7 +66,8 @@ def _last(x, dim):
 
 
 def _backward(name, y):
-    rows, size = y.size // y.shape[-1], y.shape[-1]
+    rows = y.size // y.shape[-1]
+    size = y.shape[-1]
 
     def gradient(g, needs):
         d_x = array_module(y).empty_like(y)
@@ -78,7 +81,8 @@ def _backward(name, y):
 def gelu(x, approximate="none"):
     if not supports(x):
         return None
-    by_tanh, x = np.bool_(approximate == "tanh"), contiguous(x)
+    by_tanh = np.bool_(approximate == "tanh")
+    x = contiguous(x)
     y = array_module(x).empty_like(x)
     shape = over_elements(-(-x.size // 4))
     kernel(x, "gelu", "gelu")(*shape, (x, y, x.size, by_tanh))
@@ -94,14 +98,19 @@ def gelu(x, approximate="none"):
 
 def gelu_with_bias(x, bias, approximate="none"):
     """gelu(x + bias), with one number of bias for each place of the last axis."""
-    xp, by_tanh, x, bias = array_module(x), np.bool_(approximate == "tanh"), contiguous(x), contiguous(bias)
-    rows, size = x.size // bias.size, bias.size
+    xp = array_module(x)
+    by_tanh = np.bool_(approximate == "tanh")
+    x = contiguous(x)
+    bias = contiguous(bias)
+    rows = x.size // bias.size
+    size = bias.size
     y = xp.empty_like(x)
     kernel(x, "gelu", "gelu_bias")(*over_rows(rows, size), (x, bias, y, rows, size, by_tanh))
 
     def gradient(g, needs):
         grid, block = over_columns(rows, size)
-        d_x, parts = xp.empty_like(x), xp.empty((grid[1], size), accumulator(x.dtype))
+        d_x = xp.empty_like(x)
+        parts = xp.empty((grid[1], size), accumulator(x.dtype))
         arguments = (x, bias, contiguous(g), d_x, parts, rows, size, by_tanh)
         kernel(x, "gelu", "gelu_bias_backward")(grid, block, arguments)
         return d_x, sum_of_parts("gelu", parts, bias)

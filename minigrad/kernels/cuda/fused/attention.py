@@ -26,7 +26,9 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     xp = array_module(q)
     masks = [] if mask is None else [mask.shape[:-2]]
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], *masks)
-    queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
+    queries = q.shape[-2]
+    keys = k.shape[-2]
+    width = v.shape[-1]
     if mask is not None:
         mask = _four(xp.broadcast_to(mask, (*lead, queries, keys)))
     q, k, v = (_four(xp.broadcast_to(x, (*lead, *x.shape[-2:]))) for x in (q, k, v))
@@ -57,8 +59,10 @@ def _four(x):
 
 def _attend(q, k, v, y, mask, is_causal, scale, drawn):
     """Write y; returns a function that writes the gradients of q, k and v."""
-    (batch, number, queries, width), (keys, value_width) = q.shape, v.shape[2:]
-    xp, acc = array_module(q), accumulator(q.dtype)
+    batch, number, queries, width = q.shape
+    keys, value_width = v.shape[2:]
+    xp = array_module(q)
+    acc = accumulator(q.dtype)
     q, k, v = map(_contiguous_rows, (q, k, v))
     logarithms = xp.empty((batch, number, queries), acc)
     plain = mask is None and drawn is NO_DRAW
@@ -78,7 +82,8 @@ def _attend(q, k, v, y, mask, is_causal, scale, drawn):
         into = [d_q, d_k, d_v]
         if plain and cudnn.attention_backward(q, k, v, y, g, logarithms, into, is_causal, scale):
             return
-        g, row_sums = _contiguous_rows(g), xp.empty_like(logarithms)
+        g = _contiguous_rows(g)
+        row_sums = xp.empty_like(logarithms)
         ins = heads(q), heads(k), heads(v)
         run("attention_backward_queries", queries, *ins, heads(y), heads(g), logarithms, row_sums, heads(d_q))
         run("attention_backward_keys", keys, *ins, heads(g), logarithms, row_sums, heads(d_k), heads(d_v))

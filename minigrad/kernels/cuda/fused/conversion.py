@@ -13,7 +13,8 @@ KINDS = HALF | {float32}
 
 @register(arithmetic.astype, "cuda")
 def astype(x, dtype):
-    source, dtype = x.dtype, as_dtype(dtype)
+    source = x.dtype
+    dtype = as_dtype(dtype)
     if not (source in KINDS and dtype in KINDS and x.size and x.flags.c_contiguous):
         return None
     return _convert(x, dtype), (lambda g: _convert(contiguous(g), source),)

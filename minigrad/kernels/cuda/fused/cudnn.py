@@ -27,7 +27,11 @@ from ....core.devices import array_module
 from ....core.dtypes import HALF, bfloat16
 from ....core.modes import Switch
 
-WIDEST, WIDTHS, LENGTHS, BYTES = 128, 8, 128, 16  # the widest head; what widths, lengths, addresses divide by
+# the widest head; what widths, lengths, addresses divide by
+WIDEST = 128
+WIDTHS = 8
+LENGTHS = 128
+BYTES = 16
 
 
 class _Modes(threading.local):
@@ -67,7 +71,8 @@ def attention_backward(
 
 
 def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> bool:
-    xp, dtype = array_module(logarithms), arrays[0].dtype
+    xp = array_module(logarithms)
+    dtype = arrays[0].dtype
     layouts = tuple((x.shape, _strides(x)) for x in arrays)
     device = xp.cuda.runtime.getDevice()
     plan = _plan(xp, device, dtype, layouts, is_causal, scale)
@@ -86,7 +91,8 @@ def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> b
 
 def _strides(x: Any) -> tuple[int, ...]:
     """Strides in elements; along an axis of one element those of a contiguous array."""
-    steps, behind = [], 1
+    steps = []
+    behind = 1
     for n, step in zip(reversed(x.shape), reversed(x.strides), strict=True):
         steps.append(step // x.itemsize if n > 1 else behind)
         behind = max(behind, n * steps[-1])
@@ -167,7 +173,8 @@ class _Session:
     """cuDNN's handle for a GPU."""
 
     def __init__(self, cudnn: Any) -> None:
-        self.cudnn, self.handle = cudnn, cudnn.create_handle()
+        self.cudnn = cudnn
+        self.handle = cudnn.create_handle()
 
 
 def _session_for(x: Any) -> _Session | None:

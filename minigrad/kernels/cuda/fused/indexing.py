@@ -15,16 +15,20 @@ def embedding(weight, ids):
     """weight[ids]; an id out of range gives NaN."""
     if ids.dtype.kind not in "iu" or not ids.size or not supports(weight):
         return None
-    xp, weight = array_module(weight), contiguous(weight)
+    xp = array_module(weight)
+    weight = contiguous(weight)
     ids = contiguous(ids.astype(np.int64, copy=False))
-    (rows, size), number = weight.shape, ids.size
+    rows, size = weight.shape
+    number = ids.size
     y = xp.empty((*ids.shape, size), weight.dtype)
     arguments = (weight, ids, y, number, rows, size)
     kernel(weight, "indexing", "embedding")(*over_rows(number, size), arguments)
 
     def gradient(g, needs):
-        g, out = contiguous(g), xp.empty((rows, size), weight.dtype)
-        first_use, last_use = xp.empty(rows, np.int32), xp.empty(rows, np.int32)
+        g = contiguous(g)
+        out = xp.empty((rows, size), weight.dtype)
+        first_use = xp.empty(rows, np.int32)
+        last_use = xp.empty(rows, np.int32)
         run = lambda name, shape, arguments: kernel(weight, "indexing", name)(*shape, arguments)
         run("embedding_clear", over_elements(rows * size), (out, first_use, last_use, rows, size))
         run("embedding_uses", over_elements(number), (ids, first_use, last_use, number, rows))

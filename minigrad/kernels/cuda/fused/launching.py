@@ -20,7 +20,9 @@ SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
 WARP_ROW = 1024  # the longest row that one warp computes
 PARTS = 64  # the largest number of partial sums in a sum over rows
-MANY, CHUNK = 64, 4096  # arrays of a launch, and elements of a block: see many.cuh
+# arrays of a launch, and elements of a block: see many.cuh
+MANY = 64
+CHUNK = 4096
 
 
 def supports(*arrays: Any) -> bool:

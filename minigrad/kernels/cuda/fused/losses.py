@@ -13,10 +13,14 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
     """A class out of range gives NaN."""
     if not supports(logits):
         return None
-    xp, acc, x = array_module(logits), accumulator(logits.dtype), contiguous(logits)
+    xp = array_module(logits)
+    acc = accumulator(logits.dtype)
+    x = contiguous(logits)
     target = contiguous(target.astype("int64", copy=False))
     rows, classes = x.shape
-    losses, shifts, number = xp.empty(rows, acc), xp.empty(2 * rows, acc), None
+    losses = xp.empty(rows, acc)
+    shifts = xp.empty(2 * rows, acc)
+    number = None
     settings = rows, classes, ignore_index, acc.type(label_smoothing)
     kernel(x, "losses", "cross_entropy")(*over_rows(rows, classes), (x, target, losses, shifts, *settings))
     if reduction == "none":
@@ -27,7 +31,8 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         kernel(x, "losses", "cross_entropy_total")((1,), (1024,), arguments)
 
     def gradient(g, needs):
-        d_x, g = xp.empty_like(x), contiguous(g)
+        d_x = xp.empty_like(x)
+        g = contiguous(g)
         arguments = (x, target, shifts, g, int(g.ndim), number, d_x, *settings)
         kernel(x, "losses", "cross_entropy_backward")(*over_rows(rows, classes), arguments)
         return d_x, None

@@ -14,16 +14,22 @@ from .launching import accumulator, contiguous, kernel, over_columns, over_rows,
 def layer_norm(x, weight, bias, normalized_shape, eps):
     if not supports(x, weight, bias):
         return None
-    xp, acc = array_module(x), accumulator(x.dtype)
-    x, weight, bias = contiguous(x), contiguous(weight), contiguous(bias)
+    xp = array_module(x)
+    acc = accumulator(x.dtype)
+    x = contiguous(x)
+    weight = contiguous(weight)
+    bias = contiguous(bias)
     size = math.prod(normalized_shape)
     rows = x.size // size
-    y, mean, inverse = xp.empty_like(x), xp.empty(2 * rows, acc), xp.empty(rows, acc)
+    y = xp.empty_like(x)
+    mean = xp.empty(2 * rows, acc)
+    inverse = xp.empty(rows, acc)
     arguments = (x, weight, bias, y, mean, inverse, rows, size, acc.type(eps))
     kernel(x, "normalization", "layer_norm")(*over_rows(rows, size), arguments)
 
     def gradient(g, needs):
-        g, d_x = contiguous(g), None
+        g = contiguous(g)
+        d_x = None
         if needs[0]:
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, mean, inverse, d_x, rows, size)
@@ -37,16 +43,19 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 def rms_norm(x, weight, normalized_shape, eps):
     if not supports(x, weight):
         return None
-    xp, acc = array_module(x), accumulator(x.dtype)
+    xp = array_module(x)
+    acc = accumulator(x.dtype)
     x, weight = contiguous(x), contiguous(weight)
     size = math.prod(normalized_shape)
     rows = x.size // size
-    y, inverse = xp.empty_like(x), xp.empty(rows, acc)
+    y = xp.empty_like(x)
+    inverse = xp.empty(rows, acc)
     arguments = (x, weight, y, inverse, rows, size, acc.type(eps))
     kernel(x, "normalization", "rms_norm")(*over_rows(rows, size), arguments)
 
     def gradient(g, needs):
-        g, d_x = contiguous(g), None
+        g = contiguous(g)
+        d_x = None
         if needs[0]:
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, inverse, d_x, rows, size)
