@@ -1,13 +1,13 @@
-"""What a tensor, an op, a node and a walk back are.
+"""The autograd engine: tensors, ops, the recorded graph, and backward.
 
-To read first, in this order:
+Read these first, in this order:
 
     tensor          an array that knows how it was computed (its first 60 lines)
     arithmetic      ops: a value, and how a gradient flows back to each input
     node            what is recorded
     call            what happens when an op is called: arrays and edges in, the rule, a node out
-    backward        the walk back
-    op, composites  what an op is, and all that is known of it; ops that are made of other ops
+    backward        the backward pass
+    op, composites  what an op is, and its metadata; ops written with other ops
     higher_order    how a gradient is differentiated again
 
 What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),

@@ -1,7 +1,7 @@
-"""What each argument may be: an integer, axes, sizes, a number, True or False, ...; anything else is refused.
+"""Checks of argument types: an integer, axes, sizes, a number, a flag, ...; anything else raises.
 
-The kind of an argument is that of its annotation, or of its default, or of its name, which means the same
-thing everywhere (`dim` is an axis, or several). Most values are of a type that fits and cost one look-up.
+The kind of an argument follows from its annotation, its default or its name, which means the same thing
+everywhere (`dim` is one axis or several). Most values have an expected type and cost one lookup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tensor import Tensor
 
 
 class Kind(NamedTuple):
-    """What an argument may be: a phrase and advice for errors, types of which all values fit, and a test."""
+    """What an argument may be: a phrase and advice for errors, types that always fit, and a predicate."""
 
     what: str
     advice: str
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 def _one_number(x: Any, kinds: str) -> bool:
-    """Whether x is a NumPy number, or a tensor or an array of one element, of these kinds of dtypes."""
+    """Whether x is a NumPy scalar, or a one-element tensor or array, with one of these dtype kinds."""
     known = isinstance(x, Tensor | np.ndarray | np.generic)
     return known and x.dtype.kind in kinds and np.size(unwrap(x)) == 1
 
@@ -60,7 +60,7 @@ AXES = Kind("an axis or several", AXIS.advice, frozenset([int]), _are_integers)
 SIZES = Kind(
     "an integer or several", "Pass an int, or a tuple of them.", frozenset([int]), _are_integers, SizesError
 )
-SHAPE = SIZES._replace(plain=frozenset([int, tuple, list]))  # NumPy looks into it
+SHAPE = SIZES._replace(plain=frozenset([int, tuple, list]))  # NumPy checks the elements
 CUTS = SIZES._replace(fits=lambda x: _are_integers(x.tolist() if hasattr(x, "tolist") else x))
 SIZES_OR_NONE = SIZES._replace(
     what="an integer or several, or None", fits=lambda x: _are_integers(_without_none(x))
@@ -76,7 +76,7 @@ SETTING = FLAG._replace(
     plain=frozenset([bool, type(None)]), fits=lambda x: type(x) is int and x in (0, 1)
 )  # of a constructor
 TEXT = Kind(
-    "a string", "Pass one of those that help(...) names.", frozenset([str]), lambda x: isinstance(x, str)
+    "a string", "Pass one of the values listed by help(...).", frozenset([str]), lambda x: isinstance(x, str)
 )  # a device is a kind of string
 COEFFICIENT = NUMBER._replace(
     plain=frozenset([int, float]), fits=lambda x: type(x) is not bool and NUMBER.fits(x)
@@ -94,10 +94,10 @@ TENSORS = Kind(
     frozenset([list, tuple]),
     lambda x: isinstance(x, Tensor | np.ndarray),  # an array is a sequence of its rows
 )
-FUNCTION = Kind("a function", "Pass something that can be called.", fits=callable)
+FUNCTION = Kind("a function", "Pass a callable.", fits=callable)
 LIST = Kind(
     "a list",
-    "Pass a list, or anything else that can be iterated over.",
+    "Pass a list or another iterable.",
     fits=lambda x: isinstance(x, Iterable),
 )
 MODULE = Kind(
@@ -116,7 +116,7 @@ FUNCTIONS = FUNCTION._replace(
     fits=lambda x: callable(x) or (isinstance(x, list | tuple) and all(map(callable, x))),
 )
 ANYTHING = Kind("anything", "", fits=lambda x: True)
-OTHER = ANYTHING._replace(what="of a name that is not declared")
+OTHER = ANYTHING._replace(what="declared by the function")
 
 ANNOTATED = {
     "int": INTEGER, "float": NUMBER, "bool": FLAG, "str": TEXT, "Callable": FUNCTION,
@@ -173,7 +173,7 @@ def kind_of(parameter: inspect.Parameter, flag: Kind = FLAG) -> Kind:
         return flag
     if isinstance(default, str) and name not in NAMED:
         return TEXT
-    if name == "dim":  # several, where None is all
+    if name == "dim":  # several, if None means all
         return AXIS if isinstance(default, int) or default is parameter.empty else AXES.or_none()
     kind = NUMBER if isinstance(default, float) and name not in ("p", "ord") else NAMED.get(name, ANYTHING)
     return kind.or_none() if default is None and kind is not ANYTHING else kind
@@ -200,7 +200,7 @@ class Checks:
         self.plain_by_position = [self.plain.get(name, USUAL) for name, _ in self.by_position]
 
     def check(self, args: tuple, settings: Mapping[str, Any]) -> None:
-        """An ArgumentError for an argument that is not of its kind."""
+        """Raise an ArgumentError for an argument of the wrong kind."""
         if self.first is not None and len(args) > self.first:
             for x, (name, kind) in zip(args[self.first :], self.by_position):  # noqa: B905
                 if type(x) not in kind.plain and not kind.fits(x):
@@ -209,9 +209,9 @@ class Checks:
             self.check_settings(settings)
 
     def check_rest(self, name: str, args: tuple, error: Exception) -> None:
-        """A SizesError for sizes or axes that are not integers, of a function that takes any number.
+        """Raise a SizesError for sizes or axes that are not integers, if the function is variadic.
 
-        Called where the function raised an error: what is wrong is said then, and costs nothing before.
+        Called only after the function raised an error, so that valid calls cost nothing.
         """
         if self.rest is not None and not isinstance(error, ArgumentError):
             rest = args[self.rest :]
@@ -226,10 +226,10 @@ class Checks:
             if type(x) not in kind.plain and not kind.fits(x):
                 raise_argument_error(name, x, kind)
             if kind is ANYTHING and not isinstance(x, Tensor):
-                self.plain[name].add(type(x))  # which is not looked at again
+                self.plain[name].add(type(x))  # not checked again
 
 
-# types of settings of any kind, for which a call does not look twice
+# types that fit settings of any kind
 USUAL = frozenset([int, float, bool, str, tuple, list, slice, type(None), np.ndarray, np.dtype, type(...)])
 
 

@@ -1,6 +1,6 @@
-"""The arguments of a call: tensors and what is not a tensor, of any dtype and on any device.
+"""The arguments of an op: binding, conversion to tensors, dtype promotion, autocast, devices.
 
-NumPy's and PyTorch's names of arguments, numbers and lists, promotion of dtypes, autocast, devices.
+NumPy's and PyTorch's argument names, numbers and lists are accepted.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from .trees import map_leaves
 if TYPE_CHECKING:
     from .op import Op
 
-ALIASES = {  # NumPy's names are accepted besides PyTorch's
+ALIASES = {  # NumPy's names are accepted as well as PyTorch's
     "axis": "dim", "dims": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1",
 }  # fmt: skip
-OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x and y
+OPERANDS = {  # PyTorch's names for the x and y of our signatures
     "input": "x", "mat": "x", "mat1": "x", "batch1": "x", "vec1": "x", "tensor1": "x",
     "other": "y", "exponent": "y", "mat2": "y", "batch2": "y", "vec": "y", "vec2": "y", "tensor2": "y",
 }  # fmt: skip
@@ -65,7 +65,7 @@ OPERANDS = {  # PyTorch's names of what formulas, and so our signatures, call x 
 
 
 def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tuple[tuple, dict[str, Any]]:
-    """Arrays by position and settings by name, however they were passed; the settings are checked."""
+    """Return arrays by position and settings by name, however they were passed; check the settings."""
     operands, names = op.operands, op.settings
     if settings:
         settings = _rename(op.name, settings, (*operands, *names), op.any_setting)
@@ -85,7 +85,7 @@ def bind(op: Op, inputs: tuple, settings: dict[str, Any], checks: Checks) -> tup
 
 
 def _check_passed_once(op: Op, names: set[str]) -> None:
-    """A SignatureError for arguments that were passed by position and by name."""
+    """Raise a SignatureError for arguments passed both by position and by name."""
     if names and not op.any_setting:
         raise SignatureError(
             f"{op.name}() got {', '.join(sorted(names))} twice: by position and by name.\nPass it once."
@@ -93,11 +93,11 @@ def _check_passed_once(op: Op, names: set[str]) -> None:
 
 
 def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str, Any]:
-    """Settings of their kinds, with numbers for tensors of one element, which have no gradient."""
+    """Checked settings, with one-element tensors (which get no gradient) converted to numbers."""
     for name, x in settings.items():
         if isinstance(x, Tensor) and x.requires_grad and modes.grad_enabled:
             raise OptionError(
-                f"{op.name} has no gradient for its setting {name}, but got a tensor that requires one.\n"
+                f"{op.name} has no gradient for its setting {name}, but it requires one.\n"
                 f"Pass a number, {name}.item(), or {name}.detach(); a rule's arrays stand before its `/`."
             )
     plain = lambda x: x.item() if isinstance(x, Tensor) and x.array.size == 1 else x
@@ -113,7 +113,7 @@ def plain_settings(op: Op, settings: dict[str, Any], checks: Checks) -> dict[str
 def _rename(
     name: str, settings: dict[str, Any], own: Sequence[str], any_name: bool = False
 ) -> dict[str, Any]:
-    """NumPy's names of settings and PyTorch's of operands as the function's own names.
+    """Translate NumPy's names of settings and PyTorch's names of operands into the function's own.
 
     `np.sum(x)` calls x.sum(axis=None, out=None): only `out=None` is accepted.
     """
@@ -133,7 +133,7 @@ def _rename(
 
 
 def _alias(name: str, own: Sequence[str]) -> str:
-    """The function's own name of what is `name` elsewhere; PyTorch's `input` is the first."""
+    """The function's own name for an alias; PyTorch's `input` is the first operand."""
     if (operand := OPERANDS.get(name, "")) in own:
         return operand
     return own[0] if name == "input" and own else ALIASES.get(name, name)
@@ -142,9 +142,9 @@ def _alias(name: str, own: Sequence[str]) -> str:
 def accept_aliases(
     function: Callable, autocast: str | None = None, in_float32: bool = False, products: bool = False
 ) -> Callable:
-    """Let a function that calls ops take their aliases of names, and explain errors as they do.
+    """Let a function that calls ops accept the same aliases and add the same context to errors.
 
-    `in_float32`: 16-bit tensors are float32 within it, see `round_once`.
+    `in_float32`: 16-bit tensors are cast to float32 within it, see `round_once`.
     """
     parameters = inspect.signature(function).parameters.values()
     own = tuple(p.name for p in parameters)
@@ -192,12 +192,12 @@ def accept_aliases(
 
 
 def autocast(op: Op, inputs: Any) -> Any:
-    """The inputs in the dtype in which autocast computes the op."""
+    """The inputs in the dtype that autocast uses for the op."""
     return _cast(op.autocast, inputs)
 
 
 def _cast(precision: str | None, inputs: Any) -> Any:
-    """`inputs` with floating tensors below float64 in the dtype of `precision`, see `About.autocast`."""
+    """`inputs`, with floating tensors except float64 cast as `precision` says (see `About.autocast`)."""
     to = dtype_of(precision)
     if to is None:
         return inputs
@@ -209,10 +209,10 @@ def _cast(precision: str | None, inputs: Any) -> Any:
 def operands(
     op: Op, inputs: Sequence[Any]
 ) -> tuple[Sequence[Any], list[Any], list[Any], list[bool], np.dtype | None]:
-    """The inputs as tensors of one dtype and on one device, and numbers; most are that already.
+    """The inputs as tensors of one dtype on one device, and numbers.
 
-    And of each its array, the edge by which a node refers to it, and whether a gradient flows there; and the
-    16-bit dtype of the first that has one.
+    Also returns, for each, its array, its graph edge and whether it needs a gradient; and the 16-bit dtype of
+    the first input that has one.
     """
     arrays = []
     edges = []
@@ -246,7 +246,7 @@ def operands(
 
 
 def prepare(op: Op, inputs: Sequence[Any], promotes: Any) -> Sequence[Any]:
-    """The inputs with arrays and lists as Tensors, cast to one dtype; `inputs` itself if nothing changes."""
+    """The inputs with arrays and lists as Tensors of one dtype; `inputs` itself if nothing changes."""
     if not inputs:
         if op.operands:
             raise_extra_arguments(op.name, op.source, 0)
@@ -282,9 +282,9 @@ def _promote(op: Op, inputs: list[Any]) -> None:
 
 
 def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
-    """Say that float64 data, which is what NumPy makes, turns a model of float32 to float64.
+    """Warn that float64 data (NumPy's default) makes a float32 model compute in float64.
 
-    PyTorch refuses it. Said of the ops that autocast lowers, those with most of a model's parameters.
+    PyTorch raises an error. Only ops that autocast lowers are checked: they use most parameters.
     """
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     data = [x for x in tensors if x.dtype == float64 and not x.requires_grad]
@@ -292,13 +292,13 @@ def _warn_of_float64(op: Op, inputs: Sequence[Any]) -> None:
     if data and parameters:
         warn(
             f"{op.name} of float64 data {list(data[0].shape)} and a float32 parameter computes in float64, "
-            f"and so does all that follows.\nConvert the data, x.float() (arrays: x.astype('float32')), or "
+            f"and so do all later operations.\nConvert the data, x.float() (arrays: x.astype('float32')), or "
             f"the model, model.double()."
         )
 
 
 def _convert(op: Op, x: Any) -> Any:
-    """A Python number as it is, a NumPy number as a Python number, anything else as a Tensor."""
+    """Convert NumPy scalars to Python numbers and anything else but Python numbers to a Tensor."""
     if type(x) in (float, int, bool):
         return x
     try:
@@ -317,7 +317,7 @@ def _convert(op: Op, x: Any) -> Any:
 
 
 def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
-    """Move what was a list or a NumPy array to the device of the tensors among the inputs."""
+    """Move lists and NumPy arrays to the device of the tensors among the inputs."""
     device = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
     for i, x in enumerate(inputs):
         if isinstance(changed[i], Tensor) and not isinstance(x, Tensor) and changed[i].device == "cpu":
@@ -325,7 +325,7 @@ def _move_converted(inputs: Sequence[Any], changed: list[Any]) -> None:
 
 
 def move_to_one_device(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The inputs with numbers (0-d tensors) on the CPU moved to the others' GPU."""
+    """Move 0-d CPU tensors to the GPU of the other inputs."""
     if len({type(x.array) for x in inputs if isinstance(x, Tensor)}) < 2:
         return inputs
     gpus = {x.device for x in inputs if isinstance(x, Tensor)} - {"cpu"}

@@ -1,4 +1,4 @@
-"""Sums and products, broadcasting, and the same value once more: what the engine needs, to be read first.
+"""Arithmetic, broadcasting, copies and casts: the ops that the engine itself needs.
 
 `ops` has all others.
 """
@@ -24,7 +24,7 @@ SAFE_DENOMINATOR = "Add an eps to the denominator, or choose a safe one (where) 
 
 
 def identity(g):
-    """The gradient of what is added or passed on: one function, which all nodes share."""
+    """The gradient of a sum's terms and of views: one function shared by all nodes."""
     return g
 
 
@@ -75,21 +75,21 @@ def negative(x, /):
 
 @differentiable(view=True, family="shape", latex=r"\sum_{\text{repetitions}} g", flops=zero_flops)
 def broadcast_to(x, /, shape):
-    """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+    """x repeated, without a copy, to a shape that it broadcasts to; the gradient sums over the repeats."""
     if tuple(shape) == x.shape:
-        return value_in_rule("alias", lambda x: x[...], x), (identity,)  # NumPy's would be read-only
+        return value_in_rule("alias", lambda x: x[...], x), (identity,)  # NumPy's result would be read-only
     try:
         return namespace(x).broadcast_to(x, shape), (identity,)
     except ValueError:
         raise ShapeError(
             f"shape {x.shape} does not broadcast to {tuple(shape)}.\n"
-            f"Counted from the last, an axis must have that length or 1; new axes come in front."
+            f"From the last axis on, an axis must have that length or 1; new axes go in front."
         ) from None
 
 
 @differentiable(family="shape", exact_in_half=True, latex="g", flops=per_input(1))
 def sum_to(x, /, shape):
-    """x summed over the axes along which a tensor of `shape` repeats: the gradient of broadcasting."""
+    """x summed to `shape`: the gradient of broadcasting."""
     repeated = x.shape
     return unbroadcast(x, shape), (lambda g: namespace(g).broadcast_to(g, repeated),)
 
@@ -99,7 +99,7 @@ def sum_to(x, /, shape):
 
 @differentiable(view=True, latex="g", flops=zero_flops)
 def alias(x, /):
-    """x itself, as a node of its own."""
+    """x as a separate node that shares its memory."""
     return x, (identity,)
 
 
@@ -118,7 +118,7 @@ def clone(x, /, memory_format=None):
     flops=zero_flops,
 )
 def astype(x, /, dtype):
-    """x in another dtype; the gradient comes back in the first, and there is none from integers."""
+    """x in another dtype; the gradient is cast back, and integers have none."""
     source = x.dtype
     dtype = as_dtype(dtype)
     check_convertible(x, dtype)
@@ -127,7 +127,7 @@ def astype(x, /, dtype):
 
 @differentiable(view=True, promotes=False, latex="g", flops=zero_flops)
 def to_device(x, /, device):
-    """x's numbers on another device; the gradient comes back to the first."""
+    """x copied to another device; the gradient is copied back."""
     back = x.device if isinstance(x, Tensor) else device_of(x)
     moved = lambda x, device: value_in_rule("to_device", on_device, x, device)
     return moved(x, device), (lambda g: moved(g, back),)
@@ -136,7 +136,7 @@ def to_device(x, /, device):
 def to(x, *targets, dtype=None, device=None, copy=False, non_blocking=False, memory_format=None):
     """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`.
 
-    x itself where nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
+    Returns x itself if nothing changes, unless `copy` is set. `non_blocking` and `memory_format` are ignored.
     """
     if type(copy) is not bool and not FLAG.fits(copy):
         raise_argument_error("copy", copy, FLAG)

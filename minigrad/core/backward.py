@@ -1,7 +1,7 @@
-"""The whole of reverse mode: backward(), and the walk back over the graph that it takes.
+"""Reverse-mode differentiation: backward(), and its walk over the graph.
 
-Take the latest node whose gradient is complete, pull that gradient through the node's derivative to its
-inputs, add what each input gets to what it has already, and free the node.
+Take the latest node, whose gradient is complete; apply its gradient functions; accumulate the results into
+its inputs' gradients; free the node.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .tensor import Tensor, as_tensor_like
 from .versions import bump_version, check_versions, modifications
 
 FAILURES = (ValueError, TypeError, IndexError, AttributeError)  # of a gradient function
-Seeds = list[tuple[Any, Any]]  # (edge, the gradient that a walk back begins with there)
-# of a node, its gradient, and which inputs need one: the gradient of each input, None where none is needed
+Seeds = list[tuple[Any, Any]]  # (edge, the gradient that the walk starts with there)
+# (node, its gradient, which inputs need one) -> the gradient of each input, None where none is needed
 Pull = Callable[[Node, Any, Sequence[bool]], Sequence[Any]]
 
 
@@ -44,10 +44,10 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from.
+    """Accumulate the derivative of `tensor` (times `gradient`) into `.grad` of the leaves it depends on.
 
-    `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`, leaves,
-    no other leaf gets a gradient (torch.Tensor.backward).
+    `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`,
+    only these leaves get a gradient (torch.Tensor.backward).
     """
     if not isinstance(retain_graph, int | None) or not isinstance(create_graph, int):
         raise ArgumentError("retain_graph and create_graph are flags.\nPass True or False.")
@@ -68,7 +68,7 @@ def propagate(
 
 
 def pull_of(create_graph: bool) -> Pull:
-    """How a gradient goes through a node: as an array, or as a Tensor with a graph of its own."""
+    """How gradients pass through a node: as arrays, or as Tensors with a graph (create_graph)."""
     return Replay().pull if create_graph else pull_arrays
 
 
@@ -77,7 +77,7 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
     if modes.observers:
         pull = observed(pull)
     while order:
-        node = order.pop()  # all that was computed from it has been visited: its gradient is complete
+        node = order.pop()  # all its consumers have been visited: its gradient is complete
         g = sums.take(node)
         if g is None:
             continue
@@ -92,44 +92,44 @@ def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: b
 
 
 def pull_arrays(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
-    """The gradient of each input of a node that needs one, of the gradient `g` of its result: arrays."""
+    """The gradients of a node's inputs, given the gradient `g` of its result, as arrays."""
     gradients = node.gradients
     if gradients is None:
         raise_freed(node)
     if node.recorded_at != modifications.count:
         check_versions(node, needs)
     try:
-        if type(gradients) is tuple:  # a function for each input, None where none is needed
-            if needs is not node.needs:  # but for fewer
+        if type(gradients) is tuple:  # one function per input, None where none is needed
+            if needs is not node.needs:  # fewer are needed
                 gradients = needed_only(gradients, needs)
             return [f and f(g) for f in gradients]
-        parts = gradients(g, needs)  # one for all, which share work
+        parts = gradients(g, needs)  # one function for all inputs, which share work
         return [part if needed else None for part, needed in zip(parts, needs, strict=True)]
     except FAILURES as error:
         _explain_gradient(node, error)
 
 
 class GradientSums:
-    """For each edge the sum of the gradients that have arrived: the only place that knows who owns an array.
+    """The sum of the gradients that have arrived at each edge, and which of these arrays the engine owns.
 
-    A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first that
-    arrives may share memory with the gradient that it was made from, and so the engine adds in place only to
-    what is `owned`: sums that it has allocated, and gradients of leaves that are new arrays, which become
-    their `.grad`. `keep_grad`: whether `retain_grad()` leaves gradients.
+    A tensor that is used twice gets the sum of two gradients (the multivariable chain rule). The first one
+    may share memory with the gradient it was computed from, so the engine adds in place only to what is
+    `owned`: sums that it has allocated, and new arrays that become a leaf's `.grad`. `keep_grad`: whether
+    `retain_grad()` takes effect.
     """
 
     def __init__(self, seeds: Seeds, create_graph: bool = False, keep_grad: bool = True) -> None:
         self.totals: dict[Any, Any] = {}
         self.owned: set[Any] = set()
-        self.are_arrays = not create_graph  # or else the gradients are Tensors
+        self.are_arrays = not create_graph  # otherwise the gradients are Tensors
         self.keep_grad = keep_grad
         for edge, g in seeds:
             self.add(edge, g, g)
 
     def add(self, edge: Any, g: Any, source: Any) -> None:
-        """Add the gradient `g` of an edge, which a rule made from `source`.
+        """Add the gradient `g` of an edge, which a rule computed from `source`.
 
-        It is a new array, or `source` itself or a view of it.
+        `g` is a new array, or `source` itself or a view of it.
         """
         if g.shape != (shape := shape_of(edge)):
             g = unbroadcast(g, shape)
@@ -147,12 +147,12 @@ class GradientSums:
                 self.owned.add(edge)
 
     def take(self, node: Node) -> Any:
-        """Remove and return the gradient of a node, after its hooks; of several results a list."""
+        """Remove and return a node's gradient, after its hooks; a list if it has several results."""
         g = self.totals.pop(node, None) if type(node.shape) is not list else self._take_results(node)
         return self.after_hooks(node, g) if node.hooks and g is not None else g
 
     def _take_results(self, node: Node) -> list[Any] | None:
-        """Remove the gradients of a node's results: a list, with None where none has arrived; or None."""
+        """Remove and return the gradients of a node's results (None where none arrived), or None."""
         parts: list[Any] = [None] * len(node.shape)
         arrived = [edge for edge in self.totals if type(edge) is ResultEdge and edge.node is node]
         for edge in arrived:
@@ -161,27 +161,27 @@ class GradientSums:
         return parts if arrived else None
 
     def of_leaves(self, wanted: Collection[Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
-        """(leaf, its gradient after its hooks) once the walk is done: all, or those that are wanted."""
+        """(leaf, gradient after its hooks) once the walk is done, for all leaves or the `wanted` ones."""
         for edge, g in self.totals.items():
             is_leaf = type(edge) is not Node and type(edge) is not ResultEdge
             if is_leaf and (wanted is None or edge in wanted):
                 yield edge, self.after_hooks(edge, g) if edge.hooks else g
 
     def after_hooks(self, edge: Any, g: Any) -> Any:
-        self.owned.discard(edge)  # a hook may keep the gradient that it sees, or return one that others have
+        self.owned.discard(edge)  # a hook may keep this array, or return one that is in use elsewhere
         return run_hooks(edge, g, self.keep_grad)
 
     def as_tensor(self, edge: Any, g: Any) -> Tensor:
-        """The gradient of an edge as a Tensor of its own, which the caller may change."""
+        """The gradient of an edge as a new Tensor, which the caller may change."""
         if isinstance(g, Tensor):
             return g
         if edge in self.owned:
-            self.owned.discard(edge)  # the same edge, returned a second time, gets a copy
+            self.owned.discard(edge)  # a second request for the same edge gets a copy
             return Tensor(g)
         return Tensor(array_module(g).array(g))
 
     def accumulate(self, wanted: Collection[Any] | None = None) -> None:
-        """Add the gradient of each leaf (or of those wanted) to its `.grad`, once the walk is done."""
+        """Add the gradient of each leaf (or each `wanted` one) to its `.grad`, once the walk is done."""
         for edge, g in list(self.of_leaves(wanted)):
             grad = edge.grad
             if grad is None and self.are_arrays:
@@ -195,12 +195,12 @@ class GradientSums:
                 )
             elif not self.are_arrays:
                 edge.grad = grad + g
-            elif grad.requires_grad:  # a graph may use its array
+            elif grad.requires_grad:  # a graph may refer to its array
                 edge.grad = Tensor(grad.array + g)
             elif not is_writeable(grad.array):
                 raise OptionError(
-                    f"`.grad` of shape {grad.shape} cannot be added to: its memory is read-only, or elements "
-                    f"of it share memory.\nAssign a copy, x.grad.clone(), or None."
+                    f"`.grad` of shape {grad.shape} cannot be added to: its memory is read-only, or its "
+                    f"elements share memory.\nAssign a copy, x.grad.clone(), or None."
                 )
             else:
                 bump_version(grad, "backward")
@@ -208,7 +208,7 @@ class GradientSums:
 
 
 def leaves_only(inputs: Any) -> set[Any]:
-    """The `inputs` of a backward() that leaves gradients nowhere else."""
+    """The set of leaves that `backward(inputs=)` is restricted to."""
     leaves = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
     if not leaves or not all(isinstance(x, Tensor) and x.node is None and x.requires_grad for x in leaves):
         raise OptionError(
@@ -219,17 +219,17 @@ def leaves_only(inputs: Any) -> set[Any]:
 
 
 def is_new_array(g: Any, source: Any) -> bool:
-    """Whether an array that a rule made from `source` shares no memory with it: one may add into it."""
-    if g is source or type(source) is list or not g.ndim:  # a list: of the results of one node
+    """Whether an array computed from `source` shares no memory with it, so that it may be changed."""
+    if g is source or type(source) is list or not g.ndim:  # a list: the gradients of several results
         return False
     if g.base is None:
         return True
-    writeable = 0 not in g.strides and getattr(g.flags, "writeable", True)  # CuPy's flags do not say
+    writeable = 0 not in g.strides and getattr(g.flags, "writeable", True)  # CuPy has no such flag
     return writeable and root(g) is not root(source)
 
 
 def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
-    """All nodes that `edges` were computed from, in the order of creation; none behind `ends`."""
+    """All nodes that `edges` were computed from, in order of creation, stopping at `ends`."""
     beyond = {producer(edge) for edge in ends}
     stack = list({producer(edge) for edge in edges if type(edge) is Node or type(edge) is ResultEdge})
     seen = beyond | set(stack)
@@ -246,7 +246,7 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
 
 
 def observed(pull: Pull) -> Pull:
-    """`pull`, showing observers what each node sends to its inputs before it is added."""
+    """`pull`, which also shows observers what each node sends to its inputs."""
     observers = modes.observers
 
     def pull_and_show(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
@@ -260,12 +260,12 @@ def observed(pull: Pull) -> Pull:
 
 
 def _as_array(gradient: Any) -> Any:
-    """A NumPy number as an array; Tensors and None as they are."""
+    """Convert a NumPy scalar to an array; return Tensors and None unchanged."""
     return gradient if gradient is None or isinstance(gradient, Tensor) else as_array(gradient)
 
 
 def _explain_gradient(node: Node, error: Exception) -> NoReturn:
-    """Raise an error anew, saying which rule's gradient failed; one of the library's says it already."""
+    """Re-raise an error with the rule whose gradient failed; the library's own errors name it already."""
     if isinstance(error, GradientShapeError):
         raise GradientShapeError(error.shape, error.expected, node) from None
     if isinstance(error, MinigradError):
@@ -275,12 +275,12 @@ def _explain_gradient(node: Node, error: Exception) -> NoReturn:
     raise (DtypeError if isinstance(error, TypeError | AttributeError) else kind)(
         f"the gradient of {node} failed: {said}.\n"
         f"Look at its rule: a function of g for each array, or one function (g, needs). It gets NumPy "
-        f"arrays, and Tensors where a gradient is differentiated again (xp = namespace(x) serves both)."
+        f"arrays, and Tensors for higher derivatives (xp = namespace(x) works for both)."
     ) from error
 
 
 def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any]:
-    """(edge, gradient) to begin from, checked: an array, or a Tensor with create_graph."""
+    """The (edge, gradient) to start from, checked: an array, or a Tensor with create_graph."""
     if not tensor.requires_grad:
         raise GraphError(
             f"a tensor of shape {tensor.shape} has no gradient: nothing it was computed from requires one.\n"

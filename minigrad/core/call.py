@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_callable(op: Op, documented: Callable) -> Callable:
-    """The function that users call; `documented` gives it its name, signature and docstring."""
+    """The function that users call, with the name, signature and docstring of `documented`."""
     checks = Checks(documented)
     readable = accept_aliases(op.definition, in_float32=not op.kernel_takes_half) if op.definition else None
 
@@ -77,7 +77,7 @@ def make_callable(op: Op, documented: Callable) -> Callable:
 def several_results(
     op: Op, inputs: Sequence[Any], settings: dict[str, Any], node: Node | None, values: tuple
 ) -> tuple[Tensor, ...]:
-    """The results of an op that has several."""
+    """The results of an op with several results."""
     results = tuple(map(Tensor, values))
     if node is not None:
         node.attach_all(results)

@@ -1,4 +1,4 @@
-"""Checkpoints: memory for time. What one computes is not saved for backward() but computed again there.
+"""Activation checkpointing: what a function saves for backward() is recomputed there instead.
 
 Chen, Xu, Zhang and Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
@@ -23,11 +23,11 @@ from .versions import version_of
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """function(*args, **kwargs), without saving its graph: backward() runs it again, with the same draws.
 
-    Gradients arrive where they would without it: at arguments, at a module's parameters, at what `function`
-    closes over. Results may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and
-    differentiated to any order. `function` runs twice, so what else it does (counting, printing) happens
-    twice, and it must not read what changes in between, such as a variable that it closes over or a module's
-    `training`. (torch.utils.checkpoint with use_reentrant=False)
+    Gradients are the same as without it: for arguments, module parameters and closed-over tensors. Results
+    may be a tensor or nested dicts, lists and tuples; checkpoints may be nested, and differentiated to any
+    order. `function` runs twice, so its side effects (counting, printing) happen twice, and it must not read
+    state that changes in between, such as a closed-over variable or a module's `training`.
+    (torch.utils.checkpoint with use_reentrant=False)
     """
     if not modes.grad_enabled:
         return function(*args, **kwargs)
@@ -53,7 +53,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
-    """Tensors with the memory of `inner` that were made by `node`."""
+    """Tensors that share the memory of `inner`, as results of `node`."""
     outs = [Tensor(x.array) for x in inner]
     for out, x in zip(outs, inner, strict=True):
         out.version = version_of(x)
@@ -65,7 +65,7 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
 
 
 def _as_it_is(argument: Any) -> Any:
-    """An argument whose tensors stay what they are when the user's become others in place; leaves cannot."""
+    """An argument with snapshots of its tensors, which later in-place operations do not affect."""
     can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
     if not any(map(can_change, leaves(argument))):
         return argument
@@ -77,7 +77,7 @@ def _is_inside(x: Tensor, first: int) -> bool:
 
 
 def edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
-    """Where gradients leave the graph of `edges` made since node number `first`: leaves and earlier nodes."""
+    """Where gradients leave the graph made since node number `first`: leaves and earlier nodes."""
     stack = [producer(edge) for edge in edges]
     seen = set(stack)
     found: dict[Any, None] = {}
@@ -94,7 +94,7 @@ def edges_outside(edges: Iterable[Any], first: int) -> list[Any]:
 
 
 class _Segment:
-    """A stretch of the computation that can be run again; saved by its node's gradient functions only."""
+    """A part of the computation that can be run again; only its node's gradient functions refer to it."""
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function = function
@@ -104,7 +104,7 @@ class _Segment:
         self.generators: dict[random.Generator, random.Snapshot] = {}
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> tuple[int, Any]:
-        """The results, and the number of a node before the first that was made for them."""
+        """The results, and a node number below that of their first node."""
         first = next(node_numbers)
         given = [(x, x.array) for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         results = self.function(*args, **kwargs)
@@ -112,12 +112,12 @@ class _Segment:
             if x.array is not array:
                 raise GraphError(
                     f"the function of a checkpoint changed an argument of shape {array.shape} in place, "
-                    f"which it would do twice.\nLet it change a copy, x.clone()."
+                    f"which would happen twice.\nLet it change a copy, x.clone()."
                 )
         return first, results
 
     def remember(self, results: Any, inside: list[int], outside: list[Any]) -> None:
-        """What running again has to come to."""
+        """Note what the second run has to match."""
         self.structure = structure(results)
         self.inside = inside
         self.outside = outside
@@ -125,7 +125,7 @@ class _Segment:
         self.kinds = [_kind(flat[i]) for i in inside]
 
     def recompute(self) -> list[Tensor]:
-        """The results that carry gradients, computed anew with the same draws and autocast, checked."""
+        """Recompute the results that carry gradients, with the same draws and autocast, and check them."""
         for x in leaves((self.args, self.kwargs)):
             if isinstance(x, Tensor) and x.node is not None and tensor_of(x.node) is None:
                 set_tensor(x.node, x)  # the user's tensor is gone
@@ -139,8 +139,8 @@ class _Segment:
             given = structure(results) if kinds is None else ", ".join(kinds)
             expected = self.structure if kinds is None else ", ".join(self.kinds)
             raise GraphError(
-                f"checkpoint ran {_name(self.function)} again and got {given}, the first time {expected}.\n"
-                f"It must compute the same both times: look for what it reads that changed in between."
+                f"checkpoint ran {_name(self.function)} again and got {given}, not {expected} as before.\n"
+                f"It must compute the same both times: look for state that changed in between."
             )
         outs = [flat[i] for i in self.inside]
         found = edges_outside([x.node for x in outs if _is_inside(x, first)], first)
@@ -148,13 +148,13 @@ class _Segment:
             if type(producer(edge)) is Node:
                 raise GraphError(
                     f"checkpoint ran {_name(self.function)} again, and it used the result of "
-                    f"{producer(edge)}, which it had not used the first time.\n"
+                    f"{producer(edge)}, which it did not use the first time.\n"
                     f"A closure sees a variable's latest value: pass tensors as arguments."
                 )
         return outs
 
     def pull(self, g: Any, needs: Sequence[bool], create_graph: bool = False) -> list[Any]:
-        """The gradients of the edges, through a graph computed anew."""
+        """The gradients of the edges, through a recomputed graph."""
         wanted = [edge for edge, needed in zip(self.outside, needs, strict=False) if needed]
         given = g if type(g) is list else [g]
         seeds = [(x.node, part) for x, part in zip(self.recompute(), given, strict=True) if part is not None]
@@ -183,7 +183,7 @@ class Checkpoint(Recorded):
 
     name = public_name = family = "checkpoint"
     runs_user_code = True
-    advice = "Call the function without checkpoint: then the operation inside it is named."
+    advice = "Call the function without checkpoint to see which operation inside it is meant."
     gradient_advice = advice
 
     def __init__(self, segment: _Segment) -> None:
@@ -191,11 +191,11 @@ class Checkpoint(Recorded):
 
     def _segment(self) -> _Segment:
         segment = self.segment()
-        assert segment is not None  # a walk refuses a freed node before it comes here
+        assert segment is not None  # a freed node raises an error before this is called
         return segment
 
     def pull_tensors(self, inputs: list[Any], settings: dict, needs: Sequence[bool], g: Any) -> list[Any]:
-        """The gradients as Tensors that can be differentiated again: the graph computed anew stays."""
+        """The gradients as differentiable Tensors: the recomputed graph is kept."""
         return self._segment().pull(g, needs, create_graph=True)
 
     def rebuild(self, arrays: list[Any], settings: dict) -> Any:

@@ -1,4 +1,4 @@
-"""What a gradient function keeps: the arrays that its closure refers to, and who owns their memory."""
+"""What a gradient function keeps alive: the arrays that its closure refers to, and who owns their memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBERS = frozenset([int, float, bool])
 
 
 def arrays_in(thing: Any) -> Iterator[Any]:
-    """Every array that a gradient function (its closure, to the bottom) refers to."""
+    """Every array that a gradient function refers to, through nested closures."""
     stack = [thing]
     seen = set()
     while stack:
@@ -39,14 +39,14 @@ def arrays_in(thing: Any) -> Iterator[Any]:
 
 
 def closure_of(function: Any) -> list[Any]:
-    """What a function keeps of the variables around it."""
+    """The values in a function's closure."""
     return [c.cell_contents for c in getattr(function, "__closure__", None) or () if _is_filled(c)]
 
 
 def _is_filled(cell: CellType) -> bool:
     try:
         return cell.cell_contents is not None
-    except ValueError:  # named in a closure, and never assigned
+    except ValueError:  # a closure variable that was never assigned
         return False
 
 

@@ -5,9 +5,9 @@
         e = exp(x - x.detach().amax(dim, keepdim=True))
         return e / e.sum(dim, keepdim=True)
 
-The readable definition says what the op is, and its gradient follows from that of its parts. Where a kernel
-takes the arrays (see `kernels`), it gives the same value and the same gradient in less time; else the
-definition is run, on a graph of its own. `fused(False)` runs definitions only.
+The readable definition says what the op is, and its gradient follows from those of its parts. If a kernel
+accepts the arrays (see `kernels`), it computes the same value and gradient in less time; otherwise the
+definition runs on a separate graph. `fused(False)` runs definitions only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .user_rules import apart, check_rule_signature, is_users
 
 
 class Composite(Op):
-    """An op that has a definition in place of a rule."""
+    """An op that has a definition instead of a rule."""
 
     def __init__(self, name: str, definition: Callable, kernel: Callable | None = None, **about: Any) -> None:
         self.is_users = is_users(definition)
@@ -47,7 +47,7 @@ class Composite(Op):
             register_kernel(self)(kernel)
 
     def run_definition(self, *arrays: Any, **settings: Any) -> tuple[Any, Any]:
-        """Value and gradients by the definition, from a graph of its own: what serves as the rule."""
+        """Value and gradients from the definition, on a separate graph: used as the rule."""
         half = half_of(arrays)
         if half is not None:
             return compute_in_float32(self.run_definition, half, arrays, settings)
@@ -62,7 +62,7 @@ class Composite(Op):
         if self.is_users:
             results = apart(results, arrays)
 
-        # `closures.holds` finds what a gradient function refers to: these arrays must not be changed in place
+        # a default argument, so that `closures.holds` finds these arrays: they must not be changed in place
         def gradients(g: Any, needs: Sequence[bool], held: Any = (*arrays, *results)) -> list[Any]:
             wanted = [x for x, needed in zip(inputs, needs, strict=True) if needed]
             pairs = zip(values, g if type(g) is list else [g], strict=True)
@@ -77,18 +77,18 @@ class Composite(Op):
         return results if isinstance(value, tuple) else results[0], gradients
 
     def check_definition(self, values: tuple, inputs: Sequence[Any], first: int) -> None:
-        """Refuse what is no tensor, and a gradient that would be lost: only arguments get one."""
+        """Raise if a value is not a tensor, or if a gradient would be lost: only arguments get one."""
         for value in values:
             if not isinstance(value, Tensor):
                 raise OptionError(
                     f"the definition of {self.name} must return a tensor, or a tuple of tensors, got "
-                    f"{type(value).__name__}.\nReturn what ops of minigrad's give."
+                    f"{type(value).__name__}.\nReturn the results of minigrad ops."
                 )
         outside = set(edges_outside([x.node for x in values if x.node is not None], first))
         if outside - {x for x in inputs if isinstance(x, Tensor)}:
             raise OptionError(
-                f"the definition of {self.name} uses a tensor that requires a gradient and is no argument of "
-                f"it.\nMake it an argument before the `/`, or use x.detach()."
+                f"the definition of {self.name} uses a tensor that requires a gradient and is not an "
+                f"argument.\nMake it an argument before the `/`, or use x.detach()."
             )
 
     def pull_tensors(
@@ -101,7 +101,7 @@ class Composite(Op):
     def pull_by_definition(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        """`pull_tensors`: the definition, on aliases of the inputs, and a walk back to those."""
+        """`pull_tensors` by the definition: run it on aliases of the inputs, and walk back to those."""
         aliases = [ops["alias"].call(x) if needed else x for x, needed in zip(inputs, needs, strict=True)]
         value = self.definition(*aliases, **settings)
         values, gs = (value, g) if type(value) is tuple else ([value], [g])
@@ -123,8 +123,8 @@ def composite(
     """Turn a readable definition, written with other ops, into an op that a fused kernel may compute.
 
     `kernel` takes the same arrays and settings and returns what a rule returns, or None for arrays that it
-    does not take: then the definition is run, as it is where there is no kernel. Those for one kind of
-    arrays are registered by `@kernel` (see `kernels`) and are tried before it.
+    does not support: then the definition runs, as without a kernel. Kernels for one kind of array are
+    registered with `@kernel` (see `kernels`) and are tried first.
     """
 
     def make(definition: Callable) -> Callable:

@@ -1,6 +1,6 @@
-"""What an op costs: floating-point operations of its forward pass.
+"""The cost of an op: the floating-point operations (FLOPs) of its forward pass.
 
-One addition, multiplication, comparison or elementary function counts 1; moving numbers costs nothing.
+An addition, multiplication, comparison or elementary function counts as 1; moving data counts as 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Flops:
-    """How many: as a formula to read, and as a function of (input shapes, result's shape, settings)."""
+    """A FLOP count: as a readable formula, and as a function of (input shapes, result shape, settings)."""
 
     formula: str
     count: Callable[[Sequence[Any], Any, dict[str, Any]], int]

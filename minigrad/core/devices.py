@@ -1,7 +1,7 @@
-"""Devices, and the libraries of arrays that compute on them.
+"""Devices, and the array libraries that compute on them.
 
-A tensor is where its array is. An array backend brings one kind of device: its library of arrays, and the
-copies to and from the CPU's memory. NumPy is the backend that is always there. Other code asks the functions
+A tensor is on the device of its array. An array backend adds one kind of device: its array library, and
+copies to and from CPU memory. NumPy is the backend that is always available. Other code calls the functions
 below (`array_module(x)`, `device_of(x)`, ...), which ask the backend of the array.
 """
 
@@ -34,7 +34,7 @@ CPU = Device("cpu")
 
 
 class Size(tuple[int, ...]):
-    """A shape (torch.Size): a tuple that can multiply its numbers."""
+    """A shape (torch.Size): a tuple with `numel()`."""
 
     __slots__ = ()
 
@@ -47,9 +47,9 @@ class Size(tuple[int, ...]):
 
 
 class ArrayBackend:
-    """A library of arrays with NumPy's names, and the devices that its arrays are on.
+    """An array library with NumPy's names, and the devices that its arrays are on.
 
-    A backend is a subclass with the methods below, and an instance that is registered. Its library is
+    A backend is a subclass with the methods below, of which one instance is registered. Its library is
     imported when its device is first used; until then `library` and `arrays` are empty.
     """
 
@@ -59,7 +59,7 @@ class ArrayBackend:
     arrays: Any = ()  # the class of its arrays
 
     def import_library(self) -> Any:
-        """The library; a DependencyError where it is not installed."""
+        """Import and return the library, or raise a DependencyError."""
         raise NotImplementedError
 
     def load(self) -> Any:
@@ -72,38 +72,38 @@ class ArrayBackend:
         return self.library
 
     def own_functions(self) -> dict[str, Any]:
-        """Functions for rules that it computes in a way of its own, by the names of `namespace(x)`."""
+        """Functions that it implements itself, by their names in `namespace(x)`."""
         return {}
 
     def device_count(self) -> int:
-        """How many devices there are; a DeviceError, or load's DependencyError, if none can be used."""
+        """The number of devices; raises a DeviceError, or load's DependencyError, if none can be used."""
         raise NotImplementedError
 
     def device_in_use(self) -> int:
-        """The number of the device that computes unless another is named."""
+        """The index of the current device."""
         raise NotImplementedError
 
     def use(self, device: str) -> None:
-        """Make a device the one in use."""
+        """Make a device the current one."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until the device in use has finished its work."""
+        """Wait until the current device has finished its work."""
 
     def device_of(self, array: Any) -> Device:
-        """The device that one of its arrays is on."""
+        """The device of one of its arrays."""
         raise NotImplementedError
 
     def upload(self, array: Any, device: str) -> Any:
-        """A copy of a NumPy array, or of one of its own on another device."""
+        """A copy of a NumPy array, or of one of its arrays on another device."""
         raise NotImplementedError
 
     def download(self, array: Any, operation: str) -> np.ndarray:
-        """A copy in the CPU's memory; `operation` says what the user called."""
+        """A copy in CPU memory; `operation` says what the user called."""
         raise NotImplementedError
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether an array can be written into, and no two of its elements share memory."""
+        """Whether an array can be written to, and no two of its elements share memory."""
         raise NotImplementedError
 
     def address_of(self, array: Any) -> int:
@@ -142,28 +142,28 @@ class NumPyBackend(ArrayBackend):
 
 
 NUMPY = NumPyBackend()
-backends: dict[str, ArrayBackend] = {"cpu": NUMPY}  # by the kind of their devices
-loaded: list[ArrayBackend] = []  # those beside NumPy whose library is imported
+backends: dict[str, ArrayBackend] = {"cpu": NUMPY}  # by device kind
+loaded: list[ArrayBackend] = []  # those other than NumPy whose library is imported
 
 
 def register(backend: ArrayBackend) -> None:
-    """Make a backend known, in place of another for that kind of device."""
+    """Register a backend, replacing any other for that kind of device."""
     backends[backend.kind] = backend
     loaded[:] = [x for x in backends.values() if x is not NUMPY and x.library is not None]
 
 
 def find_backend(kind: str) -> ArrayBackend:
-    """The backend of a kind of device; a DependencyError where none is registered."""
+    """The backend for a kind of device; raises a DependencyError if none is registered."""
     if kind not in backends:
         raise DependencyError(
             f"no array backend for device {kind!r} is registered.\n"
-            f"Import the part of minigrad that has one, or compute on the CPU: device='cpu'."
+            f"Import the part of minigrad that provides one, or use the CPU: device='cpu'."
         )
     return backends[kind]
 
 
 def backend_of(array: Any) -> ArrayBackend:
-    """The backend of an array; of anything else NumPy's."""
+    """The backend of an array; NumPy's for anything else."""
     for backend in loaded:
         if isinstance(array, backend.arrays):
             return backend
@@ -171,7 +171,7 @@ def backend_of(array: Any) -> ArrayBackend:
 
 
 def kind_of(arrays: Iterable[Any]) -> str:
-    """The kind of device that arrays are on, among numbers and None: "cpu", or "cuda" if one is there."""
+    """The device kind of arrays (numbers and None are ignored): "cpu", or "cuda" if one is on a GPU."""
     for backend in loaded:
         if any(isinstance(x, backend.arrays) for x in arrays):
             return backend.kind
@@ -182,7 +182,7 @@ def kind_of(arrays: Iterable[Any]) -> str:
 
 
 def is_available(kind: str = "cuda") -> bool:
-    """Whether there is a device of that kind to compute on (torch.cuda.is_available)."""
+    """Whether a device of that kind can be used (torch.cuda.is_available)."""
     try:
         return find_backend(kind).device_count() > 0
     except (DependencyError, DeviceError):
@@ -190,9 +190,9 @@ def is_available(kind: str = "cuda") -> bool:
 
 
 def check_device(device: str | None, index: int | None = None) -> Device:
-    """The device's full name, "cpu" or "cuda:0"; an error says which there are.
+    """The device's full name, "cpu" or "cuda:0"; raises an error if there is no such device.
 
-    "cuda" is the GPU in use, number 0 at first; "auto" is that GPU if there is one, else the CPU.
+    "cuda" is the current GPU, initially number 0; "auto" is that GPU if there is one, else the CPU.
     """
     if not isinstance(device, str | None):
         shown = " ".join(repr(device).split())
@@ -212,18 +212,18 @@ def check_device(device: str | None, index: int | None = None) -> Device:
     if index >= count:
         raise DeviceError(
             f"there is no {device!r}: this machine has {count} GPUs, counted from 0.\n"
-            f"Pass {kind!r} for the GPU in use, or a smaller number."
+            f"Pass {kind!r} for the current GPU, or a smaller number."
         )
     return Device(f"{kind}:{index}")
 
 
 def is_device_name(name: str) -> bool:
-    """Whether a string names a device, of whatever number, rather than a dtype."""
+    """Whether a string names a device (with any index) rather than a dtype."""
     return name.partition(":")[0] in {"auto", "cuda", *backends}
 
 
 def library_of(device: str) -> Any:
-    """The library for arrays on a device that `check_device` named, which becomes the one in use."""
+    """The array library for a device name from `check_device`, which becomes the current device."""
     backend = find_backend(device.partition(":")[0])
     backend.use(device)
     return backend.library
@@ -233,7 +233,7 @@ def library_of(device: str) -> Any:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an array, of NumPy or of another backend."""
+    """Whether x is an array of NumPy or another backend."""
     return isinstance(x, np.ndarray) or backend_of(x) is not NUMPY
 
 
@@ -248,9 +248,9 @@ def device_of(array: Any) -> Device:
 
 
 def on_device(array: Any, device: str) -> Any:
-    """An array on a device that `check_device` named: itself if it is there already, else a copy.
+    """An array on a device named by `check_device`: itself if it is there already, else a copy.
 
-    A process computes on one device of a kind at a time: naming another makes it the one in use.
+    A process uses one device of a kind at a time: naming another makes it the current one.
     """
     if device_of(array) == device:
         return array
@@ -261,7 +261,7 @@ def on_device(array: Any, device: str) -> Any:
 
 
 def on_cpu(array: Any, operation: str = "a copy to the CPU") -> Any:
-    """An array as a NumPy array: itself, or a copy of one elsewhere, which the user's `operation` needs."""
+    """An array as a NumPy array: itself, or a copy from another device, needed for `operation`."""
     return backend_of(array).download(array, operation)
 
 
@@ -271,7 +271,7 @@ def to_device_of(array: Any, other: Any) -> Any:
 
 
 def through_cpu(compute: Any, *operands: Any) -> Any:
-    """compute(*operands), which only NumPy can do: other arrays are copied to the CPU, and results back."""
+    """compute(*operands) with NumPy only: other arrays are copied to the CPU, and results copied back."""
     elsewhere = next((x for x in operands if backend_of(x) is not NUMPY), None)
     if elsewhere is None:
         return compute(*operands)
@@ -282,14 +282,14 @@ def through_cpu(compute: Any, *operands: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """A number, a list or a NumPy array as a NumPy array; another backend's array as it is."""
+    """A number, a list or a NumPy array as a NumPy array; another backend's array unchanged."""
     if type(x) is np.ndarray:  # most are
         return x
     return np.asarray(x) if backend_of(x) is NUMPY else x
 
 
 def load_library_of(x: Any) -> None:
-    """Make an array known that comes from a backend's library before its device was used."""
+    """Load the backend of an array that the user made before the backend's device was first used."""
     package = type(x).__module__.partition(".")[0]
     for backend in backends.values():
         if backend.package == package:
@@ -297,7 +297,7 @@ def load_library_of(x: Any) -> None:
 
 
 def is_writeable(array: Any) -> bool:
-    """Whether an array can be written into: it may, and no two of its elements share memory."""
+    """Whether an array can be written to: it is not read-only, and no two elements share memory."""
     return backend_of(array).is_writeable(array)
 
 

@@ -1,8 +1,7 @@
-"""Dtypes and their promotion.
+"""Dtypes and type promotion.
 
-A dtype is NumPy's own (`mg.float32 == np.dtype("float32") == "float32"`). What differs from NumPy is how
-two dtypes meet: as in PyTorch, an integer never turns a float into float64, and a Python number or a 0-d
-tensor never widens a tensor of the same kind.
+A dtype is NumPy's (`mg.float32 == np.dtype("float32") == "float32"`). Promotion is PyTorch's: an integer
+never turns a float into float64, and a Python number or a 0-d tensor never widens a tensor of the same kind.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     """`mg.float32`, `"float32"`, `np.float32` or a Python type as a NumPy dtype; `float` is float32."""
     if dtype is float:
         return default_float
-    if not isinstance(dtype, str | type | np.dtype):  # NumPy takes anything that has a dtype: a tensor
+    if not isinstance(dtype, str | type | np.dtype):  # NumPy would accept a tensor, which has a dtype
         raise ArgumentError(f'a dtype is mg.float32, "float32", ..., got {type(dtype).__name__}.\nPass one.')
     try:
         result = (
@@ -51,7 +50,7 @@ def as_dtype(dtype: Any) -> np.dtype:
             f"Use one of bool, uint8, int8 to int64, float16, bfloat16, float32, float64."
         )
     assert result is not None
-    return np.dtype(result.type)  # NumPy's own object, which `is` can compare
+    return np.dtype(result.type)  # NumPy's singleton, which can be compared with `is`
 
 
 def is_dtype(name: str) -> bool:
@@ -63,8 +62,8 @@ def is_dtype(name: str) -> bool:
 
 
 def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
-    """A DtypeError where floats become integers and one of them is NaN, infinite or too large; and where an
-    integer is too large, unless it `wraps` around."""
+    """Raise a DtypeError if a float is NaN, infinite or too large for an integer dtype, or an integer is too
+    large and not `wraps`."""
     if array.dtype.kind not in "biufV":
         raise DtypeError(f"{array.dtype} cannot be {dtype}.\nGive real numbers.")
     whole = array.dtype.kind in "iub"
@@ -75,10 +74,10 @@ def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
         lowest = limits.min or -limits.max  # -1 is 255 in uint8, as in PyTorch
         wrong = (array < lowest) | (array > limits.max)
     else:
-        array = array.astype(float32) if array.dtype in HALF else array  # whose numbers end before int64's
+        array = array.astype(float32) if array.dtype in HALF else array  # whose range is smaller than int64's
         wrong = ~((array > float(limits.min) - 1) & (array < float(limits.max) + 1))
         if dtype == int64:
-            wrong &= array != float(limits.min)  # float64 has no number just below it
+            wrong &= array != float(limits.min)  # float64 has no number just below the minimum
     if wrong.any():
         places = wrong.reshape(wrong.shape or 1).nonzero()
         place = tuple(int(axis[0]) for axis in places)[: array.ndim]
@@ -94,11 +93,11 @@ def finfo(dtype: np.dtype) -> Any:
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    return dtype.kind in "fV"  # to NumPy bfloat16 is not a float but of kind "V"
+    return dtype.kind in "fV"  # NumPy gives bfloat16 the kind "V"
 
 
 def plain_number(x: Any) -> Any:
-    """A NumPy number as a Python number, which widens no dtype; anything else as it is."""
+    """A NumPy scalar as a Python number, which never widens a dtype; anything else unchanged."""
     return x.item() if isinstance(x, np.generic) else x
 
 

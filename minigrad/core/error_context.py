@@ -1,4 +1,4 @@
-"""A mistake in the user's terms: which op, which shapes, which axes clash, which line made each operand."""
+"""Errors in the user's terms: which op, which shapes, which axes clash, which line made each operand."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ FOREIGN_ERRORS = (  # what NumPy and Python raise
 
 
 def raised_by_library(error: BaseException) -> bool:
-    """Whether minigrad, or a package that it called, raised an error, and not a function of the user's."""
+    """Whether minigrad, or a package that it called, raised an error, rather than a user's function."""
     trace = error.__traceback__
     while trace is not None and is_library[trace.tb_frame.f_code.co_filename]:
         trace = trace.tb_next
     file = "<" if trace is None else trace.tb_frame.f_code.co_filename
-    return file.startswith(PACKAGES) or file.endswith(".pyx")  # NumPy's compiled parts
+    return file.startswith(PACKAGES) or file.endswith(".pyx")  # NumPy's Cython modules
 
 
 _INSTALLED = Path(np.__file__).parents[1]
 _PYTHON = Path(os.__file__).parent
-PACKAGES = (  # where the files are of what minigrad calls
+PACKAGES = (  # where the packages that minigrad calls are installed
     "<",
     *[f"{_INSTALLED / name}{os.sep}" for name in ("numpy", "numba", "cupy", "safetensors", "ml_dtypes")],
     *[f"{_PYTHON / name}" for name in ("inspect", "contextlib", "functools", "pathlib")],
@@ -58,7 +58,7 @@ def raise_extra_arguments(name: str, function: Callable, count: int) -> NoReturn
 
 
 def raise_unknown_arguments(name: str, unknown: Sequence[str], known: Iterable[str]) -> NoReturn:
-    """A SignatureError for keywords that a function does not have."""
+    """Raise a SignatureError for unknown keyword arguments."""
     what = ", ".join(map(repr, unknown))
     takes = f"It takes {', '.join(known)}."
     if not {"size_average", "reduce"}.isdisjoint(unknown) and "reduction" in known:
@@ -69,7 +69,7 @@ def raise_unknown_arguments(name: str, unknown: Sequence[str], known: Iterable[s
 
 
 def signature_text(function: Callable) -> str:
-    """The arguments of a function, as it declares them, without types."""
+    """A function's signature without types."""
     signature = inspect.signature(function)
     kinds = lambda p: p.POSITIONAL_OR_KEYWORD if p.kind is p.POSITIONAL_ONLY else p.kind  # by name, too
     declared = [p for p in signature.parameters.values() if p.name != "self" and p.kind is not p.VAR_KEYWORD]
@@ -84,16 +84,16 @@ def raise_with_context(
     error: Exception,
     function: Callable | None = None,
 ) -> NoReturn:
-    """Say a NumPy error in the user's terms."""
-    if isinstance(error.__cause__, MinigradError):  # NumPy's, made of one of ours
+    """Raise an error of NumPy or Python in the user's terms."""
+    if isinstance(error.__cause__, MinigradError):  # NumPy wrapped one of ours
         raise add_context(error.__cause__, name, inputs, settings) from None
     said = " ".join(str(error).split()).rstrip(".")
     if type(error) is TypeError and is_signature_error(said):
         callee = said.partition("()")[0]
         if "." in callee and function is not None and callee.rpartition(".")[2] != function.__name__:
             raise SignatureError(
-                f"{name}: {said}.\nThe library calls {callee}: a method that replaces one of its own takes "
-                f"the same arguments."
+                f"{name}: {said}.\nThe library calls {callee}: an overriding method must take the "
+                f"same arguments."
             ) from None
         takes = f"It takes {signature_text(function)}." if function else "Look at help(...)."
         said = re.sub(r"^\S*\(\)", "", said).strip()
@@ -113,7 +113,7 @@ def raise_with_context(
             settings,
         ) from error
     if isinstance(error, IndexError) and said in ("tuple index out of range", "list index out of range"):
-        said = _missing_axis((*inputs, *settings.values()))  # a rule has read x.shape[dim]
+        said = _missing_axis((*inputs, *settings.values()))  # a rule read x.shape[dim]
     kind: type[MinigradError] = ShapeError
     if isinstance(error, TypeError | AttributeError):
         kind = DtypeError
@@ -131,11 +131,11 @@ def _missing_axis(arguments: Sequence[Any]) -> str:
     if not shapes:
         return "no tensors were passed"
     fewest = min(shapes, key=len)
-    return f"an axis is needed that the tensor of shape {fewest} does not have"
+    return f"the tensor of shape {fewest} does not have the required axis"
 
 
 def is_signature_error(said: str) -> bool:
-    """Whether Python refused a call by the signature of the function."""
+    """Whether Python rejected the arguments of a call."""
     return bool(
         re.search(
             r"unexpected keyword|required (positional|keyword)|positional argument|multiple values", said
@@ -150,8 +150,7 @@ def unwrap(x: Any) -> Any:
 def add_context(
     error: MinigradError, name: str, inputs: Sequence[Any], settings: dict[str, Any]
 ) -> MinigradError:
-    """Add to one of our errors the op, its operands and where they came from; the function around an op
-    adds its name."""
+    """Add the op, its operands and their origins to an error; an enclosing function adds its name."""
     what, _, remedy = str(error).partition("\n")
     if not error.has_context:
         remedy += _origins(inputs)
@@ -166,11 +165,11 @@ def add_context(
 
 
 def _origins(inputs: Sequence[Any]) -> str:
-    """The lines that made the operands, where that is known."""
+    """The lines that created the operands, where known."""
     said = ""
     for i, x in enumerate(inputs):
         node = producer(x.node) if isinstance(x, Tensor) else None
-        while node is not None and node.op.casts:  # promotion's, not the user's
+        while node is not None and node.op.casts:  # from promotion, not the user
             node = node.edges[0] if type(node.edges[0]) is type(node) else None
         if node is not None:
             said += f" Operand {i} came from {node}."
@@ -181,36 +180,36 @@ def describe(x: Any, depth: int = 4) -> str:
     if depth and isinstance(x, list | tuple) and any(isinstance(item, Tensor | np.ndarray) for item in x):
         shown = ", ".join(describe(item, depth - 1) for item in x[:4]) + ", ..." * (len(x) > 4)
         return f"[{shown}]"
-    # the class Tensor and the module NumPy have names like these, and no values
+    # the class Tensor has these attributes, too
     is_array = hasattr(x, "dtype") and isinstance(getattr(x, "shape", None), tuple)
     return f"{x.dtype}{list(x.shape)}" if is_array else " ".join(reprlib.repr(x).split())
 
 
 def _advice(kind: type[MinigradError], inputs: Sequence[Any], said: str) -> str:
-    """What to look at; where axes clash, which."""
+    """Advice: what to look at, or which axes clash."""
     if kind is RangeError:
         if "of bounds" in said:
-            return "Indices and axes count from 0, or from the end from -1."
+            return "Indices and axes count from 0, or from -1 at the end."
         if said == "no tensors were passed":
             return "Pass at least one."
-        if "axis is needed" in said:
+        if "required axis" in said:
             return "Add an axis (x.unsqueeze(0), x.reshape(1, -1)), or choose another one."
         if "axis" in said:
-            return "Axes count from 0, or from the end from -1."
-        return "Index with integers, slices, None, ..., lists of places, or a mask of the axis's length."
+            return "Axes count from 0, or from -1 at the end."
+        return "Index with integers, slices, None, ..., lists of positions, or a mask of the axis's length."
     if kind is OutOfMemoryError:
-        return "Give smaller shapes."
+        return "Use smaller shapes."
     if said.startswith("expected a tensor, got a") or (
         kind is DtypeError and any(isinstance(x, list | tuple) for x in inputs)
     ):
-        return "Make a tensor of it: mg.tensor(...), which stacks tensors of a list with their gradients."
+        return "Convert it with mg.tensor(...), which stacks lists of tensors and keeps their gradients."
     if kind is DtypeError and any(x is None for x in inputs):
         return (
-            "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and of a tensor "
+            "None is not a tensor. A `.grad` is None before backward(), after zero_grad(), and for a tensor "
             "that is not a leaf."
         )
     if kind is DtypeError:
-        return "Look at what each argument is, and at its dtype."
+        return "Look at the type and dtype of each argument."
     shapes = [x.shape for x in inputs if hasattr(x, "shape")]
     if len(shapes) == 2:
         for axis, (n, m) in enumerate(zip(reversed(shapes[0]), reversed(shapes[1]), strict=False), 1):

@@ -1,7 +1,7 @@
-"""What can go wrong, by name. The first line of a message says what is wrong, the second what to do.
+"""Error classes. The first line of a message says what is wrong, the second what to do.
 
 Each is also the builtin error that a Python programmer would catch for it, and a RuntimeError, which is what
-PyTorch raises for most. `python -m tests.slow.parity.bad_calls` counts who raises what.
+PyTorch raises for most mistakes (`python -m tests.slow.parity.bad_calls` compares them).
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ def counted(n: int, noun: str, plural: str = "") -> str:
 
 
 class MinigradError(RuntimeError):
-    """Any mistake that minigrad explains."""
+    """The base class of minigrad's errors."""
 
-    has_context = False  # whether it says already in which op it happened
+    has_context = False  # whether the message names the op already
 
 
 class ShapeError(MinigradError, ValueError):
@@ -23,35 +23,35 @@ class ShapeError(MinigradError, ValueError):
 
 
 class GradientShapeError(ShapeError):
-    """A gradient that does not fit the input that it is for: `shape` and `expected` are the shapes."""
+    """A gradient whose `shape` is not the `expected` shape of its input."""
 
     def __init__(self, shape: tuple[int, ...], expected: tuple[int, ...], node: object = "an op") -> None:
         super().__init__(
             f"the rule of {node} returned a gradient of shape {shape} for an input of shape {expected}.\n"
-            f"For each array it must return a gradient of the array's shape, or of the broadcast shape."
+            f"It must return, for each array, a gradient of the array's shape or of the broadcast shape."
         )
         self.shape = shape
         self.expected = expected
 
 
 class DtypeError(MinigradError, TypeError):
-    """A dtype or a type that an operation does not take."""
+    """A dtype or a type that an operation does not support."""
 
 
 class SignatureError(MinigradError, TypeError):
-    """Arguments that a function does not have: an unknown keyword, one too many, one too few."""
+    """Arguments that do not match a signature: an unknown keyword, too many, too few."""
 
 
 class RangeError(MinigradError, IndexError):
-    """An index, an axis, an id or a class that is not there."""
+    """An index, an axis, an id or a class that is out of range."""
 
 
 class OptionError(MinigradError, ValueError):
-    """A setting outside the values that it may have."""
+    """An invalid value of a setting."""
 
 
 class ArgumentError(DtypeError, OptionError):
-    """An argument of a kind that its parameter does not take: a float for an axis, a string for a flag."""
+    """An argument of the wrong type: a float for an axis, a string for a flag."""
 
 
 class SizesError(ArgumentError, ShapeError):
@@ -63,19 +63,19 @@ class OutOfMemoryError(MinigradError, MemoryError):
 
 
 class DeviceError(MinigradError, RuntimeError):
-    """A device that is not there, or tensors of which one operation finds some on one and some on another."""
+    """A device that does not exist, or tensors on different devices in one operation."""
 
 
 class GraphError(MinigradError, RuntimeError):
-    """A graph that backward() cannot use: freed, changed in place, or without a gradient to begin with."""
+    """A graph that backward() cannot use: freed, changed in place, or without any gradient."""
 
 
 class DivisionError(MinigradError, ZeroDivisionError, RuntimeError):
-    """Integers divided by 0, which have no result."""
+    """Integer division by 0."""
 
 
 class NonFiniteError(MinigradError, FloatingPointError, RuntimeError):
-    """A NaN or an infinity where a finite number is needed. `modules` ran it, the innermost first."""
+    """A NaN or an infinity where a finite number is needed, in these `modules` (innermost first)."""
 
     modules: tuple[Any, ...] = ()
 
@@ -91,19 +91,19 @@ class StateError(MinigradError, RuntimeError):
 
 
 class MissingPathError(StateError, AttributeError):
-    """A path, such as "encoder.layers.0", at which a module has nothing."""
+    """A path, such as "encoder.layers.0", that does not exist in a module."""
 
 
 class FileError(MinigradError, ValueError):
-    """A file that does not hold what it should."""
+    """A file with unexpected contents."""
 
 
 class MissingFileError(FileError, FileNotFoundError):
-    """A file that is not there."""
+    """A file that does not exist."""
 
 
 class MissingNameError(MinigradError, AttributeError):
-    """A name of PyTorch's that is not here; the message says what to use instead."""
+    """A PyTorch name that minigrad does not have; the message says what to use instead."""
 
 
 class MissingImportError(MinigradError, ImportError):
@@ -111,9 +111,9 @@ class MissingImportError(MinigradError, ImportError):
 
 
 class UnwritableFileError(FileError, OSError):
-    """A file that cannot be written: the folder is none, the disk is full, ..."""
+    """A file that cannot be written: the folder does not exist, the disk is full, ..."""
 
-    def __str__(self) -> str:  # OSError's shows errno
+    def __str__(self) -> str:  # OSError would show errno
         return str(self.args[0])
 
 

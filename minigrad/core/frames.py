@@ -1,4 +1,4 @@
-"""The user's line: the nearest frame outside minigrad's files, for nodes, errors and warnings to name."""
+"""The user's line: the nearest frame outside minigrad, which nodes, errors and warnings refer to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import CodeType
 
 
 class _IsLibrary(dict[str, bool]):
-    """Whether a file is one of minigrad's; a frame in another is the user's. Each file is looked at once."""
+    """Whether a file belongs to minigrad; any other is the user's. Results are cached by file name."""
 
     folder = str(Path(__file__).parents[1]) + os.sep
 
@@ -24,9 +24,9 @@ is_library = _IsLibrary()
 
 
 def caller(above: int = 1) -> tuple[CodeType, int]:
-    """The nearest place outside minigrad, as (code, instruction): cheap to take, resolved by `where`.
+    """The nearest frame outside minigrad, as (code, instruction): cheap to take, resolved by `where`.
 
-    `above`: how many frames up to begin, where those below are known to be the library's.
+    `above`: how many frames to skip that are known to be the library's.
     """
     frame = sys._getframe(above)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:
@@ -35,14 +35,14 @@ def caller(above: int = 1) -> tuple[CodeType, int]:
 
 
 def where(source: tuple[CodeType, int]) -> str:
-    """`file:line` of what `caller` took."""
+    """`file:line` of a result of `caller`."""
     code, instruction = source
     line = next(itertools.islice(code.co_positions(), instruction // 2, None))[0]
     return f"{code.co_filename}:{line}"
 
 
 def warn(message: str) -> None:
-    """A UserWarning at the user's line, the nearest outside the library."""
+    """Issue a UserWarning at the user's line."""
     frame = sys._getframe(1)
     level = 2
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:

@@ -1,4 +1,4 @@
-"""A generator whose body runs within a context, and whose caller does not."""
+"""Generators whose body runs within a context, while their caller does not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def within(context: Callable[[], AbstractContextManager], function: Callable) -> Callable:
-    """The generator function with each resumption of its generators in a new `context()`."""
+    """Wrap a generator function so that each resumption of its generators runs in a new `context()`."""
 
     @wraps(function)
     def make(*args: Any, **kwargs: Any) -> Generator:

@@ -1,4 +1,4 @@
-"""grad(): the gradients of chosen inputs only, by a walk back that goes nowhere else."""
+"""grad(): the gradients of given inputs only, by a backward walk restricted to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grad(
     outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
     starts = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)
     if len(starts) != len(outs) or (hasattr(grad_outputs, "shape") and len(outs) > 1):
-        raise OptionError(f"{len(outs)} outputs need as many grad_outputs.\nPass a list, or None.")
+        raise OptionError(f"{len(outs)} outputs need the same number of grad_outputs.\nPass a list, or None.")
     for x in ins:
         if not x.requires_grad:
             raise GraphError(
@@ -59,9 +59,9 @@ def propagate_to(
     create_graph: bool = False,
     ends: Iterable[Any] = (),
 ) -> tuple[dict[Any, Any], GradientSums]:
-    """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrived there.
+    """Walk back from the seeds to the `wanted` edges only, and return the gradients that arrive there.
 
-    The walk stops at `ends`, whose hooks are left to the walk that continues from there.
+    The walk stops at `ends`; their hooks run in the walk that continues from there.
     """
     sums = GradientSums(seeds, create_graph)
     order = nodes_behind(sums.totals, ends)
@@ -73,12 +73,12 @@ def propagate_to(
 
 
 class _Targets:
-    """The edges whose gradients are wanted: where a walk has to go to reach them, and what it found there."""
+    """The edges whose gradients are wanted, the nodes that lead to them, and the gradients found."""
 
     def __init__(self, order: list[Node], wanted: set[Any]) -> None:
         self.wanted = wanted
         self.found = dict[Any, Any]()
-        self.reach = {producer(edge) for edge in wanted}  # what is wanted, and the nodes that lead there
+        self.reach = {producer(edge) for edge in wanted}  # the wanted edges, and the nodes that lead to them
         self.leading: set[Node] = set()
         self.freed = next((node for node in order if node.gradients is None), None)
         for node in order:
@@ -87,7 +87,7 @@ class _Targets:
                 self.leading.add(node)
 
     def keeping(self, pull: Pull) -> Pull:
-        """`pull`, keeping wanted gradients that pass, and asking only for those that lead on."""
+        """`pull`, which also keeps wanted gradients, and computes only those that lead to others."""
 
         def keep_and_pull(node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
             self._keep(node, g)
@@ -104,7 +104,7 @@ class _Targets:
             self.found[node] = g
 
     def finish(self, sums: GradientSums, run_hooks: bool) -> None:
-        """Keep what arrived where the walk ended: at leaves, and at nodes that lead to nothing wanted."""
+        """Keep the gradients where the walk ended: at leaves, and at nodes beyond which nothing is wanted."""
         if run_hooks:
             ended = {producer(e) for e in sums.totals if e in self.wanted and isinstance(producer(e), Node)}
             self.found |= dict(sums.of_leaves(self.wanted))

@@ -1,8 +1,8 @@
 """16-bit dtypes: computed in float32, and rounded once at the end.
 
-float16 ends at 65504, and NumPy multiplies its matrices without BLAS. bfloat16 has 8 bits of mantissa.
-Neither is fit for a running sum, nor for a formula of several steps. So an op's rule, its gradients and a
-function made of ops get float32 in place of 16 bits, unless they say `exact_in_half`.
+float16 ends at 65504, and NumPy multiplies float16 matrices without BLAS. bfloat16 has 8 bits of mantissa.
+Neither is precise enough for a running sum, or a formula of several steps. So an op's rule, its gradients and
+a function made of ops get float32 instead of 16 bits, unless they say `exact_in_half`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def half_of(xs: Iterable[Any]) -> np.dtype | None:
     """The 16-bit dtype of the first array or tensor that has one, or None."""
     for x in xs:
         dtype = getattr(x, "dtype", None)
-        if dtype in HALF:  # `is` would miss one that came through pickle
+        if dtype in HALF:  # `is` would miss an unpickled dtype
             return dtype
     return None
 
 
 def any_half(xs: Iterable[Any]) -> bool:
-    """Whether one is a tensor of 16 bits, or a list with one in it."""
+    """Whether there is a 16-bit tensor, also within lists."""
     for x in xs:
         if isinstance(x, Tensor):
             if x.array.dtype in HALF:
@@ -44,17 +44,17 @@ def any_half(xs: Iterable[Any]) -> bool:
 
 
 def widened(a: Any) -> Any:
-    """A 16-bit array, tensor or NumPy number in float32; anything else as it is."""
+    """A 16-bit array, tensor or NumPy scalar in float32; anything else unchanged."""
     return a.astype(float32) if getattr(a, "dtype", None) in HALF else a
 
 
 def all_widened(g: Any) -> Any:
-    """`widened`, of the gradients of several results each."""
+    """`widened`, or `widened` gradients of several results."""
     return list(map(widened, g)) if type(g) is list else widened(g)
 
 
 def narrowed(a: Any, dtype: np.dtype) -> Any:
-    """A floating array or NumPy number in a 16-bit dtype; anything else as it is."""
+    """A floating array or NumPy scalar in a 16-bit dtype; anything else unchanged."""
     return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
 
 
@@ -65,10 +65,10 @@ def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: d
     """
     narrow = lambda a: narrowed(a, dtype)
     result = rule(*map(widened, arrays), **settings)
-    if result is None:  # a kernel that does not take these arrays
+    if result is None:  # a kernel that does not support these arrays
         return None
     value, gradients = result
-    if settings.get("dtype") is None:  # else it is what the rule gave it
+    if settings.get("dtype") is None:  # otherwise the rule chose it
         value = tuple(map(narrow, value)) if type(value) is tuple else narrow(value)
     if gradients is None:
         return value, None
@@ -88,7 +88,7 @@ def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: d
 def pull_in_float32(
     pull: Callable, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
 ) -> Sequence[Any]:
-    """The same of an op's `pull_tensors`, whose inputs and gradients are Tensors."""
+    """The same for an op's `pull_tensors`, whose inputs and gradients are Tensors."""
     found = pull(list(map(widened, inputs)), settings, needs, all_widened(g))
     rounded = []
     for x, part in zip(inputs, found, strict=True):
@@ -99,11 +99,11 @@ def pull_in_float32(
 
 
 def round_once(function: Callable, precision: str | None = None, products: bool = False) -> Callable:
-    """A function of ops, of 16-bit tensors computed in float32; only its results are rounded.
+    """Compute a function of 16-bit tensors in float32; only its results are rounded.
 
-    Where the tensors are of several dtypes it is called with them as they are. So it is on a GPU if it is
-    made of matrix `products`, which a GPU computes many times faster in 16 bits, and under autocast, which
-    chooses their dtype. `precision` is what autocast does with the function.
+    Tensors of several dtypes are passed unchanged. So are those of matrix `products` on a GPU, which are
+    many times faster in 16 bits, and under autocast, which chooses their dtype. `precision` is the function's
+    `autocast` attribute.
     """
     products = products or precision == "lower"
     names = list(inspect.signature(function).parameters)

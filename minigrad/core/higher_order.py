@@ -1,4 +1,4 @@
-"""Higher order: the rule of a node, run again on Tensors, records a graph of the gradient itself."""
+"""Higher-order derivatives: a node's rule, run again on Tensors, records the graph of the gradient."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .versions import check_versions, modifications
 
 
 class Replay:
-    """Pulls gradients that are Tensors with graphs of their own; `rebuilt` holds what had to be recomputed.
+    """Pulls gradients that are Tensors with a graph; `rebuilt` holds recomputed results.
 
-    Autocast has chosen the inputs' dtypes already and is off: the gradient of a float32 product is float32.
+    Autocast is off, as it chose the inputs' dtypes already: the gradient of a float32 product is float32.
     """
 
     def __init__(self) -> None:
         self.rebuilt: dict[Any, Tensor] = {}
 
     def pull(self, node: Node, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
-        """The gradient of each input that needs one, of the gradient `g` of the node's result: Tensors."""
+        """The gradients of a node's inputs, given the gradient `g` of its result, as Tensors."""
         if node.gradients is None:
             raise_freed(node)
         if node.recorded_at != modifications.count:
             check_versions(node, needs, replayed=True)
         inputs = [self._tensor_of(edge) for edge in node.edges]
-        # observers see what users' functions do, not what a rule does inside
+        # observers see users' functions, not the inside of a rule
         paused = nullcontext() if node.op.runs_user_code else unobserved()
         with enable_grad(), Switch(modes, "autocast_dtype", None), backward_scope(node.scope), paused:
             gradients = node.op.pull_tensors(inputs, node.settings, needs, g)
         return [gradient if needed else None for gradient, needed in zip(gradients, needs, strict=True)]
 
     def _tensor_of(self, edge: Any) -> Any:
-        """The edge's tensor; one that no longer exists is recomputed from those that do."""
+        """The edge's tensor, recomputed if it no longer exists."""
         if edge is None:
             return None
         rebuilt = self.rebuilt
@@ -66,7 +66,7 @@ class Replay:
 
 
 def restored(edge: Any, array: Any) -> Tensor:
-    """A tensor in the place of one that no longer exists."""
+    """A tensor that replaces one that no longer exists."""
     tensor = Tensor(array)
     tensor._requires_grad = True
     tensor.node = edge
@@ -76,10 +76,10 @@ def restored(edge: Any, array: Any) -> Tensor:
 
 
 def check_unchanged(node: Node, result: Any) -> None:
-    """Refuse to recompute a result if an input, or the result itself, has been changed in place since."""
+    """Raise if an input of a recomputed result, or the result itself, was changed in place since."""
     for edge in (*node.edges, result):
         version = getattr(edge, "version", None)
-        versions = version if isinstance(version, list) else [version]  # a list: of several results
+        versions = version if isinstance(version, list) else [version]  # a list: several results
         changed = [v for v in versions if v is not None and v.modified_at > node.recorded_at]
         if changed:
             what = "its result" if edge is result else "its input"

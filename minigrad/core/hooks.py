@@ -1,4 +1,4 @@
-"""Hooks: functions of the user's that see a gradient when it is complete, and may replace it."""
+"""Hooks: user functions that see a gradient when it is complete, and may replace it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _hooks_of(tensor: Tensor, what: str) -> dict[int, Callable]:
 
 
 def run_hooks(edge: Any, g: Any, keep_grad: bool = True) -> Any:
-    """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's own does not run."""
+    """The gradient `g` of an edge after its hooks; without `keep_grad`, retain_grad's hook does not run."""
     for key, hook in sorted((edge.hooks or {}).items()):
         if key == RETAINS_GRAD and not keep_grad:
             continue

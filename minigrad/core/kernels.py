@@ -1,13 +1,12 @@
-"""Kernels: faster ways to compute an op, which register on its record from outside.
+"""Kernels: faster implementations of an op, registered on it from outside.
 
     @kernel(softmax, "numba")
     def softmax_by_rows(x, dim, dtype=None): ...
 
 A kernel is a rule (see `op`): it takes the arrays and settings of the op, and returns its value and its
-gradients, each an array of its own. It returns None for arrays that it does not take. A *set* of kernels is
-for the arrays on one kind of device. What none of a set computes goes to the set that it falls back to, and
-in the end to the op's own definition or rule. An op's record holds its kernels; no file of core or of the
-ops names one.
+gradients as new arrays. It returns None for arrays that it does not support. A *set* of kernels is for the
+arrays on one kind of device. What no kernel of a set supports goes to the set that it falls back to, and
+finally to the op's own definition or rule. An op holds its kernels; neither core nor the ops import any.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from .errors import OptionError
 from .user_rules import is_users
 
 sets: dict[str, KernelSet] = {}  # by name
-defaults: dict[str, KernelSet] = {}  # by kind of device: what serves its arrays where nothing else is chosen
+defaults: dict[str, KernelSet] = {}  # by kind of device: the set used by default
 
 
 class KernelSet:
     """Kernels for arrays on a kind of device, "cpu" or "cuda".
 
-    `load` imports them, where that takes time: it is called when arrays on such a device first meet an op
-    that has kernels, of this or of any other set. `public_name` is what `minigrad.kernels.use` calls the set.
+    `load` imports them if that takes time: it is called when an op with any kernels first gets arrays on such
+    a device. `public_name` is the set's name in `minigrad.kernels.use`.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class KernelSet:
 
     @cached_property
     def chain(self) -> tuple[KernelSet, ...]:
-        """The set, and those that serve what it does not."""
+        """The set, and those that it falls back to."""
         return (self,) if self.falls_back_to is None else (self, *sets[self.falls_back_to].chain)
 
     def loaded(self) -> KernelSet:
-        """The set, all of whose kernels are registered."""
+        """The set, with all of its kernels registered."""
         for each in self.chain:
             each.load()
         return self
@@ -76,12 +75,12 @@ active = _Active()
 
 
 def kernels_in_use(array: Any) -> KernelSet | None:
-    """The set that serves arrays such as this one."""
+    """The set used for arrays such as this one."""
     return set_for(kind_of([array]))
 
 
 def set_for(device: str) -> KernelSet | None:
-    """The set that serves arrays on a kind of device."""
+    """The set used for arrays on a kind of device."""
     found = getattr(active, device)
     if found is None and device in defaults:
         found = defaults[device].loaded()
@@ -90,17 +89,17 @@ def set_for(device: str) -> KernelSet | None:
 
 
 class TakesKernels:
-    """A record that kernels register on: an op's, or a routine's."""
+    """What kernels can be registered on: an op or a routine."""
 
-    kernels: dict[str | None, list[Callable]]  # by the set's name; None: for all arrays
+    kernels: dict[str | None, list[Callable]]  # by set name; None: for all arrays
 
     def checked(self, kernel: Callable) -> Callable:
-        """What to call in place of a kernel, to see that it does what it must."""
+        """The function to call instead of a kernel, which may check its results."""
         return kernel
 
 
 def kernels_for(record: TakesKernels, device: str) -> Iterator[Callable]:
-    """The kernels of a record for arrays on a kind of device, in the order in which they are tried."""
+    """The kernels for arrays on a kind of device, in the order in which they are tried."""
     in_use = set_for(device)
     for each in in_use.chain if in_use is not None else ():
         yield from record.kernels.get(each.name, ())
@@ -110,13 +109,13 @@ def kernels_for(record: TakesKernels, device: str) -> Iterator[Callable]:
 def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]:
     """Decorates a kernel of `target`, an op (the function that users call) or a routine, for a set.
 
-    Without a set it is for all arrays, and tried after those of the sets. Within a set a user's kernel is
-    tried before the library's, whichever registers first.
+    Without a set it is for all arrays, and is tried after those of the sets. Within a set, a user's kernel is
+    tried before the library's, in whatever order they register.
     """
     record = getattr(target, "op", target)
     if not isinstance(record, TakesKernels):
         name = getattr(target, "__name__", repr(target))
-        raise OptionError(f"{name} is no op, so it takes no kernels.\nPass an op, such as mg.softmax.")
+        raise OptionError(f"{name} is not an op, so it takes no kernels.\nPass an op, such as mg.softmax.")
     if of is not None and of not in sets:
         known = ", ".join(map(repr, sets))
         raise OptionError(f"there is no set of kernels {of!r}.\nPass one of {known}.")
@@ -130,10 +129,10 @@ def kernel(target: Any, of: str | None = None) -> Callable[[Callable], Callable]
 
 
 class Routine(TakesKernels):
-    """A function of arrays that has no gradient and may have kernels, such as an optimizer's step.
+    """A function of arrays without a gradient that may have kernels, such as an optimizer's step.
 
     Decorates its definition. Its kernels take the same arguments, the first of which is an array or a list of
-    them; they return something other than None when they are done, also where they change arrays in place.
+    arrays. They return None if they do not support them, and something else even if they work in place.
     """
 
     def __init__(self, definition: Callable) -> None:

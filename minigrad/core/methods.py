@@ -1,4 +1,4 @@
-"""Functions become methods, operators and properties of Tensor: core's own here, others where they are."""
+"""Binds functions as methods, operators and properties of Tensor: core's own here, others elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROPERTIES: dict[str, Callable[..., Any]] = {}
 def bind(
     methods: Mapping[str, Callable[..., Any]], properties: Mapping[str, Callable[..., Any]] = {}
 ) -> None:
-    """Make them methods and properties of Tensor."""
+    """Bind functions as methods and properties of Tensor."""
     METHODS.update(methods)
     PROPERTIES.update(properties)
     for name, function in methods.items():
@@ -27,7 +27,7 @@ def bind(
 
 
 def reflected(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator for a tensor on the right: `__rsub__` of `subtract`."""
+    """The reflected operator: `__rsub__` from `subtract`."""
 
     def reflected(y: Any, x: Any) -> Any:
         return function(x, y)

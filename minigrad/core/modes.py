@@ -1,7 +1,7 @@
-"""The modes that change how operations run: recording, fused kernels, autocast, scopes, observers.
+"""The modes that change how operations run: grad mode, fused kernels, autocast, scopes, observers.
 
-Each thread has its own `modes`. A mode is changed by a `Switch`, for a `with` or for a decorated function,
-and restored afterwards.
+Each thread has its own `modes`. A `Switch` changes one, for a `with` block or a decorated function, and
+restores it afterwards.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .generator_context import within
 
 
 class Scope:
-    """A part of a program within another: one call of a module, or what a user named.
+    """A part of a program, within another: one call of a module, or a part named by the user.
 
     `part` is a weak reference to the module, a name, or BACKWARD: the gradient of what `parent` recorded.
     """
 
-    __slots__ = ("parent", "part")  # and no __init__: a module's call makes one each time
+    __slots__ = ("parent", "part")  # no __init__: each call of a module makes one
 
     part: Any
     parent: Scope | None
@@ -35,27 +35,27 @@ class _Modes(threading.local):
     def __init__(self) -> None:
         self.grad_enabled = True  # whether operations are recorded for backward()
         self.fused = True  # whether ops run their kernels, or their rules and readable definitions
-        self.autocast_dtype: Any = None  # what matrix products compute in, see `precision`
-        self.scope: Scope | None = None  # the part of the program that is running
-        self.observers: tuple[Any, ...] = ()  # who sees each result and gradient, see `observers`
-        self.data_moves = False  # whether data on the CPU moves to the GPU that other inputs are on
+        self.autocast_dtype: Any = None  # the dtype of matrix products, see `precision`
+        self.scope: Scope | None = None  # the current part of the program
+        self.observers: tuple[Any, ...] = ()  # see `observers`
+        self.data_moves = False  # whether CPU data moves to the GPU of other inputs
 
 
 modes = _Modes()
 
 
 class Switch:
-    """Sets `state.name` to `value` for a `with`, or for a function that it decorates.
+    """Sets `state.name` to `value` in a `with` block, or in a function that it decorates.
 
-    One object can be entered any number of times, also within itself. `at_once` sets the value from now on,
-    as `torch.set_grad_enabled(False)` does; leaving a `with` on that object restores what was before.
+    An object can be entered any number of times, also recursively. `at_once` sets the value immediately, as
+    `torch.set_grad_enabled(False)` does; leaving a `with` block of that object restores the previous value.
     """
 
     def __init__(self, state: Any, name: str, value: Any = None, at_once: bool = False) -> None:
         self.state = state
         self.name = name
         self.value = value
-        self.before: list[Any] = []  # a value for each `with` that is open
+        self.before: list[Any] = []  # one for each open `with`
         self.is_set = at_once
         if at_once and isinstance(getattr(state, name), bool) and not isinstance(value, bool):
             raise DtypeError(f"{type(self).__name__} takes True or False, not {value!r}.\nPass one of them.")
@@ -71,7 +71,7 @@ class Switch:
         setattr(self.state, self.name, self.new_value(self.before[-1]))
 
     def __enter__(self) -> Any:
-        if not self.is_set:  # `with set_grad_enabled(False):` has been set already when it was made
+        if not self.is_set:  # `with set_grad_enabled(False):` is set when it is constructed
             self._set()
         self.is_set = False
         return self
@@ -86,7 +86,7 @@ class Switch:
         if is_async or isinstance(function, type) or not callable(function):
             name = type(self).__name__
             given = getattr(function, "__name__", repr(function))
-            what = f"{name} decorates functions, and {given} is a class, asynchronous or no function"
+            what = f"{name} decorates functions, but {given} is a class, asynchronous or not a function"
             raise OptionError(f"{what}.\nWrite `with {name}(...):` inside its body.")
         if self.is_set:  # a decorator changes nothing outside the function
             self.__enter__()
@@ -96,7 +96,7 @@ class Switch:
 
         @wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self._copy():  # threads that call the function do not share one
+            with self._copy():  # not shared by threads that call the function
                 return function(*args, **kwargs)
 
         return wrapper
@@ -122,19 +122,19 @@ class _GradSwitch(Switch):
 
 
 class no_grad(_GradSwitch):
-    """Within it, or in a function that it decorates, nothing is recorded (torch.no_grad)."""
+    """Disables gradient recording, in a `with` block or a decorated function (torch.no_grad)."""
 
     mode = False
 
 
 class enable_grad(_GradSwitch):
-    """Within it operations are recorded again (torch.enable_grad)."""
+    """Enables gradient recording, in a `with` block or a decorated function (torch.enable_grad)."""
 
     mode = True
 
 
 class set_grad_enabled(Switch):
-    """`set_grad_enabled(False)` switches recording off: from now on, for a `with`, or in a function."""
+    """`set_grad_enabled(False)` disables recording: immediately, in a `with`, or in a decorated function."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(modes, "grad_enabled", mode, at_once=True)
@@ -145,7 +145,7 @@ def is_grad_enabled() -> bool:
 
 
 class fused(Switch):
-    """`fused(False)` runs rules and definitions, no kernels: from now on, for a `with`, or in a function."""
+    """`fused(False)` disables kernels: immediately, in a `with` block, or in a decorated function."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(modes, "fused", enabled, at_once=True)
@@ -167,7 +167,7 @@ class _ScopeSwitch(Switch):
 
 
 class named_scope(_ScopeSwitch):
-    """What is recorded within `with named_scope("scores"):` is a group of a graph (jax.named_scope)."""
+    """Operations recorded within `with named_scope("scores"):` form a group in graphs (jax.named_scope)."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -176,9 +176,9 @@ class named_scope(_ScopeSwitch):
 
 
 class backward_scope(_ScopeSwitch):
-    """What is recorded within it is the gradient of what the scope `of` recorded.
+    """Marks what is recorded within it as the gradient of the scope `of`.
 
-    If such a scope is open already (a readable definition's gradient takes a gradient itself), it is kept.
+    If such a scope is open already (a definition's gradient takes a gradient itself), it is kept.
     """
 
     def __init__(self, of: Scope | None = None) -> None:

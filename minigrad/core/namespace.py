@@ -1,7 +1,7 @@
 """What a rule computes with: `xp = namespace(x)` has the same names for arrays and for Tensors.
 
-For arrays it is their library; for Tensors it is minigrad's own ops under the library's names, so that a rule
-run on Tensors records a graph of its own derivative. `provide_for_arrays` and `provide_for_tensors` add the
+For arrays it is their library; for Tensors it is minigrad's ops under the library's names, so that a rule run
+on Tensors records the graph of its derivative. `provide_for_arrays` and `provide_for_tensors` add the
 few functions that a library lacks, or that have another name as an op.
 """
 
@@ -21,7 +21,7 @@ _for_arrays: dict[str, Callable] = {}
 
 
 class _Arrays:
-    """The functions of an array library: the backend's own, those provided, and the library's."""
+    """The functions for arrays: the backend's own, those provided, and the library's."""
 
     def __init__(self, backend: ArrayBackend) -> None:
         self.library = backend.library
@@ -29,7 +29,7 @@ class _Arrays:
 
     def __getattr__(self, name: str) -> Any:
         value = _for_arrays[name] if name in _for_arrays else getattr(self.library, name)
-        setattr(self, name, value)  # found directly from now on
+        setattr(self, name, value)  # no __getattr__ next time
         return value
 
     @staticmethod
@@ -67,17 +67,17 @@ _arrays, _tensors = functions_of(NUMPY), _Tensors()
 
 
 def provide_for_arrays(**functions: Callable) -> None:
-    """Add functions of arrays to `namespace(x)`, for each backend that does not bring its own."""
+    """Add functions of arrays to `namespace(x)`, for backends without their own."""
     _for_arrays.update(functions)
 
 
 def provide_for_tensors(**functions: Callable) -> None:
-    """Add functions of Tensors to `namespace(x)`, where an op of that name is not meant."""
+    """Add functions of Tensors to `namespace(x)` that differ from the op of that name."""
     vars(_tensors).update(functions)
 
 
 def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
-    """The functions for such operands: Tensors if one of them is a Tensor (numbers go with either)."""
+    """The functions for these operands: for Tensors if one is a Tensor (numbers work with both)."""
     if isinstance(x, Tensor) or isinstance(y, Tensor) or isinstance(z, Tensor):
         return _tensors
     for backend in loaded:
@@ -87,7 +87,7 @@ def namespace(x: Any, y: Any = None, z: Any = None) -> Any:
 
 
 def value_in_rule(name: str, compute: Any, *args: Any) -> Any:
-    """An op's value inside its own rule: `compute(*args)` for arrays; for Tensors the op itself, so that its
-    rule is used again for the next order."""
+    """An op's value inside its own rule: `compute(*args)` for arrays; the op itself for Tensors, so that
+    the next derivative uses its rule again."""
     tensors = any(isinstance(x, Tensor) for x in args)
     return ops[name].call(*args) if tensors else compute(*args)

@@ -1,10 +1,10 @@
-"""The graph that forward computation records: one Node for each operation.
+"""The graph that the forward pass records: one Node per operation.
 
 A node's *edges* are its inputs, in the order of its op's arrays. A gradient flows back along an edge to what
-it refers to, which is one of these:
+the edge refers to, which is one of these:
 
-    Node          the result of an operation that has one
-    ResultEdge    one of the results of an operation that has several
+    Node          the result of an operation with one result
+    ResultEdge    one result of an operation with several
     Tensor        a leaf: no operation made it. A gradient flows to it if it requires one.
     a number      a constant, or None where an array was left out. No gradient flows to it.
 
@@ -35,15 +35,15 @@ node_numbers = itertools.count()  # nodes are numbered in the order in which the
 
 
 class Recorded:
-    """What a node's `op` is: an operation (`Op`), or a checkpoint or a boundary, which run a user's function.
+    """The base class of a node's `op`: an `Op`, or a checkpoint or boundary that runs a user's function.
 
-    The first derivative asks nothing of it, as the node holds its gradient functions. A higher one calls the
-    two methods. The rest says how it is drawn and explained, see `About`.
+    First derivatives do not use it, as the node holds its gradient functions. Higher derivatives call the two
+    methods. The attributes say how it is drawn and described, see `About`.
     """
 
     name: str
     public_name: str
-    runs_user_code = False  # which observers see when it is run again
+    runs_user_code = False  # observers see it when it runs again
     view = False
     casts = False
     definition: Callable | None = None
@@ -56,11 +56,11 @@ class Recorded:
     def pull_tensors(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        """The gradients of the inputs, as Tensors that have a graph."""
+        """The gradients of the inputs, as Tensors with a graph."""
         raise NotImplementedError
 
     def rebuild(self, arrays: list[Any], settings: dict[str, Any]) -> Any:
-        """The array (of several results the tuple) that it made of `arrays`, where that no longer exists."""
+        """Recompute the result (a tuple if there are several) from `arrays`, when it no longer exists."""
         raise NotImplementedError
 
 
@@ -69,7 +69,7 @@ class Node:
 
     `gradients` is a tuple of functions g -> gradient, one for each edge (None where none is needed), or one
     function (g, needs) -> gradients; None once freed. `shape`, `version` and `result` (a weak reference to
-    the tensor) are of what it made; where that is several results each is a list.
+    the tensor) describe its result; each is a list if there are several results.
     """
 
     shape: Any
@@ -95,13 +95,13 @@ class Node:
         self.needs = needs
         self.gradients = gradients
         self.number = next(node_numbers)
-        self.source = caller(above=3)  # neither this method nor what calls it
+        self.source = caller(above=3)  # skips this method and its callers
         self.scope = modes.scope
         self.recorded_at = modifications.count
         self.hooks: dict[int, Callable] | None = None
 
     def attach(self, result: Tensor) -> None:
-        """Make this node what `result`, the only one, was made by."""
+        """Make this the node of `result`, its only result."""
         result._requires_grad = True
         result.node = self
         self.shape = result.array.shape
@@ -109,7 +109,7 @@ class Node:
         self.version = result.version
 
     def attach_all(self, results: Sequence[Tensor]) -> None:
-        """Make this node what each of several results was made by; integer ones have no gradient."""
+        """Make this the node of several results; integer results have no gradient."""
         self.shape = [x.shape for x in results]
         self.result = [weakref.ref(x) for x in results]
         self.version = [version_of(x) for x in results]
@@ -119,7 +119,7 @@ class Node:
                 x.node = ResultEdge(self, i)
 
     def free(self) -> None:
-        """Let go of what backward needed."""
+        """Free what backward needed."""
         self.edges = ()
         self.gradients = None
 
@@ -128,7 +128,7 @@ class Node:
 
 
 class ResultEdge:
-    """The edge to result number `index` of a node that has several."""
+    """The edge to result number `index` of a node with several results."""
 
     __slots__ = ("hooks", "index", "node")
 
@@ -151,7 +151,7 @@ class ResultEdge:
 
 
 def needed_only(gradients: tuple, needs: Sequence[bool]) -> tuple:
-    """The gradient functions that are needed: what only the others hold can be freed."""
+    """The gradient functions that are needed; the memory of the others can be freed."""
     kept = list(gradients)
     for i, needed in enumerate(needs):
         if not needed:
@@ -170,7 +170,7 @@ def shape_of(edge: Any) -> tuple[int, ...]:
 
 
 def requires_grad(edge: Any) -> bool:
-    """Whether a gradient flows along `edge`: to what a node made, or to a leaf that requires one."""
+    """Whether a gradient flows along `edge`: to a node's result, or to a leaf that requires one."""
     return type(edge) is Node or type(edge) is ResultEdge or getattr(edge, "requires_grad", False)
 
 

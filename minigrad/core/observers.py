@@ -1,6 +1,6 @@
 """Observers see each result of an op and each gradient on its way back; several may be active at once.
 
-Looking for NaN, comparing two devices, tracing a graph and capturing a step are observers.
+NaN detection, comparing devices, tracing graphs and capturing steps are observers.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """What is called for each operation and gradient; a subclass overrides what it needs."""
+    """Called for each operation and gradient; a subclass overrides the methods it needs."""
 
     def on_result(
         self, op: Any, arrays: Sequence[Any], settings: dict[str, Any], value: Any, gradients: Any
     ) -> None:
-        """The rule of `op` gave `value` and `gradients` for `arrays` and `settings`."""
+        """The rule of `op` returned `value` and `gradients` for `arrays` and `settings`."""
         return None
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
-        """backward() begins at `tensor`, with the gradient `g`."""
+        """backward() starts at `tensor`, with the gradient `g`."""
         return None
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
@@ -34,7 +34,7 @@ class Observer(Protocol):
 
 
 class observe(Switch):
-    """Under it `observer` is called too, after those that are already."""
+    """Adds `observer` to the active observers."""
 
     def __init__(self, observer: Observer) -> None:
         super().__init__(modes, "observers", observer)
@@ -44,7 +44,7 @@ class observe(Switch):
 
 
 class unobserved(Switch):
-    """Under it no observer is called: what the library computes for itself is not shown."""
+    """Disables observers, for the library's own computations."""
 
     def __init__(self) -> None:
         super().__init__(modes, "observers", ())

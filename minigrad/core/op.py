@@ -6,19 +6,18 @@ r"""An op is one record: its value and its derivative, in one place.
 
 A *rule* takes arrays (its positional-only parameters) and settings (the others) and returns its value and how
 a gradient `g` of the value flows back to each array: a tuple of functions, None where there is no gradient,
-or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a fresh array,
+or, where gradients share work, one function `(g, needs) -> tuple`. A gradient function returns a new array,
 or `g` or a view of it; it changes nothing in place. The engine promotes dtypes before the rule runs and sums
 gradients over broadcast axes after it.
 
 A *composite* op is written with other ops and has no rule (see `composites`). A *derived* function calls ops
-and has no rule either, but is no op: its derivative is that of its parts.
+and has no rule either, but is not an op: its derivative follows from its parts.
 
-Kernels compute an op quickly, where some are registered on it (see `kernels`); `fused(False)` does without.
+Kernels registered on an op compute it faster (see `kernels`); `fused(False)` disables them.
 
-All else that is known of an op is said where it is defined, by users of their own ops too (see `About`): how
-it is tried (`samples`) and taught (`latex`, the gradient of each array in terms of the upstream gradient g),
-what it costs, what autocast does with it, how it is drawn, what to do when it makes a NaN. Nothing else lists
-ops by name.
+All metadata of an op stands where it is defined, also for users' ops (see `About`): sample inputs for tests
+(`samples`), its gradients as formulas (`latex`, in terms of the upstream gradient g), its cost, what autocast
+does with it, how it is drawn, what to do when it produces a NaN. No other file lists ops by name.
 """
 
 from __future__ import annotations
@@ -51,33 +50,33 @@ Sampler = Callable[[np.random.Generator], Sequence[Any]]  # inputs and settings 
 
 
 class About(TypedDict, total=False):
-    """What may be said of any op."""
+    """The metadata of an op."""
 
     samples: Sampler | None  # draws valid inputs (see `ops.samplers`)
     latex: Latex  # the gradient of each array; in it y is the result where no array has that name
-    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or as it comes
-    # whether its rule is given 16-bit arrays in place of float32 ones (see `half`), as it rounds nothing or
-    # handles them itself; "gpu": only there
+    autocast: Literal["lower", "float32"] | None  # under autocast: in its dtype, in float32, or unchanged
+    # whether its rule gets 16-bit arrays instead of float32 ones (see `half`), as it does not round or
+    # handles them itself; "gpu": only on a GPU
     exact_in_half: bool | Literal["gpu"]
-    compares: bool  # in 16 bits a number is rounded before it is compared, as PyTorch's is
+    compares: bool  # numbers are rounded to 16 bits before comparing, as in PyTorch
     family: str  # its colour in drawings (`graph.colours.FAMILIES`); by default its module's `__family__`
     sign: str  # shown after its name in drawings: "×"
-    public_name: str  # what users call it, where that is not the function's name
-    advice: str  # what to do where its result is not finite
-    gradient_advice: str  # what to do where its derivative is not finite
+    public_name: str  # its public name, if not the function's
+    advice: str  # what to do if its result is not finite
+    gradient_advice: str  # what to do if its derivative is not finite
 
 
 def key_of(table: dict[str, OpInfo], name: str, source: Callable) -> str:
-    """The name, or `module.name` of an op that is not minigrad's and would hide one that is."""
+    """The name, or `module.name` for a user's op that would shadow one of minigrad's."""
     module = getattr(source, "__module__", None) or ""
     taken = name in table and getattr(table[name].source, "__module__", "") != module
     return f"{module}.{name}" if taken and not module.startswith("minigrad.") else name
 
 
 class OpInfo:
-    """What is known of one function. `call` is what users call."""
+    """The metadata of a function. `call` is the public function."""
 
-    flops: Flops | None = None  # of a derived function: those of its parts
+    flops: Flops | None = None  # None for a derived function: its parts have theirs
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class OpInfo:
 
     @property
     def name_in_errors(self) -> str:
-        """What users call it, but as a function: slices, not x[…]."""
+        """Its public name as a function: slices, not x[…]."""
         return self.public_name if self.public_name.isidentifier() else self.name
 
     def __repr__(self) -> str:
@@ -130,7 +129,7 @@ class OpInfo:
 
 
 class Derived(OpInfo):
-    """A function made of ops, which has no rule of its own."""
+    """A function that calls ops and has no rule of its own."""
 
 
 class Op(OpInfo, Recorded, TakesKernels):
@@ -163,23 +162,23 @@ class Op(OpInfo, Recorded, TakesKernels):
         kinds = self.parameters
         self.operands = tuple(p.name for p in kinds if p.kind is p.POSITIONAL_ONLY)
         self.settings = tuple(p.name for p in kinds if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # settings, at most
+        self.by_position = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)  # at most so many settings
         variadic = any(p.kind is p.VAR_POSITIONAL for p in kinds)
         self.any_setting = any(p.kind is p.VAR_KEYWORD for p in kinds)
         self.arity = sys.maxsize if variadic else len(self.operands)
 
     def checked(self, kernel: Callable) -> Callable:
-        """A kernel with checks around it, if it is a user's."""
+        """The kernel, wrapped in checks if it is a user's."""
         return checked_rule(kernel, self.source, self.view)
 
     def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> tuple[Any, Any]:
-        """Value and gradients as a call computes them."""
+        """Value and gradients, as in a call."""
         return self.compute(arrays, settings, half_of(arrays))
 
     def compute(
         self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
     ) -> tuple[Any, Any]:
-        """Value and gradients by a kernel that takes the arrays, or by the rule.
+        """Value and gradients by a kernel that supports the arrays, or by the rule.
 
         `half`: the 16-bit dtype of the first array that has one.
         """
@@ -195,15 +194,15 @@ class Op(OpInfo, Recorded, TakesKernels):
         return compute_in_float32(self.rule, half, arrays, settings)
 
     def widens(self, device: str) -> bool:
-        """Whether the rule gets float32 in place of 16 bits on a kind of device."""
+        """Whether the rule gets float32 instead of 16 bits on a kind of device."""
         return not (self.exact_in_half or (self.exact_on_gpu and device != "cpu"))
 
     def run_kernel(
         self, arrays: Sequence[Any], settings: dict[str, Any], half: np.dtype | None
     ) -> tuple[Any, Any] | None:
-        """Value and gradients by the first kernel that takes these arrays; None if none does.
+        """Value and gradients by the first kernel that supports these arrays; None if none does.
 
-        On a CPU 16 bits are computed in float32, as a rule's are; a GPU's kernels take them.
+        On a CPU, 16-bit arrays are computed in float32, as by a rule; GPU kernels get them unchanged.
         """
         kind = kind_of(arrays)
         widens = kind == "cpu" and not self.kernel_takes_half
@@ -230,7 +229,7 @@ class Op(OpInfo, Recorded, TakesKernels):
     def pull_by_rule(
         self, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
     ) -> Sequence[Any]:
-        """`pull_tensors`: the rule on Tensors gives gradient functions of Tensors."""
+        """`pull_tensors` by the rule, which on Tensors returns gradient functions of Tensors."""
         _, gradients = self.rule(*inputs, **settings)
         if type(gradients) is tuple:
             return [f(g) if f and needed else None for f, needed in zip(gradients, needs, strict=True)]
@@ -249,14 +248,14 @@ def differentiable(
 ) -> Any:
     """Turn a rule into an op: its value, and how a gradient flows back to each array.
 
-    The rule gets NumPy arrays, and Tensors where its derivative is differentiated again: it computes with
-    their operators, or with `xp = namespace(x)`, which has the array API's names for both. It returns the
-    value and a tuple of functions of g, one per array (None: no gradient), or one function
-    (g, needs) -> tuple. Gradients are new arrays, or g or views of it: never arrays that the rule keeps.
+    The rule gets NumPy arrays, and Tensors for higher derivatives: it computes with their operators,
+    or with `xp = namespace(x)`, which has the array API's names for both. It returns the value and a tuple of
+    functions of g, one per array (None: no gradient), or one function (g, needs) -> tuple.
+    Gradients are new arrays, or g or views of it, never arrays that the rule keeps.
 
-    `view`: the value may share memory with the first array. `promotes`: True where all arrays are cast to one
-    dtype, False where they keep theirs, or the positions that are. `floating`: integers become float32.
-    `casts`: it changes the dtype and nothing else. `about`: see About.
+    `view`: the value may share memory with the first array. `promotes`: True if all arrays are cast to one
+    dtype, False if they keep theirs, or the positions of those that are cast. `floating`: integers become
+    float32. `casts`: it only changes the dtype. `about`: see About.
     """
 
     def make(rule: Callable) -> Callable:
@@ -270,12 +269,11 @@ def differentiable(
 
 
 def derived(function: Callable | None = None, **about: Unpack[About]) -> Any:
-    """Register a function that calls ops and has no rule; it takes `axis` and explains errors as ops do.
+    """Register a function that calls ops and has no rule; it accepts `axis` and reports errors as ops do.
 
-    With exact_in_half=False its 16-bit tensors are float32 within it, and only its results are rounded: the
-    default for the library's own. True: it only moves elements, or calls one op (`__exact_in_half__ = True`
-    says so of all of a module), or it is a user's. "gpu": it is made of matrix products, which a GPU and
-    autocast compute in 16 bits.
+    `exact_in_half=False`, the library's default: 16-bit tensors are cast to float32, and only the results are
+    rounded. True: it only moves elements or calls one op (`__exact_in_half__ = True` says so for a module),
+    or it is a user's. "gpu": it consists of matrix products, which a GPU and autocast compute in 16 bits.
     """
 
     def make(function: Callable) -> Callable:
@@ -306,6 +304,6 @@ def with_gradients(function: Callable, op: OpInfo) -> Callable:
 
 
 def info_of(function: Any) -> OpInfo | None:
-    """What is known of a function that users call, if it is an op or derived from ops."""
+    """The metadata of a public function, if it is an op or derived from ops."""
     found = getattr(function, "op", None) if inspect.isfunction(function) else None
     return found if isinstance(found, OpInfo) else None

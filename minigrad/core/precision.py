@@ -5,10 +5,11 @@
     loss.backward()
 
 Weights and optimizer states stay float32 (Micikevicius et al. 2018, "Mixed Precision Training"). Matrix
-products take the time: they multiply rounded numbers and accumulate in float32. What is steep or adds up much
-(softmax, norms, losses, sums) is computed in float32, the rest in the dtype of its inputs. Each op says which
-it is by its `autocast` attribute. The choice is that of torch.amp for CUDA, on both devices; a few that
-PyTorch leaves to their inputs' dtype compute in float32 here, and dot and tensordot count as matrix products.
+products take the time: they multiply rounded numbers and accumulate in float32. Steep functions and
+long sums (softmax, norms, losses) are computed in float32, the rest in the dtype of their inputs. Each op
+declares this in its `autocast` attribute. The choice is that of torch.amp for CUDA, on both devices; a few
+ops that PyTorch leaves in their inputs' dtype use float32 here, and dot and tensordot count as matrix
+products.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .modes import Switch, modes
 
 
 class autocast(Switch):
-    """Within it, or in what it decorates, matrix products compute in `dtype`, steep functions in float32.
+    """Computes matrix products in `dtype` and steep functions in float32 (torch.autocast).
 
-    torch.autocast, for both devices. The CPU gains no speed from it, but shows what a GPU's rounding does.
+    For both devices: a CPU is not faster with it, but shows the effect of a GPU's rounding.
     """
 
     def __init__(self, device_type: str = "cuda", dtype: Any = bfloat16, enabled: bool = True) -> None:
@@ -39,7 +40,7 @@ class autocast(Switch):
 
 
 def dtype_of(precision: str | None) -> np.dtype | None:
-    """In which dtype an op computes under autocast, by its `autocast` attribute; None: in its inputs'."""
+    """The dtype in which an op with this `autocast` attribute computes; None: that of its inputs."""
     return modes.autocast_dtype if precision == "lower" else float32 if precision == "float32" else None
 
 
@@ -51,7 +52,7 @@ float32_matmul = _Float32Matmul()
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exact float32 matrix products are on a GPU: "highest" is float32, "high" is TF32 (10 bits).
+    """Set the precision of float32 matrix products on a GPU: "highest" is float32, "high" is TF32 (10 bits).
 
     torch.set_float32_matmul_precision. Both accumulate in float32. On the CPU it is always float32.
     """

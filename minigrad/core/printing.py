@@ -17,7 +17,7 @@ from .dtypes import is_floating
 from .errors import OptionError
 
 PREFIX = "tensor("
-DEFAULT_DTYPES = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # these are not printed
+DEFAULT_DTYPES = {np.dtype("float32"), np.dtype("int64"), np.dtype("bool")}  # not printed
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Options:
     threshold: float = 1000  # more elements than this are summarized
     edgeitems: int = 3  # elements at either end of each summarized axis
     linewidth: int = 80
-    sci_mode: bool | None = None  # scientific notation: never, always, or where numbers differ much
+    sci_mode: bool | None = None  # scientific notation: never, always, or (None) if magnitudes differ much
 
 
 PROFILES = {
@@ -47,10 +47,10 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """How tensors print from now on, in every thread (torch.set_printoptions).
+    """Set how tensors print, in every thread (torch.set_printoptions).
 
     `profile` is "default", "short" or "full" (nothing is left out); the other settings are applied to it.
-    `sci_mode` is scientific notation: True or False, or with None where numbers differ much.
+    `sci_mode` is scientific notation: True, False, or None for only if magnitudes differ much.
     """
     if profile is not None and profile not in PROFILES:
         raise OptionError(f"a profile is one of {', '.join(PROFILES)}, got {profile!r}.\nPass one of them.")
@@ -65,7 +65,7 @@ def set_printoptions(
 
 
 def text(array: np.ndarray, *origins: str) -> str:
-    """`tensor([1., 2.], dtype=float64, requires_grad=True)`; `origins` are what follows the dtype."""
+    """`tensor([1., 2.], dtype=float64, requires_grad=True)`; `origins` follow the dtype."""
     numbers = _numbers(array)
     default = array.dtype in DEFAULT_DTYPES and (array.size or array.dtype == np.float32)
     notes = [note for note in ("" if default else f"dtype={array.dtype}", *origins) if note]
@@ -97,7 +97,7 @@ def _numbers(array: np.ndarray) -> str:
 
 
 def _shown(array: np.ndarray) -> np.ndarray:
-    """The elements that will be printed, which decide the format of all."""
+    """The elements that will be printed, which determine the format."""
     if array.size > options.threshold:
         for axis, n in enumerate(array.shape):
             if n > 2 * options.edgeitems:

@@ -1,16 +1,16 @@
-"""Counter-based random numbers: every draw is a function of its key, and of nothing else.
+"""Counter-based random numbers: every draw is a function of its key only.
 
 A key is (seed, stream, step, call): the run's seed, what the draw is for ("dropout", "init", ...), the
 training step, and how many draws the stream has made in that step. Philox (Salmon et al. 2011, "Parallel
 Random Numbers: As Easy as 1, 2, 3") turns key and counter into bits without any state (`ops/draws.py`), so
-evaluating between two steps cannot disturb the next draw, a resumed run draws what the unbroken one would
-have, and a slice of a batch can draw its own part of the whole batch's numbers (`rows`). Core needs the keys:
-a checkpoint runs again with the same draws.
+evaluating between two steps does not change the next draw, a resumed run draws what an uninterrupted one
+would have, and a slice of a batch can draw its part of the whole batch's numbers (`rows`). Core needs the
+keys, as a checkpoint runs again with the same draws.
 
-Each thread draws from a generator of its own, and `manual_seed`, `set_step` and `restore` concern the thread
-that calls them: a thread that seeds itself draws what it would draw alone, whatever others draw meanwhile. A
-thread that does not is seeded, at its first draw, from the main thread's seed and its own name, so that no
-two draw the same. (PyTorch has one generator for all threads: what one draws depends on the others' timing.)
+Each thread has its own generator, and `manual_seed`, `set_step` and `restore` affect only the calling thread:
+a thread that seeds itself draws the same numbers whatever other threads do. A thread that does not is seeded,
+at its first draw, from the main thread's seed and its own name, so that no two draw the same. (PyTorch has
+one generator for all threads: what one draws depends on the others' timing.)
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Key(NamedTuple):
 
     @property
     def counters(self) -> tuple[int, int, int]:
-        """Step and call for a kernel, and the address of two numbers on the GPU to be added to them, or 0."""
+        """Step and call for a kernel, and the address of two numbers on the GPU to add to them, or 0."""
         return self.step, self.call, 0
 
 
 class Snapshot(NamedTuple):
-    """Where every stream is."""
+    """The positions of all streams."""
 
     seed: int
     step: int
@@ -55,9 +55,9 @@ class Snapshot(NamedTuple):
 
 
 class Generator:
-    """Makes the keys of draws: it counts what each stream has drawn in this step (torch.Generator).
+    """Makes the keys of draws, counting those of each stream in this step (torch.Generator).
 
-    Draws are made on the CPU; `device` is accepted, and the numbers are the same for every device.
+    `device` is accepted but has no effect: the numbers are the same on every device.
     """
 
     def __init__(self, device: str = "cpu") -> None:
@@ -65,7 +65,7 @@ class Generator:
         self.calls: dict[str, int] = {}
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start every stream anew from `seed`, 0 to 2**64 - 1."""
+        """Restart every stream from `seed`, 0 to 2**64 - 1."""
         if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
             raise OptionError(
                 f"seed must be an integer from 0 to 2**64 - 1, got {seed!r}.\nPass a seed in that range."
@@ -84,11 +84,11 @@ class Generator:
         return self.manual_seed(secrets.randbits(64)).first_seed
 
     def get_state(self) -> Tensor:
-        """Where every stream is, as a tensor of bytes, which `save_file` can keep."""
+        """The positions of all streams as a tensor of bytes, which `save_file` can save."""
         return Tensor(np.frombuffer(json.dumps(self.snapshot()).encode(), np.uint8).copy())
 
     def set_state(self, state: Tensor) -> Generator:
-        """Go back to where `get_state` found it."""
+        """Restore the state that `get_state` returned."""
         try:
             before = Snapshot(*json.loads(bytes(np.asarray(state, np.uint8))))
             numbers = (*before[:3], *before.calls.values())
@@ -153,7 +153,7 @@ class _InUse(threading.local):
 
     @property
     def draws(self) -> Snapshot:
-        """Where the generator's streams are."""
+        """The positions of the generator's streams."""
         return self.generator.snapshot()
 
     @draws.setter
@@ -165,7 +165,7 @@ in_use = _InUse()  # each thread's generator
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start every stream of this thread anew from `seed` (0 to 2**64 - 1), as `torch.manual_seed`."""
+    """Restart every stream of this thread from `seed`, 0 to 2**64 - 1 (torch.manual_seed)."""
     in_use.generator.manual_seed(seed)
     if in_use.generator is default_generator:
         _thread_seeds.restart()
@@ -183,41 +183,41 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """Where every stream is, as a tensor of bytes (torch.get_rng_state)."""
+    """The positions of all streams as a tensor of bytes (torch.get_rng_state)."""
     return in_use.generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Go back to where `get_rng_state` found the streams (torch.set_rng_state)."""
+    """Restore the state that `get_rng_state` returned (torch.set_rng_state)."""
     in_use.generator.set_state(new_state)
 
 
 def set_step(step: int) -> None:
-    """Say which training step the next draws belong to; the streams' call counts start again at 0."""
+    """Set the training step of the following draws; the streams' call counts restart at 0."""
     if not 0 <= step < 2**63:
         raise OptionError(f"a step is counted from 0, got {step}.\nPass one from 0 to 2**63 - 1.")
     in_use.generator.set_step(int(step))
 
 
 def snapshot() -> Snapshot:
-    """Where every stream is now."""
+    """The current positions of all streams."""
     return in_use.draws
 
 
 def restore(before: Snapshot) -> None:
-    """Set all streams to where they were when `snapshot` returned `before`."""
+    """Reset all streams to the positions `before`, which `snapshot` returned."""
     in_use.draws = before
 
 
 class replayed(Switch):
-    """Under it draws are those that followed when `snapshot` returned `before`."""
+    """Replays the draws that followed when `snapshot` returned `before`."""
 
     def __init__(self, before: Snapshot) -> None:
         super().__init__(in_use, "draws", before)
 
 
 class noted_generators(Switch):
-    """Under it `noted` gets each generator that is passed to a draw, and where it was before the first."""
+    """Notes each generator that is passed to a draw, and its state before the first, in `noted`."""
 
     def __init__(self, noted: dict[Generator, Snapshot]) -> None:
         super().__init__(in_use, "noted", noted)
@@ -228,7 +228,7 @@ class noted_generators(Switch):
 
 @contextmanager
 def generators_replayed(noted: dict[Generator, Snapshot]) -> Iterator[None]:
-    """Under it the generators of `noted` are where they were when they were noted."""
+    """Resets the generators in `noted` to their noted states, and restores them afterwards."""
     now = {each: each.snapshot() for each in noted}
     for each, before in noted.items():
         each.restore(before)
@@ -240,7 +240,7 @@ def generators_replayed(noted: dict[Generator, Snapshot]) -> Iterator[None]:
 
 
 class fork_rng(Switch):
-    """What is drawn under it is not counted: after it, draws are those that would have come without it."""
+    """Restores the streams afterwards, so that later draws are not affected (torch.random.fork_rng)."""
 
     def __init__(self, devices: object = None) -> None:  # draws are the same for all devices
         super().__init__(in_use, "draws", None)
@@ -250,7 +250,7 @@ class fork_rng(Switch):
 
 
 class rows(Switch):
-    """Under it the first axis of what is drawn starts at row `first` of the whole batch."""
+    """Makes the first axis of draws start at row `first` of the whole batch."""
 
     def __init__(self, first: int) -> None:
         super().__init__(in_use, "draws", first)
@@ -260,7 +260,7 @@ class rows(Switch):
 
 
 def first_row() -> int:
-    """The row of the whole batch at which draws start now."""
+    """The row of the whole batch at which draws start."""
     return in_use.generator.row
 
 

@@ -1,8 +1,7 @@
-"""Sums of arrays whose error grows slowly with their length, and sums over broadcast axes.
+"""Numerically stable sums, and sums over broadcast axes.
 
-Added to a large sum, a small number is rounded away. NumPy adds along the last axis in pairs of halves, so
-that the error grows with the logarithm of the length, but along other axes, and in running sums, one number
-after another.
+A small number added to a large sum is rounded away. NumPy sums pairwise along the last axis, so that the
+error grows with the logarithm of the length, but naively along other axes and in running sums.
 """
 
 from __future__ import annotations
@@ -18,30 +17,29 @@ from .dtypes import HALF, float32, float64, is_floating
 from .errors import GradientShapeError
 from .tensor import Tensor
 
-BLOCK = 128  # so many numbers are added up before their sum is added to those of other blocks
+BLOCK = 128  # numbers summed per block, before the sums of blocks are added up
 
 
 def stable_sum(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
-    """x.sum(axis=axes), axes counted from the front: 16-bit floats in float32, NumPy's block by block.
+    """x.sum(axis=axes), for non-negative axes: 16-bit floats in float32, NumPy arrays block by block.
 
-    Where there are gaps in an array's memory it is added up in float64. The sums of
-    arrays on a GPU, and of Tensors, are their own.
+    Arrays whose memory is not contiguous are summed in float64. GPU arrays and Tensors use their own `sum`.
     """
     if not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         if x.dtype in HALF and is_array(x):
             return stable_sum(x.astype(float32), axes, keepdims).astype(x.dtype)
-        if is_array(x) and not is_floating(x.dtype):  # in its own dtype: NumPy's of uint8 is uint64
+        if is_array(x) and not is_floating(x.dtype):  # keeps the dtype, where NumPy sums uint8 in uint64
             return x.sum(axis=axes, keepdims=keepdims, dtype=x.dtype)
         return x.sum(axis=axes, keepdims=keepdims)
     if x.size <= BLOCK or _is_fine(x, axes):
         return x.sum(axis=axes, keepdims=keepdims)
-    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # as the axes lie in memory
+    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)  # in memory order
     lying = x.transpose(order)
     if not lying.flags.c_contiguous:
         return x.sum(axis=axes, keepdims=keepdims, dtype=float64).astype(x.dtype)
     sizes = list(lying.shape)
     end = x.ndim
-    while end:  # neighbours that are all summed are one axis
+    while end:  # adjacent summed axes are merged into one
         start = end - 1
         if order[start] in axes:
             while start and order[start - 1] in axes:
@@ -73,19 +71,19 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_fine(x: np.ndarray, axes: tuple[int, ...]) -> bool:
-    """Whether NumPy's sum is of few numbers, or in pairs."""
+    """Whether NumPy's sum is accurate: few numbers, or pairwise."""
     last = tuple(range(x.ndim - len(axes), x.ndim))
     return prod([x.shape[i] for i in axes]) <= BLOCK or (axes == last and x.flags.c_contiguous)
 
 
 def column_sums(x: np.ndarray) -> np.ndarray:
-    """The sums over axis -2 of an array of floats without gaps: (..., rows, columns) -> (..., columns).
+    """Sum a contiguous array of floats over axis -2: (..., rows, columns) -> (..., columns).
 
     A block is a product with a vector of ones, which is faster than NumPy's sum.
     """
     rows, columns = x.shape[-2:]
     if columns == 1:
-        return x.sum(axis=-2)  # in pairs
+        return x.sum(axis=-2)  # pairwise
     if x.ndim == 2 and rows <= 8 * BLOCK:
         return ones(rows, x.dtype) @ x
     if rows <= BLOCK:
@@ -97,7 +95,7 @@ def column_sums(x: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def ones(length: int, dtype: Any) -> np.ndarray:
-    """The vector whose product with a matrix is the sum of its rows; read only."""
+    """A read-only vector of ones, whose product with a matrix is the sum of its rows."""
     vector = np.ones(length, dtype)
     vector.flags.writeable = False
     return vector

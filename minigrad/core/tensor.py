@@ -1,7 +1,7 @@
-"""Tensor: an array, its gradient, and the operation that made it.
+"""Tensor: an array, its gradient, and the operation that computed it.
 
-The class holds state and converts. Operations become its methods where they are assembled (see `methods`):
-core binds arithmetic and backward, other parts bind theirs.
+The class holds state and does conversions. Operations are bound as methods elsewhere (see `methods`): core
+binds arithmetic and backward, other parts bind theirs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .versions import VersionCounter, share_version, version_of
 class Tensor:
     """An n-dimensional array that knows how it was computed.
 
-    `array` is the array (NumPy's, or on a GPU CuPy's), `grad` the gradient that backward() left (a Tensor or
-    None), `node` what made the tensor (None for a leaf).
+    `array` is the array (NumPy's, or CuPy's on a GPU), `grad` the gradient from backward() (a Tensor or None)
+    and `node` the operation that computed the tensor (None for a leaf).
     """
 
     __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "hooks", "node", "version")
@@ -51,8 +51,8 @@ class Tensor:
     hooks: dict[int, Callable] | None
     __array_ufunc__: Any  # ndarray * Tensor, np.exp(Tensor): see torch_names/numpy_functions.py
     __array_function__: Any
-    _nested: Callable[[Any, Any, Any], Tensor]  # nested lists of tensors as one: see ops/shaping.py
-    _sum_to: Callable[[Any], Tensor]  # over broadcast axes: see arithmetic.py
+    _nested: Callable[[Any, Any, Any], Tensor]  # stacks nested lists of tensors: see ops/shaping.py
+    _sum_to: Callable[[Any], Tensor]  # sums over broadcast axes: see arithmetic.py
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if type(data) is np.ndarray and data.dtype in DTYPES:
@@ -65,7 +65,9 @@ class Tensor:
         self._requires_grad = False
         if requires_grad:
             if type(requires_grad) is int:
-                raise OptionError(f"requires_grad is a flag, got {requires_grad}.\nSizes: mg.empty(2, 3).")
+                raise OptionError(
+                    f"requires_grad is a flag, got {requires_grad}.\nFor sizes, use mg.empty(2, 3)."
+                )
             self.requires_grad_()
 
     # ------------------------------------------------------------ what it is
@@ -76,7 +78,7 @@ class Tensor:
 
     @property
     def device(self) -> devices.Device:
-        """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
+        """The device of the array: "cpu", or "cuda:0" for the first GPU."""
         return device_of(self.array)
 
     @property
@@ -93,7 +95,7 @@ class Tensor:
             return self.shape
         if not -self.array.ndim <= dim < self.array.ndim:
             raise RangeError(
-                f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from the end from -1."
+                f"axis {dim} of a tensor of shape {self.shape}.\nAxes count from 0, or from -1 at the end."
             )
         return self.array.shape[dim]
 
@@ -118,7 +120,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:
             raise DtypeError("a 0-d tensor cannot be iterated over.\nUse .item() for its number.")
-        return iter(self.unbind(0))  # which `ops` binds
+        return iter(self.unbind(0))  # bound by `ops`
 
     __hash__ = object.__hash__
 
@@ -137,7 +139,7 @@ class Tensor:
         return int(self._number("a tensor as an index"))
 
     def __format__(self, spec: str) -> str:
-        """A tensor of one element formats as its number, f"{loss:.3f}", and without axes also f"{loss}"."""
+        """Format a one-element tensor as its number, f"{loss:.3f}", and a 0-d tensor also in f"{loss}"."""
         return format(self._number("printing a tensor"), spec) if spec or not self.ndim else repr(self)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
@@ -147,14 +149,14 @@ class Tensor:
         return copy
 
     def __copy__(self) -> Tensor:
-        """The same memory and the same gradient under another tensor."""
+        """A tensor that shares the memory and the gradient."""
         self._check_leaf("copied")
         copy = _rebuilt(type(self), self.array, self.requires_grad, None)
         copy.grad, copy.version = self.grad, version_of(self)
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """For pickle and so for other processes; files are for `mg.save_file`."""
+        """Support pickle, and so multiprocessing; use `mg.save_file` for files."""
         self._check_leaf("pickled")
         grad = None if self.grad is None else self.grad.array
         return _rebuilt, (type(self), self.array, self.requires_grad, grad)
@@ -162,7 +164,7 @@ class Tensor:
     def _check_leaf(self, what: str) -> None:
         if self.node is not None:
             raise GraphError(
-                f"only a leaf can be {what}, this tensor was computed by {_op_name(self.node)}.\n"
+                f"only a leaf can be {what}, but this tensor was computed by {_op_name(self.node)}.\n"
                 f"Use .detach() or .clone()."
             )
 
@@ -184,7 +186,7 @@ class Tensor:
         if self.array.size != 1:
             raise ShapeError(
                 f"{operation} needs a tensor of one element, this one has shape {self.shape}.\n"
-                f"Use .tolist(), or index it, or reduce it (.sum(), .all(), .any())."
+                f"Use .tolist(), index it, or reduce it (.sum(), .all(), .any())."
             )
         return on_cpu(self.array, operation).item()
 
@@ -197,12 +199,12 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False and self.device != "cpu":
-            raise ValueError(f"a tensor on {self.device} has no NumPy array without a copy")
+            raise ValueError(f"a tensor on {self.device} cannot become a NumPy array without a copy")
         return np.array(on_cpu(self.array, "a NumPy array of a tensor"), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **settings: Any) -> Any:
-        """The memory itself, for another library (`torch.from_dlpack(x)`)."""
-        if min(self.array.strides, default=0) < 0:  # PyTorch ends the whole process for one
+        """Share the memory with another library (`torch.from_dlpack(x)`)."""
+        if min(self.array.strides, default=0) < 0:  # PyTorch would abort the process
             raise ShapeError(
                 f"a tensor of shape {self.shape} has negative strides, which other libraries cannot read.\n"
                 f"Pass a copy (`x.clone()`)."
@@ -213,19 +215,19 @@ class Tensor:
         return self.array.__dlpack_device__()
 
     def detach(self) -> Tensor:
-        """The same memory, outside the graph."""
+        """A tensor that shares the memory, detached from the graph."""
         alias = Tensor(self.array)
         share_version(self, alias)
         return alias
 
     @property
     def data(self) -> Tensor:
-        """A tensor that shares this one's memory, outside the graph (torch.Tensor.data).
+        """A tensor that shares the memory, detached from the graph (torch.Tensor.data).
 
-        Changes through it are not seen by version checks. Assigning gives the tensor another array.
+        Version checks do not see changes made through it. Assigning to `data` replaces the array.
         """
         alias = Tensor(self.array)
-        share_version(self, alias)  # it follows where this tensor becomes a result
+        share_version(self, alias)  # it follows if this tensor is rebound in place
         alias.version = None
         return alias
 
@@ -242,10 +244,10 @@ class Tensor:
 
     @property
     def grad(self) -> Tensor | None:
-        """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
+        """The gradient accumulated by backward() for a leaf, or a tensor after `retain_grad()`; else None."""
         if self._grad is None and self.node is not None and not (self.node.hooks or {}).get(RETAINS_GRAD):
             warn(
-                f"this tensor has no .grad, since it is not a leaf: {producer(self.node)} computed it.\n"
+                f"this tensor has no .grad, as it is not a leaf: {producer(self.node)} computed it.\n"
                 f"Call .retain_grad() on it before backward(). A parameter stays a leaf if it is updated in "
                 f"place: `with mg.no_grad(): w -= lr * w.grad`, not `w = w - lr * w.grad`."
             )
@@ -256,10 +258,10 @@ class Tensor:
         self._grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say that a leaf's gradient is wanted; returns the tensor."""
+        """Set whether a leaf requires a gradient; returns the tensor."""
         if requires_grad and not is_floating(self.array.dtype):
             raise DtypeError(
-                f"only floating tensors have gradients, this one is {self.dtype}.\nUse .to('float32')."
+                f"only floating tensors have gradients, but this one is {self.dtype}.\nUse .to('float32')."
             )
         if self.node is not None and not requires_grad:
             raise GraphError("only a leaf can stop requiring a gradient.\nUse .detach().")
@@ -270,7 +272,7 @@ class Tensor:
 
 
 def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:
-    """A leaf from its parts."""
+    """Rebuild a leaf from its parts."""
     tensor = cls.__new__(cls)
     Tensor.__init__(tensor, data, requires_grad)
     tensor.grad = None if grad is None else Tensor(grad)
@@ -286,7 +288,7 @@ def _array(value: Any) -> Any:
 
 
 def on_device_of(value: Any, array: Any) -> Any:
-    """`value` on the device of `array`; numbers as they are."""
+    """`value` on the device of `array`; numbers are returned unchanged."""
     value = _array(value)
     if isinstance(value, int | float | np.generic) or (device_of(array) == CPU and not is_array(value)):
         return value
@@ -299,8 +301,8 @@ def on_device_of(value: Any, array: Any) -> Any:
 def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data`: an array keeps its dtype, Python floats become float32.
 
-    It is made where `data` is, unless `device` says otherwise: lists and NumPy arrays are on the CPU. Tensors
-    in lists are stacked, and keep their gradients. A copy of a tensor has none: `x.clone()` has.
+    It is on the device of `data` unless `device` is given: lists and NumPy arrays are on the CPU. Tensors in
+    lists are stacked and keep their gradients. A copy of a tensor has no gradient: use `x.clone()` for that.
     """
     if isinstance(data, Tensor):
         _warn_unless_constant(data, "mg.tensor(x)", "x.clone()")
@@ -316,13 +318,13 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_gra
 def _warn_unless_constant(x: Tensor, call: str, instead: str) -> None:
     if x._requires_grad and modes.grad_enabled:
         warn(
-            f"{call} of a tensor that requires a gradient makes one outside the graph: no gradient flows "
+            f"{call} of a tensor that requires a gradient is detached from the graph: no gradient flows "
             f"back to x.\nWrite {instead} to keep the gradient, x.detach().clone() to leave it out."
         )
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
+    """Like `tensor`, but shares memory if possible, and a tensor keeps its gradient."""
     if dtype is device is None and type(data) is np.ndarray:
         return Tensor(data)
     if isinstance(data, Tensor):
@@ -336,7 +338,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
 
 
 def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
-    """Nested lists as a tensor; where tensors among them require a gradient, they are stacked."""
+    """Nested lists as a tensor; if some of their tensors require a gradient, they are stacked."""
     tracked = list[Tensor]()
     array = _new_array(data, dtype, copy=True, tracked=tracked)
     if tracked and is_floating(array.dtype):
@@ -346,7 +348,7 @@ def _from_lists(data: Any, dtype: Any, device: str | None) -> Tensor:
 
 
 def raise_lost_gradient(what: str) -> NoReturn:
-    """Refuse to make numbers of tensors that require a gradient."""
+    """Raise the error for a conversion of tensors to numbers that would lose their gradients."""
     raise GraphError(
         f"{what} of tensors that require a gradient makes numbers of them, and the gradient would be lost.\n"
         f"Use mg.stack(tensors), which keeps it, or x.detach() of each."
@@ -354,7 +356,7 @@ def raise_lost_gradient(what: str) -> NoReturn:
 
 
 def holds_gradient(tree: Any) -> bool:
-    """Whether something, or a nested list, tuple or dict of it, is a tensor whose gradient is recorded."""
+    """Whether a tensor, or nested lists, tuples or dicts of tensors, require a gradient in grad mode."""
     return modes.grad_enabled and _holds_gradient(tree, ())
 
 
@@ -370,7 +372,7 @@ def _holds_gradient(tree: Any, around: tuple) -> bool:
 
 
 def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
-    """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
+    """The dtype and device named by `.to(*targets)`: each is a dtype, a device, or a tensor with both."""
     for target in targets:
         if isinstance(target, Tensor):
             dtype, device = target.dtype, target.device
@@ -378,7 +380,7 @@ def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple
             device = target
         elif isinstance(target, str) and not is_dtype(target):
             raise DtypeError(
-                f"{target!r} is neither a dtype nor a device that minigrad has.\n"
+                f"{target!r} is neither a dtype nor a device.\n"
                 f"Devices are 'cpu', 'cuda', 'cuda:0', ... and 'auto'; dtypes are 'float32', 'bfloat16', ..."
             )
         else:
@@ -394,7 +396,7 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
 
 
 def snapshot(x: Tensor) -> Tensor:
-    """x as it is now, as another tensor: it stays so when x becomes a result in place."""
+    """A tensor with the array, node and version of x, which does not change when x is rebound."""
     other = Tensor(x.array)
     other.node, other.version, other._requires_grad = x.node, x.version, x._requires_grad
     return other
@@ -405,11 +407,11 @@ def constant(array: Any, x: Tensor) -> Tensor:
     return Tensor(on_device(array, x.device))
 
 
-_NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # of which none is a tensor
+_NUMBERS = {float, int, bool, str, type(None), np.ndarray}  # types that cannot be tensors
 
 
 def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None = None) -> np.ndarray:
-    """`data` as an array. `tracked` gets the tensors in lists that require a gradient, else refused."""
+    """`data` as an array. Tensors in lists that require a gradient go to `tracked`; without it they raise."""
     if data is None:
         raise DtypeError("expected a tensor, an array or numbers, got None.\nPass one of these.")
     if isinstance(data, Tensor):
@@ -430,8 +432,8 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         if isinstance(error.__cause__, MinigradError):
             raise error.__cause__ from None
         why = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
-        raise ShapeError(f"this is not a tensor: {why}.\nGive nested lists of one shape.") from None
-    except (TypeError, RuntimeError) as error:  # another library's, in its __array__
+        raise ShapeError(f"this is not a tensor: {why}.\nPass nested lists of one shape.") from None
+    except (TypeError, RuntimeError) as error:  # raised by another library's __array__
         raise DtypeError(f"this {type(data).__name__} is not an array: {error}") from None
     if dtype is None and is_floating(array.dtype) and not known:
         dtype = _float_dtype(data)
@@ -440,17 +442,17 @@ def _new_array(data: Any, dtype: Any, copy: bool, tracked: list[Tensor] | None =
         dtype = dtype or default_float
     if array.dtype == object and not known:
         kinds = sorted({type(x).__name__ for x in array.reshape(-1)} - {"int", "float", "bool"})
-        raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nGive numbers.")
+        raise DtypeError(f"this is not a tensor of numbers: it has {', '.join(kinds)}.\nPass numbers.")
     dtype = as_dtype(array.dtype if dtype is None else dtype)
     check_convertible(array, dtype, wraps=known)
     try:
         return array.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
-        raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nGive numbers of that dtype.") from None
+        raise DtypeError(f"this cannot be a {dtype} tensor: {error}.\nPass numbers of that dtype.") from None
 
 
 def _float_dtype(data: Any) -> np.dtype | None:
-    """Of nested lists, the widest floating dtype of an array or NumPy number; Python's floats are float32."""
+    """The widest floating dtype of arrays and NumPy scalars in nested lists; Python floats are float32."""
     if not isinstance(data, list):
         dtype = getattr(data, "dtype", default_float if isinstance(data, float) else None)
         return dtype if dtype is not None and is_floating(dtype) else None
@@ -462,16 +464,16 @@ def _float_dtype(data: Any) -> np.dtype | None:
 
 
 def _plain(data: Any, tracked: list[Tensor], around: tuple = ()) -> Any:
-    """Nested lists with arrays for tensors; `around`: the lists that `data` is in.
+    """Nested lists with tensors replaced by arrays; `around`: the enclosing lists.
 
-    `tracked` gets those tensors to which a gradient flows.
+    Tensors that require a gradient are added to `tracked`.
     """
     if not isinstance(data, list | tuple):
         if isinstance(data, Tensor) and data._requires_grad and modes.grad_enabled:
             tracked.append(data)
         return on_cpu(_array(data))
     if any(data is outer for outer in around):
-        raise ShapeError("this list contains itself.\nGive nested lists of numbers.")
+        raise ShapeError("this list contains itself.\nPass nested lists of numbers.")
     if type(data) is list and set(map(type, data)) <= {float, int, bool}:
         return data
     return [_plain(x, tracked, (*around, data)) for x in data]

@@ -38,7 +38,7 @@ class Tensor:
 
     @property
     def device(self) -> devices.Device:
-        """Where the array lives: "cpu", or "cuda:0" for the first GPU."""
+        """The device of the array: "cpu", or "cuda:0" for the first GPU."""
         ...
 
     @property
@@ -86,18 +86,18 @@ class Tensor:
         ...
 
     def __format__(self, spec: str) -> str:
-        """A tensor of one element formats as its number, f"{loss:.3f}", and without axes also f"{loss}"."""
+        """Format a one-element tensor as its number, f"{loss:.3f}", and a 0-d tensor also in f"{loss}"."""
         ...
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         ...
 
     def __copy__(self) -> Tensor:
-        """The same memory and the same gradient under another tensor."""
+        """A tensor that shares the memory and the gradient."""
         ...
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """For pickle and so for other processes; files are for `mg.save_file`."""
+        """Support pickle, and so multiprocessing; use `mg.save_file` for files."""
         ...
 
     def __repr__(self) -> str:
@@ -118,19 +118,19 @@ class Tensor:
         ...
 
     def __dlpack__(self, **settings: Any) -> Any:
-        """The memory itself, for another library (`torch.from_dlpack(x)`)."""
+        """Share the memory with another library (`torch.from_dlpack(x)`)."""
         ...
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
         ...
 
     def detach(self) -> Tensor:
-        """The same memory, outside the graph."""
+        """A tensor that shares the memory, detached from the graph."""
         ...
 
     @property
     def data(self) -> Tensor:
-        """A tensor that shares this one's memory, outside the graph (torch.Tensor.data)."""
+        """A tensor that shares the memory, detached from the graph (torch.Tensor.data)."""
         ...
 
     @data.setter
@@ -139,7 +139,7 @@ class Tensor:
 
     @property
     def grad(self) -> Tensor | None:
-        """What backward() has added up here: of a leaf, or of a tensor after `retain_grad()`; else None."""
+        """The gradient accumulated by backward() for a leaf, or a tensor after `retain_grad()`; else None."""
         ...
 
     @grad.setter
@@ -147,7 +147,7 @@ class Tensor:
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> Tensor:
-        """Say that a leaf's gradient is wanted; returns the tensor."""
+        """Set whether a leaf requires a gradient; returns the tensor."""
         ...
     requires_grad: builtins.bool
 
@@ -195,10 +195,10 @@ class Tensor:
         """-x."""
 
     def astype(self, dtype: Any) -> Tensor:
-        """x in another dtype; the gradient comes back in the first, and there is none from integers."""
+        """x in another dtype; the gradient is cast back, and integers have none."""
 
     def backward(self, gradient: Any=None, retain_graph: Any=None, create_graph: builtins.bool=False, inputs: Any=None) -> Tensor:
-        """Add the derivative of `tensor` (times `gradient`) to `.grad` of every leaf that it was computed from."""
+        """Accumulate the derivative of `tensor` (times `gradient`) into `.grad` of the leaves it depends on."""
 
     def clone(self, memory_format: Any=None) -> Tensor:
         """A copy of x, recorded in the graph; `memory_format` is ignored."""
@@ -213,10 +213,10 @@ class Tensor:
         """x in another dtype or on another device: `to("float64")`, `to("cpu", "float64")`, `to(other_tensor)`."""
 
     def abs(self) -> Tensor:
-        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
+        """|x|; the derivative at 0 and at NaN is 0, as in PyTorch."""
 
     def absolute(self) -> Tensor:
-        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
+        """|x|; the derivative at 0 and at NaN is 0, as in PyTorch."""
 
     def add(self, y: Any, *, alpha: Any=1) -> Tensor:
         """x + alpha y."""
@@ -258,7 +258,7 @@ class Tensor:
         """2/sqrt(pi) times the integral of e**(-t**2) from 0 to x; d/dx = 2/sqrt(pi) e**(-x**2)."""
 
     def erfc(self) -> Tensor:
-        """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
+        """1 - erf(x), accurate in the tail as well; d/dx = -2/sqrt(pi) e**(-x**2)."""
 
     def exp(self) -> Tensor:
         """e ** x, its own derivative."""
@@ -276,13 +276,13 @@ class Tensor:
         """y = tanh(x) = sinh(x) / cosh(x); d/dx = 1 - y**2, which is 0 where y rounds to 1."""
 
     def bitwise_and(self, y: Any) -> Tensor:
-        """x & y, bit by bit; of booleans, whether both are true."""
+        """x & y, bitwise; for booleans, whether both are true."""
 
     def bitwise_not(self) -> Tensor:
-        """~x, bit by bit; of booleans, whether it is false."""
+        """~x, bitwise; for booleans, the negation."""
 
     def bitwise_or(self, y: Any) -> Tensor:
-        """x | y, bit by bit; of booleans, whether either is true."""
+        """x | y, bitwise; for booleans, whether either is true."""
 
     def eq(self, y: Any) -> Tensor:
         """x == y."""
@@ -312,10 +312,10 @@ class Tensor:
         """x < y."""
 
     def maximum(self, y: Any) -> Tensor:
-        """The larger of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+        """The larger of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
 
     def minimum(self, y: Any) -> Tensor:
-        """The smaller of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+        """The smaller of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
 
     def ne(self, y: Any) -> Tensor:
         """x != y."""
@@ -369,7 +369,7 @@ class Tensor:
         """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
 
     def broadcast_to(self, shape: Any) -> Tensor:
-        """x repeated, without a copy, to a shape that it broadcasts to; the gradient adds the repetitions up."""
+        """x repeated, without a copy, to a shape that it broadcasts to; the gradient sums over the repeats."""
 
     def expand(self, *size: Any) -> Tensor:
         """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
@@ -1116,10 +1116,10 @@ class Tensor:
         """0 in every place."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
+        """An uninitialized tensor, in this tensor's dtype and on its device."""
 
     def new_full(self, size: Any, fill_value: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
-        """One number everywhere, in this tensor's dtype and on its device."""
+        """A tensor filled with one number, in this tensor's dtype and on its device."""
 
     def new_ones(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """Ones of a shape, in this tensor's dtype and on its device."""
@@ -1143,7 +1143,7 @@ class Tensor:
         """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
 
     def __abs__(self) -> Tensor:
-        """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
+        """|x|; the derivative at 0 and at NaN is 0, as in PyTorch."""
 
     def __floordiv__(self, y: Any) -> Tensor:
         """x / y rounded down, without a derivative."""
@@ -1197,19 +1197,19 @@ class Tensor:
         """x itself."""
 
     def __invert__(self) -> Tensor:
-        """~x, bit by bit; of booleans, whether it is false."""
+        """~x, bitwise; for booleans, the negation."""
 
     def __and__(self, y: Any) -> Tensor:
-        """x & y, bit by bit; of booleans, whether both are true."""
+        """x & y, bitwise; for booleans, whether both are true."""
 
     def __rand__(self, y: Any) -> Tensor:
-        """x & y, bit by bit; of booleans, whether both are true."""
+        """x & y, bitwise; for booleans, whether both are true."""
 
     def __or__(self, y: Any) -> Tensor:
-        """x | y, bit by bit; of booleans, whether either is true."""
+        """x | y, bitwise; for booleans, whether either is true."""
 
     def __ror__(self, y: Any) -> Tensor:
-        """x | y, bit by bit; of booleans, whether either is true."""
+        """x | y, bitwise; for booleans, whether either is true."""
 
     def __getitem__(self, index: Any) -> Tensor:
         """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
@@ -1677,7 +1677,7 @@ class Tensor:
         """How many elements a tensor has."""
 
 def on_device_of(value: Any, array: Any) -> Any:
-    """`value` on the device of `array`; numbers as they are."""
+    """`value` on the device of `array`; numbers are returned unchanged."""
     ...
 
 def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: bool=False) -> Tensor:
@@ -1685,19 +1685,19 @@ def tensor(data: Any, dtype: Any=None, device: str | None=None, requires_grad: b
     ...
 
 def as_tensor(data: Any, dtype: Any=None, device: str | None=None) -> Tensor:
-    """As `tensor`, but sharing memory where it can, and a tensor keeps its gradient."""
+    """Like `tensor`, but shares memory if possible, and a tensor keeps its gradient."""
     ...
 
 def raise_lost_gradient(what: str) -> NoReturn:
-    """Refuse to make numbers of tensors that require a gradient."""
+    """Raise the error for a conversion of tensors to numbers that would lose their gradients."""
     ...
 
 def holds_gradient(tree: Any) -> bool:
-    """Whether something, or a nested list, tuple or dict of it, is a tensor whose gradient is recorded."""
+    """Whether a tensor, or nested lists, tuples or dicts of tensors, require a gradient in grad mode."""
     ...
 
 def destination(targets: Iterable[Any], dtype: Any, device: str | None) -> tuple[np.dtype | None, str | None]:
-    """The dtype and device that `.to(*targets)` names: each is one of them, or a tensor that has both."""
+    """The dtype and device named by `.to(*targets)`: each is a dtype, a device, or a tensor with both."""
     ...
 
 def as_tensor_like(data: Any, x: Tensor) -> Tensor:
@@ -1705,7 +1705,7 @@ def as_tensor_like(data: Any, x: Tensor) -> Tensor:
     ...
 
 def snapshot(x: Tensor) -> Tensor:
-    """x as it is now, as another tensor: it stays so when x becomes a result in place."""
+    """A tensor with the array, node and version of x, which does not change when x is rebound."""
     ...
 
 def constant(array: Any, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Trees: nested dicts, lists and tuples. They are flattened into their leaves, and rebuilt from new ones."""
+"""Trees: nested dicts, lists and tuples, flattened into leaves and rebuilt from new ones (jax.tree)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fill(tree: Any, values: list[Any]) -> Any:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The tree with function(leaf) in place of each leaf."""
+    """The tree with each leaf replaced by function(leaf)."""
     if tree is None:
         return None
     if isinstance(tree, dict):

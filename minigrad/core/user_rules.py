@@ -1,7 +1,7 @@
-"""A rule of a user's own is checked when it runs: what it returns, and what its gradients return.
+"""Checks of users' rules when they run: what a rule returns, and what its gradients return.
 
-A check says what to write, at the call where the mistake is made; the numbers are left to `gradcheck`. A rule
-whose gradients have passed a few times is called as the library's rules are, which have tests instead.
+An error says what to write, at the call where the mistake is; `gradcheck` checks the numbers. After its
+gradients have passed a few times, a rule runs without checks, as the library's tested rules do.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .modes import modes
 from .observers import unobserved
 from .tensor import Tensor
 
-TESTED = ("minigrad.", "minitransformer.")  # whose rules have tests
-PASSES = 3  # gradients that must be as they should before a rule is trusted
+TESTED = ("minigrad.", "minitransformer.")  # packages whose rules have tests
+PASSES = 3  # correct gradients before a rule is trusted
 RETURNS = (
     "Return `value, (gradient of x, gradient of y, ...)`: functions of g, or None where there is no gradient."
 )
 COMPUTE = (
     "A rule gets NumPy arrays and returns them: call np.sin, or, for higher derivatives and GPUs, xp.sin "
-    "with `from minigrad.core.namespace import namespace; xp = namespace(x)`. A Tensor that it needs is an "
-    "argument of it."
+    "with `from minigrad.core.namespace import namespace; xp = namespace(x)`. Pass a Tensor that it needs "
+    "as an argument."
 )
 
 
 def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
-    """The rule with checks around it, if it is a user's; `rule` itself if it is the library's, or None.
+    """Wrap a user's rule in checks; return a rule of the library, or None, unchanged.
 
-    `source` is the rule itself, or the definition whose kernel it is: a kernel may return None. What a rule
-    gives has memory of its own, unless it is of a `view`.
+    `source` is the rule itself, or the definition whose kernel it is: a kernel may return None. A rule's
+    value gets its own memory, except for a `view`.
     """
     if rule is None or not is_users(rule):
         return rule
@@ -50,7 +50,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
     @wraps(rule)
     def call(*arrays: Any, **settings: Any) -> Any:
         nonlocal is_first
-        if modes.observers:  # they see what a rule gives, not what it computes inside
+        if modes.observers:  # they see a rule's results, not its inner steps
             return _with_unobserved_gradients(_run_unobserved(call, *arrays, **settings))
         trust = trusts[next((x.dtype for x in arrays if hasattr(x, "dtype")), None)]
         if trust.passes >= PASSES and not settings and not _some_tensor(arrays):
@@ -61,7 +61,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
             _check_value(name, value)
             _check_count(name, gradients, arrays)
             return (value if view else apart(value, arrays)), gradients
-        if _some_tensor(arrays):  # it is run again, for a higher derivative
+        if _some_tensor(arrays):  # run again for a higher derivative
             value, gradients = _parts(name, rule(*arrays, **settings))
             return value, _checked_gradients(name, gradients, arrays, trust)
         if settings:
@@ -110,7 +110,7 @@ def _with_unobserved_gradients(result: Any) -> Any:
 
 
 class _Trust:
-    """How many gradients of a rule have been as they should; one that was not is looked at in each call."""
+    """How many gradients of a rule were correct; after one that was not, every call is checked."""
 
     passes: float = 0
 
@@ -120,7 +120,7 @@ def _some_tensor(values: Sequence[Any]) -> bool:
 
 
 def _unchanging(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-    """rule(*arrays, **settings), refused if it changes an array in place."""
+    """rule(*arrays, **settings), which raises if it changes an array in place."""
     copies = [x.copy() if is_array(x) else None for x in arrays]
     result = rule(*arrays, **settings)
     for number, (x, before) in enumerate(zip(arrays, copies, strict=True)):
@@ -134,7 +134,7 @@ def _unchanging(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str,
 
 
 def check_rule_signature(rule: Any) -> None:
-    """Refuse what is not a rule, before it is called."""
+    """Raise if something is not a rule, before it is called."""
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "__name__"):
         raise OptionError(
             f"an op is made from a function, and {getattr(rule, '__name__', rule)} is not one.\n"
@@ -151,13 +151,13 @@ def check_rule_signature(rule: Any) -> None:
         )
     if arrays[0].name in ("ctx", "self"):
         raise OptionError(
-            f"the rule of {name} takes {arrays[0].name}, and minigrad passes none.\n"
-            f"Take the arrays alone; what the gradient needs it finds in the rule's variables."
+            f"the rule of {name} takes {arrays[0].name}, but minigrad passes none.\n"
+            f"Take only the arrays; a gradient function can use the rule's variables."
         )
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Whether a function may be called with so many arguments, as far as that is known."""
+    """Whether a function accepts `count` arguments; True if unknown."""
     if type(function) is FunctionType:
         return _code_takes(function.__code__, len(function.__defaults__ or ()), count)
     return callable(function)
@@ -176,7 +176,7 @@ def _parts(name: str, result: Any) -> tuple[Any, Any]:
     if type(result) is tuple:
         what = f"{counted(len(result), 'thing')}"
     raise OptionError(
-        f"the rule of {name} must return a value and its gradients, and returned {what}.\n{RETURNS}"
+        f"the rule of {name} must return a value and its gradients, but returned {what}.\n{RETURNS}"
     )
 
 
@@ -189,12 +189,12 @@ def _check_value(name: str, value: Any) -> None:
         if not (is_array(part) or isinstance(part, np.generic | float | int)):
             raise OptionError(
                 f"the value of the rule of {name} must be an array, got {type(part).__name__}.\n"
-                f"Return an array, or a tuple of arrays where there are several results."
+                f"Return an array, or a tuple of arrays for several results."
             )
 
 
 def apart(value: Any, arrays: Sequence[Any]) -> Any:
-    """A value in memory of its own: copied where it is an argument or a view of one."""
+    """A value with its own memory: copied if it is an argument or a view of one."""
     if type(value) is tuple:
         return tuple([apart(part, arrays) for part in value])
     if not is_array(value):
@@ -227,7 +227,7 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
         )
     if not _takes(gradients, 2):
         raise OptionError(
-            f"the rule of {name} returned one function of g, where a tuple of them is expected.\n"
+            f"the rule of {name} returned one function of g instead of a tuple of functions.\n"
             f"Write `(lambda g: ...,)`, with a comma, or a function of (g, needs) that returns a tuple."
         )
     return partial(_pull_all, name, gradients, len(arrays), trust)
@@ -236,14 +236,14 @@ def _checked_gradients(name: str, gradients: Any, arrays: Sequence[Any], trust: 
 def _check_count(name: str, gradients: Any, arrays: Sequence[Any]) -> None:
     if type(gradients) is tuple and len(gradients) != len(arrays):
         raise OptionError(
-            f"the rule of {name} has {counted(len(arrays), 'array')} and returned "
+            f"the rule of {name} has {counted(len(arrays), 'array')} but returned "
             f"{counted(len(gradients), 'gradient')}.\n"
             f"Return one for each array, or None for one that has no gradient."
         )
 
 
 def _pull(name: str, function: Callable, dtype: Any, trust: _Trust, g: Any) -> Any:
-    """function(g), which must be an array as g is, of the input's dtype."""
+    """function(g), which must return an array of the input's dtype."""
     found = function(g)
     _check_gradient(name, found, g)
     if _is_kept(found, function):
@@ -281,12 +281,12 @@ def _pull_all(name: str, function: Callable, count: int, trust: _Trust, g: Any, 
 
 
 def _is_kept(gradient: Any, function: Callable) -> bool:
-    """Whether a gradient lies in memory that the rule keeps: the engine may add into what a rule gives."""
+    """Whether a gradient shares memory with what the rule keeps: the engine may add to it in place."""
     return is_array(gradient) and holds(function, root(gradient))
 
 
 def _distinct(found: Sequence[Any]) -> list[Any]:
-    """Gradients with a copy of each that was there before: the engine may add into what a rule gives."""
+    """Gradients, with repeated arrays copied: the engine may add to them in place."""
     seen: set[int] = set()
     parts = []
     for part in found:
@@ -304,13 +304,13 @@ def _check_gradient(name: str, found: Any, g: Any) -> None:
     if not isinstance(found, Tensor | np.generic) and not is_array(found):
         raise OptionError(
             f"the gradient of {name} must return an array, got {type(found).__name__}.\n"
-            f"Return g times the derivative, of the input's shape; where there is no gradient, write None in "
-            f"place of the function."
+            f"Return g times the derivative, of the input's shape; if there is no gradient, write None "
+            f"instead of the function."
         )
 
 
 def _raise_rule_error(name: str, error: Exception) -> NoReturn:
-    """A foreign error of a rule, with what to write instead."""
+    """Re-raise an error of NumPy or Python in a rule, with advice."""
     said = " ".join(str(error).split()).rstrip(".")
     kind: type[MinigradError] = DtypeError
     advice = "Look at the line of the rule that the traceback shows."

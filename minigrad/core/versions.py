@@ -1,8 +1,8 @@
-"""Versions: which tensors share memory, and when, by what and from where it was changed in place.
+"""Version counters: which tensors share memory, and where it was last changed in place.
 
-All changes in place are counted. A tensor and its views share a VersionCounter that says at which count
-their memory was last changed; a node remembers the count at which it was recorded, so that backward can tell
-whether an array that it needs has been changed since.
+All in-place changes are counted. A tensor and its views share a VersionCounter with the count of their last
+change; a node has the count at which it was recorded, so that backward can tell whether an array that it
+needs has been changed since.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """One change in place."""
+    """An in-place change."""
 
-    number: int  # changes are counted, see `modifications`
+    number: int  # the count of changes, see `modifications`
     memory: Callable[[], Any]  # a weak reference to the array that owns what was changed
-    name: str  # of the function that changed it
-    source: tuple[CodeType, int]  # where that was called, see `frames`
+    name: str  # the function that changed it
+    source: tuple[CodeType, int]  # the call, see `frames`
 
     def __str__(self) -> str:
         return f"{self.name} at {where(self.source)}"
 
 
 class VersionCounter:
-    """One object for a tensor and all its views: when their memory was last changed in place, and by what.
+    """Shared by a tensor and all its views: when their memory was last changed in place, and by what.
 
-    It also lists the views, which backward does not need: a view of a changed tensor is taken again from its
-    base, so that its node is the change and its gradient right (`ops/in_place.py`).
+    It also lists the views: after an in-place operation in a graph, views are taken again from the changed
+    base, so that gradients flow through the change (`ops/in_place.py`).
     """
 
     modified_at = 0  # the number of the last change
-    changes: Sequence[Change] = ()  # the last of each memory (a reshape may have copied)
-    views: list[Any] | None = None  # of each view the five values of a View, in the order of making
-    views_kept = 64  # when there are more, those that no longer exist are removed (`existing_views`)
+    changes: Sequence[Change] = ()  # the last one for each memory (a reshape may have copied)
+    views: list[Any] | None = None  # the five values of a View for each, in order of creation
+    views_kept = 64  # if there are more, dead ones are removed (`existing_views`)
 
 
-LOST = "lost"  # in place of the op of a view: views that no longer exist lie between it and its base
+LOST = "lost"  # the op of a view, if views between it and its base no longer exist
 
 
 class View(NamedTuple):
-    """How a tensor came to share memory: `view` is what `op` made of `base` with `settings`."""
+    """How a tensor came to share memory: `view` is the result of `op` on `base` with `settings`."""
 
     view: Callable[[], Tensor | None]  # a weak reference
     base: Callable[[], Tensor | None]  # a weak reference
-    op: Any = None  # None: `view` is an alias that `detach` made, or a view of one
+    op: Any = None  # None: `view` is an alias from `detach`, or a view of one
     settings: Any = None
-    result: int | None = None  # its number where the op made several views, as `unbind` does
+    result: int | None = None  # its index if the op returned several views, as `unbind` does
 
 
 class _Modifications:
-    count = 0  # changes in place so far
+    count = 0  # in-place changes so far
 
 
 modifications = _Modifications()
@@ -68,7 +68,7 @@ new_ref = weakref.ref
 
 
 def version_of(tensor: Tensor) -> VersionCounter:
-    """The tensor's version counter, made on first need and shared with the edge of the tensor."""
+    """The tensor's version counter, created when first needed and shared with the tensor's edge."""
     if tensor.version is None:
         tensor.version = VersionCounter()
         if tensor.node is not None:
@@ -79,12 +79,12 @@ def version_of(tensor: Tensor) -> VersionCounter:
 def share_version(
     base: Tensor, view: Tensor, op: Any = None, settings: Any = None, result: int | None = None
 ) -> None:
-    """A view, which is `op` of its base, and the base are changed together (see View)."""
+    """Let a view, the result of `op` on `base`, share its base's version (see View)."""
     view.version = version = base.version or version_of(base)
     if view.node is not None:
         view.node.version = version
-    if view.array.base is not None or op is None:  # or else it is a copy
-        entry = new_ref(view), new_ref(base), op, settings, result  # a View, in a third of its time
+    if view.array.base is not None or op is None:  # otherwise it is a copy
+        entry = new_ref(view), new_ref(base), op, settings, result  # a View, as a faster tuple
         if version.views is None:
             version.views = [entry]
         else:
@@ -95,8 +95,8 @@ def share_version(
 
 
 def existing_views(entries: Iterable[Any]) -> list[View]:
-    """The views that exist. In place of a base that does not, the nearest that does, or the first of all."""
-    made = {id(entry[0]): entry for entry in entries}  # a tensor has one weak reference, which outlives it
+    """The views that exist. A base that does not is replaced by the nearest one that does, or by the root."""
+    made = {id(entry[0]): entry for entry in entries}  # a tensor's one weak reference outlives it
     views = []
     for entry in made.values():
         if entry[0]() is None:
@@ -113,7 +113,7 @@ def existing_views(entries: Iterable[Any]) -> list[View]:
 
 
 def bump_version(tensor: Tensor, name: str, source: tuple[CodeType, int] | None = None) -> None:
-    """Note that `name` changes `tensor` in place, called at `source` (the user's line)."""
+    """Note that `name`, called at `source` (the user's line), changes `tensor` in place."""
     bump_versions((tensor,), name, source or caller())
 
 
@@ -131,7 +131,7 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
             reference = before[0].memory
         else:
             reference = weakref.ref(memory)
-            for change in before:  # of other memories, as long as they are there
+            for change in before:  # of other memory that still exists
                 if change.memory() is not None and change.memory() is not memory:
                     others.append(change)
         version.modified_at = modifications.count
@@ -139,10 +139,10 @@ def bump_versions(tensors: Iterable[Tensor], name: str, source: tuple[CodeType, 
 
 
 def check_versions(node: Node, needs: Sequence[bool], replayed: bool = False) -> None:
-    """Refuse to walk through a node if its gradient functions need an array that has been changed since.
+    """Raise if a node's gradient functions need an array that has been changed since.
 
-    `needs` says for which inputs. A replay starts from the inputs again, so that there every change of one
-    counts, unless the gradient needs no array at all.
+    `needs` says for which inputs. A replay starts from the inputs again, so every change of an input counts,
+    unless the gradient needs no array at all.
     """
     gradients = node.gradients
     if type(gradients) is tuple:

@@ -1,4 +1,4 @@
-"""The ops that training a Transformer uses, in-place ones included: one file a family.
+"""The ops used to train a Transformer, including in-place ones: one file per family.
 
 `core/op.py` says what an op is; `methods` makes them methods and operators of Tensor.
 """

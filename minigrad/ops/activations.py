@@ -1,6 +1,6 @@
 """Nonlinearities: relu, sigmoid, SiLU, GELU, softmax and its logarithm, and dropout.
 
-At a kink the derivative is PyTorch's: that of the flat side, unless a rule says otherwise.
+At a kink the derivative is that of the flat side, as in PyTorch, unless a rule says otherwise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sigmoid(x, /):
 def logistic(x, /):
     """sigmoid(x) in the derivatives of other ops; d/dx = sigmoid(x) sigmoid(-x).
 
-    1 - sigmoid(x) would be 0 where sigmoid(x) rounds to 1, in float32 from x = 17 on. This keeps x for it.
+    1 - sigmoid(x) would be 0 where sigmoid(x) rounds to 1, from x = 17 in float32; so x is kept instead.
     """
     xp = namespace(x)
     y = xp.sigmoid(x)
@@ -82,7 +82,7 @@ def gelu(x, /, approximate="none"):
 
 
 MASKED = (
-    "A row needs a score that is finite: one that is masked throughout has no softmax. Leave such rows out, "
+    "A row needs a finite score: a fully masked row has no softmax. Leave such rows out, "
     "mask with a large negative number, or use scaled_dot_product_attention(mask=...)."
 )
 
@@ -139,8 +139,8 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
 def dropout(x, /, p, key):
     """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
 
-    p is rounded to a multiple of 2**-16, and the division is by the rounded value, so that the
-    expectation is x. A gradient passes where x did, divided by 1 - p as well.
+    p is rounded to a multiple of 2**-16, and the rounded value is used throughout, so that the expectation
+    is x. The gradient gets the same mask and factor.
     """
     kept = draws.keep_probability(p)
     return x * constant(draws.keep_mask(key, x.shape, p), x) * (1 / kept if kept else 0.0)

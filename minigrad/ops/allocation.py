@@ -1,7 +1,7 @@
 """How much memory is available, and the error for a tensor that needs more.
 
-Linux grants more memory than there is and kills the process when the pages are written. That is why sizes are
-checked before an array is allocated.
+Linux overcommits memory and kills the process when the pages are written, so sizes are checked before an
+array is allocated.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def out_of_memory(shape: tuple[int, ...], dtype: np.dtype, device: str = "cpu") 
     room = f", {format_bytes(available_memory())} are available" if device == "cpu" else f" on {device}"
     size = format_bytes(math.prod(shape) * dtype.itemsize)
     return OutOfMemoryError(
-        f"a tensor of shape {shape} and {dtype} needs {size}{room}.\nGive a smaller shape."
+        f"a tensor of shape {shape} and {dtype} needs {size}{room}.\nUse a smaller shape."
     )
 
 
 def available_memory() -> int:
-    """Bytes that this process can allocate, in the machine and in its control group (a container, a job)."""
+    """Bytes that this process can allocate, on the machine and in its control group (a container, a job)."""
     import psutil
 
     return max(0, min([psutil.virtual_memory().available, *cgroup_memory()]))
 
 
 def cgroup_memory(root: Path = Path("/")) -> Iterator[int]:
-    """What each memory limit of the process's control groups (version 1 or 2 of Linux's) leaves."""
+    """The memory that each limit of the process's control groups (cgroup v1 or v2) leaves."""
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -1,6 +1,6 @@
-"""Powers, roots and signs, beside the sums, products and copies of `core/arithmetic.py`.
+"""Powers, roots and signs; sums, products and copies are in `core/arithmetic.py`.
 
-Where a function has no derivative (a tie, a kink, a pole) the choice is PyTorch's, named at the rule.
+Where a function has no derivative (a tie, a kink, a pole) the rule states the choice, which is PyTorch's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "subtract", "true_divide",
 ]  # fmt: skip
 
-# what core's own are tried on: core has no samplers
+# samples for core's ops: core has no samplers
 add.op.samples = subtract.op.samples = binary(reals) | binary(reals, alpha=0.5)
 multiply.op.samples = binary(reals)
 true_divide.op.samples = binary(reals, away_from_zero)
@@ -54,7 +54,7 @@ TOO_LARGE = "The numbers are too large for their dtype: normalize the inputs, or
 @differentiable(
     autocast="float32",
     sign="xʸ",
-    advice="Negative numbers have no powers of fractions, and 0 none of negatives: clamp the base.",
+    advice="Negative numbers have no fractional powers, and 0 has no negative powers: clamp the base.",
     gradient_advice="Powers below 1 have no derivative at 0.",
     samples=binary(positives, reals) | cases((away_from_zero, 2, 3), 3) | cases((reals, 3), 0),
     latex=(r"g\,y\,x^{y - 1}", r"g\,x^y \ln x"),
@@ -80,7 +80,7 @@ def power(x, y, /):
 
 
 def _to(x, n):
-    """x ** n, small integer powers as products: NumPy takes hundreds of times longer for x**3 than x*x*x."""
+    """x ** n, small integer powers as products: NumPy's x**3 takes hundreds of times longer than x*x*x."""
     if n not in (-3, -2, 3, 4) or not is_floating(x.dtype):
         return x**n
     square = x * x
@@ -90,7 +90,7 @@ def _to(x, n):
 
 @differentiable(
     sign="√",
-    advice="What is below 0 has no root: clamp it, or look where its sign comes from.",
+    advice="Negative numbers have no root: clamp them, or find out where they come from.",
     gradient_advice="Add an eps under the root: its derivative at 0 is infinite.",
     floating=True,
     samples=unary(positives),
@@ -107,7 +107,7 @@ def sqrt(x, /):
 
 @differentiable(samples=unary(distinct), latex=r"g\,\operatorname{sign}(x)")
 def absolute(x, /):
-    """|x|; the derivative at 0 is 0, and so it is at NaN, as PyTorch's."""
+    """|x|; the derivative at 0 and at NaN is 0, as in PyTorch."""
     xp = namespace(x)
     return xp.absolute(x), (lambda g: g * xp.sign(x),)
 

@@ -1,5 +1,5 @@
-"""What rules find in `namespace(x)` beside the functions of an array library: what NumPy lacks or does
-otherwise than PyTorch, and the ops that have another name than the library's function."""
+"""Additions to `namespace(x)`: what NumPy lacks or does differently from PyTorch, and ops whose name differs
+from the library's function."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .special_functions import erf, erfc, logaddexp, power, sigmoid
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; of NaN 0, as PyTorch's (NumPy's is NaN)."""
+    """-1, 0 or 1; 0 for NaN, as in PyTorch (NumPy returns NaN)."""
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
 def take(x: Any, index: Any) -> Any:
-    """x[index], an array also where it is one number."""
+    """x[index], always as an array."""
     value = x[index]
     if isinstance(value, np.generic):  # a copy; with `...` it is a view without axes
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
@@ -47,7 +47,7 @@ def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
 
 
 def replaced(x: Any, values: Any, index: Any) -> Any:
-    """A copy of x with `values` at `index`; where indices repeat, the last wins."""
+    """A copy of x with `values` at `index`; for repeated indices, the last one wins."""
     out = array_module(x).array(x)
     out[index] = values
     return out
@@ -63,7 +63,7 @@ provide_for_tensors(
     flip=reversed_along,
     permute_dims=permute_axes,
     scatter_add=lambda shape, index, values: scattered(values, shape, index),
-    sigmoid=logistic,  # whose own derivative keeps its digits
+    sigmoid=logistic,  # with a more accurate derivative
     swapaxes=transpose,
     take=getitem,
 )

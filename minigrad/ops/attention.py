@@ -48,7 +48,7 @@ _samples = (
     flops=Flops("queries × keys × (2 × width of q + 2 × width of v + 6), for each head", _count),
 )
 def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, key):
-    """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a query that may see nothing gives zeros.
+    """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a fully masked query gives zeros.
 
     q (..., T, D), k (..., S, D), v (..., S, Dv); mask broadcasts to (..., T, S): boolean (True = may attend),
     or numbers that are added to the scores; None allows all.
@@ -58,7 +58,7 @@ def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, 
     """
     scores = q @ k.transpose(-1, -2) * scale
     if not k.shape[-2]:
-        return scores @ v  # sums of no values
+        return scores @ v  # empty sums
     allowed = constant(np.tri(q.shape[-2], k.shape[-2], dtype=bool), q) if is_causal else None
     if mask is not None and mask.is_floating_point():
         scores = scores + mask.to(scores.dtype)

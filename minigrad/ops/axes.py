@@ -1,6 +1,6 @@
-"""Axes of a reduction: which they are, how many elements they hold, and how a gradient gets them back.
+"""The axes of a reduction: normalizing `dim`, counting elements, and expanding gradients back.
 
-All of it works for arrays and for Tensors.
+Everything works for arrays and for Tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.tensor import as_tensor
 
 
 def axes_of(dim, ndim):
-    """`dim` as a sorted tuple of axes counted from the front."""
+    """`dim` as a sorted tuple of non-negative axes."""
     if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
     dims = dim if isinstance(dim, tuple | list) else (dim,)
@@ -29,7 +29,7 @@ def axes_of(dim, ndim):
 
 
 def axis_of(dim, ndim):
-    """`dim` counted from the front; a number without axes is treated as if it had one."""
+    """`dim` as a non-negative axis; a 0-d tensor is treated as if it had one axis."""
     if type(dim) is int and -ndim <= dim < ndim:
         return dim % ndim
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
@@ -42,7 +42,7 @@ def axis_of(dim, ndim):
 
 
 def expand_reduced(g, shape, axes, keepdim):
-    """Undo a reduction's shape: `g` with its axes back, expanded to `shape`."""
+    """Undo the shape of a reduction: restore the axes of `g` and expand it to `shape`."""
     if not keepdim:
         kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
         g = g.reshape(kept)
@@ -50,14 +50,14 @@ def expand_reduced(g, shape, axes, keepdim):
 
 
 def count(shape, axes):
-    """How many elements each result sums over."""
+    """The number of elements that each result reduces."""
     return math.prod([shape[i] for i in axes])
 
 
 def check_nonempty(name, shape, axes):
-    """A ShapeError where there is no element to choose from."""
+    """Raise a ShapeError if there are no elements to reduce."""
     if 0 in shape and not count(shape, axes):
-        raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce axes that have some.")
+        raise ShapeError(f"{name} of no elements, in shape {tuple(shape)}.\nReduce non-empty axes.")
 
 
 def slice_along(x, dim, start, stop=None):
@@ -66,13 +66,13 @@ def slice_along(x, dim, start, stop=None):
 
 
 def as_floating(x):
-    """A tensor of x, integers and booleans as float32: they would wrap around, or lose fractions."""
+    """x as a tensor, with integers and booleans cast to float32."""
     x = as_tensor(x)
     return x if is_floating(x.dtype) else x.to(default_float)
 
 
 def all_floating(*xs):
-    """Tensors of all, integers and booleans in the dtype that they meet, float32 if none is floating."""
+    """All as tensors, with integers and booleans cast to the common floating dtype, or float32."""
     tensors = [as_tensor(x) for x in xs]
     dtype = result_type(*tensors)
     dtype = dtype if is_floating(dtype) else default_float
@@ -80,7 +80,7 @@ def all_floating(*xs):
 
 
 def cast(x, dtype, whole=None):
-    """x in a dtype; where that is None as it is, or if it holds integers or booleans in `whole`."""
+    """x in a dtype; if that is None, integers and booleans in `whole`, and floats unchanged."""
     if dtype is None:
         if whole is None or is_floating(x.dtype):
             return x

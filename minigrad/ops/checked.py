@@ -1,4 +1,4 @@
-"""Public functions, constructors and methods that are not ops refuse arguments as ops do."""
+"""Argument checks for public functions, constructors and methods that are not ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable)
 
 
 def checked(function: F, flag: Kind = FLAG) -> F:
-    """Refuse arguments that are not of their kinds, and explain NumPy's errors."""
+    """Decorator: check the kinds of arguments, and add context to errors of NumPy."""
     checks = Checks(function, flag)
     own = inspect.signature(function).parameters
     name = function.__name__
@@ -33,7 +33,7 @@ def checked(function: F, flag: Kind = FLAG) -> F:
             raise
         try:
             return function(*args, **settings)
-        except MinigradError as error:  # which says where it happened itself
+        except MinigradError as error:  # which has context already
             checks.check_rest(name, args, error)
             raise
         except FOREIGN_ERRORS as error:
@@ -47,9 +47,9 @@ def checked(function: F, flag: Kind = FLAG) -> F:
 def check_all(
     namespace: dict[str, Any], names: Iterable[str] = (), wrap: Callable[[Callable], Callable] = checked
 ) -> None:
-    """Replace public functions of a module, given its globals(), by checked ones; ops check themselves.
+    """Replace public functions in a module's globals() with checked ones; ops check themselves.
 
-    Without names, those that the module defines.
+    Without names, all functions that the module defines.
     """
     for name in tuple(names) or [name for name in namespace if not name.startswith("_")]:
         function = namespace[name]
@@ -59,12 +59,12 @@ def check_all(
 
 
 def check_constructor(cls: type) -> None:
-    """Let a class of the library refuse arguments of its constructor; a user's class is left as it is."""
+    """Check the constructor arguments of a library class; a user's class is unchanged."""
     if cls.__module__.startswith("minigrad.") and "__init__" in vars(cls):
         cls.__init__ = checked(cls.__init__, SETTING)  # type: ignore[misc]
 
 
 def check_methods(cls: type, names: Iterable[str]) -> None:
-    """Let methods of a class refuse arguments."""
+    """Check the arguments of methods of a class."""
     for name in names:
         setattr(cls, name, checked(vars(cls)[name]))

@@ -1,6 +1,6 @@
-"""Comparisons, logic, and choices: one of two values, the larger, the smaller.
+"""Comparisons, logic, where, maximum and minimum.
 
-What answers True or False has no derivative. At a tie the gradient goes where PyTorch sends it.
+Boolean results have no derivative. At a tie the gradient is split as in PyTorch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def where(condition, x, y, /):
     samples=_pairs, latex=(r"g\,[x > y] + \frac{g}{2}\,[x = y]", r"g\,[x < y] + \frac{g}{2}\,[x = y]")
 )
 def maximum(x, y, /):
-    """The larger of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+    """The larger of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
     xp = namespace(x, y)
     return xp.maximum(x, y), (lambda g: _kept(xp, x < y, x == y, g), lambda g: _kept(xp, x > y, x == y, g))
 
@@ -59,7 +59,7 @@ def maximum(x, y, /):
     samples=_pairs, latex=(r"g\,[x < y] + \frac{g}{2}\,[x = y]", r"g\,[x > y] + \frac{g}{2}\,[x = y]")
 )
 def minimum(x, y, /):
-    """The smaller of each pair, NaN if one is; where they are equal each gets half of the gradient."""
+    """The smaller of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
     xp = namespace(x, y)
     return xp.minimum(x, y), (lambda g: _kept(xp, x > y, x == y, g), lambda g: _kept(xp, x < y, x == y, g))
 
@@ -69,7 +69,7 @@ def _kept(xp, lost, tied, g):
     return xp.where(lost, 0.0, xp.where(tied, g * 0.5, g))
 
 
-_small: Domain = integers(-1, 2)  # which has ties
+_small: Domain = integers(-1, 2)  # has ties
 _bits: Domain = integers(0, 16)
 
 
@@ -117,19 +117,19 @@ def ge(x, y, /):
 
 @differentiable(samples=binary(mask) | binary(_bits))
 def bitwise_and(x, y, /):
-    """x & y, bit by bit; of booleans, whether both are true."""
+    """x & y, bitwise; for booleans, whether both are true."""
     return x & y, None
 
 
 @differentiable(samples=binary(mask) | binary(_bits))
 def bitwise_or(x, y, /):
-    """x | y, bit by bit; of booleans, whether either is true."""
+    """x | y, bitwise; for booleans, whether either is true."""
     return x | y, None
 
 
 @differentiable(samples=unary(mask) | unary(_bits))
 def bitwise_not(x, /):
-    """~x, bit by bit; of booleans, whether it is false."""
+    """~x, bitwise; for booleans, the negation."""
     return ~x, None
 
 

@@ -1,8 +1,8 @@
 """Tensors made from a shape (constants, ranges, random numbers), and from other libraries' memory.
 
-Tensors are float32 unless `dtype` says otherwise. A name that ends in `_like` takes shape, dtype and
+Tensors are float32 unless `dtype` says otherwise. Functions ending in `_like` take shape, dtype and
 device from a tensor; `x.new_zeros(...)` and the like take x's dtype and device. Random numbers come from
-`minigrad.random`: they are drawn on the CPU, the same for every device.
+`minigrad.random`: they are drawn on the CPU, and are the same for every device.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _made(
     except (ValueError, OverflowError) as error:
         if isinstance(error, MinigradError):
             raise
-        raise ShapeError(f"no tensor of shape {shape}: {error}.\nGive a smaller one.") from None
+        raise ShapeError(f"no tensor of shape {shape}: {error}.\nUse a smaller one.") from None
 
 
 def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
@@ -71,18 +71,18 @@ def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bo
 
 
 def empty(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of a shape whose numbers are whatever the memory held."""
+    """An uninitialized tensor: empty(2, 3) or empty((2, 3))."""
     return _made(lambda xp, *given: xp.empty(*given), size, dtype, device, requires_grad)
 
 
 def full(
     size: Any, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """One number everywhere: of its dtype, a Python float in float32."""
+    """A tensor filled with one number; its dtype is the number's, float32 for a Python float."""
     (value,) = _numbers("full", fill_value)
     if dtype is None:
         dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
-    number = tensor(value, dtype).item()  # in the dtype, or refused
+    number = tensor(value, dtype).item()  # cast to the dtype, or an error
     fill = lambda xp, shape, dtype: xp.full(shape, number, dtype)
     return _made(fill, (size,), dtype, device, requires_grad)
 
@@ -90,7 +90,7 @@ def full(
 def scalar_tensor(
     value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """One number without axes, float32 unless told."""
+    """A 0-d tensor of one number, float32 by default."""
     return full((), value, dtype or default_float, device, requires_grad)
 
 
@@ -121,7 +121,7 @@ def ones_like(input: Tensor, dtype: Any = None, device: Device = None, requires_
 def empty_like(
     input: Tensor, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of the input's shape, dtype and device whose numbers are whatever the memory held."""
+    """An uninitialized tensor of the input's shape, dtype and device."""
     return empty(
         input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
     )
@@ -130,7 +130,7 @@ def empty_like(
 def full_like(
     input: Tensor, fill_value: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """One number everywhere, in the input's shape, dtype and device."""
+    """A tensor filled with one number, of the input's shape, dtype and device."""
     return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
 
 
@@ -148,7 +148,7 @@ def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, re
 
 
 def new_empty(x: Tensor, *size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False):
-    """A tensor of a shape in this tensor's dtype and on its device; its numbers are what the memory held."""
+    """An uninitialized tensor, in this tensor's dtype and on its device."""
     return empty(*size, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad)
 
 
@@ -160,7 +160,7 @@ def new_full(
     device: Device = None,
     requires_grad: bool = False,
 ):
-    """One number everywhere, in this tensor's dtype and on its device."""
+    """A tensor filled with one number, in this tensor's dtype and on its device."""
     return full(size, fill_value, dtype or x.dtype, device or x.device, requires_grad)
 
 
@@ -182,7 +182,7 @@ def arange(
 ) -> Tensor:
     """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float.
 
-    With an integer `dtype` start and step are first rounded towards 0, and with int64 so is end (as PyTorch).
+    An integer `dtype` first rounds start and step towards 0, and int64 also end (as in PyTorch).
     """
     if end is None:
         end = start
@@ -191,7 +191,7 @@ def arange(
     if dtype is not None:
         dtype = as_dtype(dtype)
         whole_start, whole_end, whole_step = _for_dtype("arange", dtype, start, end, step)
-        if dtype == int64:  # PyTorch counts the elements of the narrower dtypes before it rounds
+        if dtype == int64:  # for narrower dtypes, PyTorch counts the elements before rounding
             start = whole_start
             end = whole_end
             step = whole_step
@@ -199,7 +199,7 @@ def arange(
     steps = (end - start) / step if step else -math.inf
     if steps < 0:
         raise OptionError(
-            f"arange from {start} to {end} in steps of {step} never arrives.\nGive a step that leads there."
+            f"arange from {start} to {end} in steps of {step} never arrives.\nUse a step of the other sign."
         )
     if not math.isfinite(steps) or not math.isfinite(step):
         raise OptionError(
@@ -227,7 +227,7 @@ def linspace(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` numbers at equal distances from `start` to `end`, both included.
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
 
     With an integer `dtype` both are first rounded towards 0, and so is each number.
     """
@@ -245,7 +245,7 @@ def logspace(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` powers of `base`, with exponents at equal distances from `start` to `end`.
+    """`steps` powers of `base`, with evenly spaced exponents from `start` to `end`.
 
     With an integer `dtype` both are first rounded towards 0, and so is each power.
     """
@@ -264,17 +264,17 @@ def _for_dtype(name: str, dtype: Any, *numbers: float) -> Sequence[float]:
     if dtype is None or as_dtype(dtype).kind not in "iu":
         return numbers
     for x in numbers:
-        if not -(2.0**63) <= x <= 2.0**63:  # NaN is refused, too
-            raise OptionError(f"{name} of {dtype} got {x}.\nGive numbers that are integers of 64 bits.")
+        if not -(2.0**63) <= x <= 2.0**63:  # also raises for NaN
+            raise OptionError(f"{name} of {dtype} got {x}.\nPass integers that fit 64 bits.")
     return [int(x) for x in numbers]
 
 
 def _numbers(name: str, *values: Any) -> list[Any]:
-    """Numbers, also from tensors of one element, if no gradient is lost."""
+    """The values as Python numbers; tensors of one element are converted if no gradient is lost."""
     if holds_gradient(values):
         raise GraphError(
             f"{name} takes numbers, and would lose the gradient of a tensor.\n"
-            f"Compute with it (t * mg.ones(2, 3), t.expand(2, 3)), or give its number, t.item()."
+            f"Compute with it (t * mg.ones(2, 3), t.expand(2, 3)), or pass its number, t.item()."
         )
     numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
     for x in numbers:
@@ -296,7 +296,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform on [0, 1)."""
-    last = draws.bounds(0, 1, as_dtype(dtype or default_float))[1]  # what would be rounded up to 1
+    last = draws.bounds(0, 1, as_dtype(dtype or default_float))[1]  # the largest number below 1
     return _drawn("random", size, generator, dtype, device, requires_grad, last)
 
 
@@ -313,17 +313,17 @@ def randn(
 
 def randint(
     low: int,
-    high: Any = None,  # or the size, where one bound is given
+    high: Any = None,  # or the size, if one bound is given
     size: Any = (),
     dtype: Any = None,
     device: Device = None,
     generator: Generator = None,
 ) -> Tensor:
-    """Integers from `low` (0 if only one is given) to before `high`, which a dtype of floats may round."""
+    """Integers in [low, high), or [0, low) if `high` is not given."""
     if high is None or isinstance(high, tuple | list):
         low, high, size = 0, low, size if high is None else high
     if low >= high:
-        raise OptionError(f"there is no integer from {low} to before {high}.\nGive a larger `high`.")
+        raise OptionError(f"there is no integer from {low} to before {high}.\nPass a larger `high`.")
     kind = as_dtype(dtype or int64)
     draws.check_bounds("randint", low, high - 1, kind)
     last = _last_integer(low, high, kind)
@@ -333,28 +333,28 @@ def randint(
 
 
 def _last_integer(low: int, high: int, dtype: np.dtype) -> int:
-    """The largest integer before `high` that the dtype holds."""
+    """The largest integer below `high` that the dtype can represent."""
     if is_floating(dtype) and int(dtype.type(high - 1)) != high - 1:
         return int(draws.bounds(low, high, dtype)[1])
     return high - 1
 
 
 def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Device = None) -> Tensor:
-    """The numbers 0 to n - 1 in random order."""
+    """A random permutation of the integers 0 to n - 1."""
     (n,) = _shape((n,))
     check_allocation((n,), int64)
     kind = as_dtype(dtype or int64)
     if n > largest_integer(kind) + 1:
         raise OptionError(
             f"randperm of {n} in {kind}, which holds every integer only up to {largest_integer(kind)}.\n"
-            f"Draw in int64."
+            f"Use int64."
         )
     numbers = _generator("randperm", generator).permutation(n).astype(kind)
     return Tensor(on_device(numbers, check_device(device)))
 
 
 def largest_integer(dtype: np.dtype) -> int:
-    """The largest integer up to which a dtype holds all."""
+    """The largest n such that the dtype can represent all integers up to n."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     return 1 if dtype.kind == "b" else 2 ** (finfo(dtype).nmant + 1)
@@ -369,9 +369,9 @@ def normal(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal numbers with a mean and a standard deviation for each, or for all `size` of them.
+    """Normally distributed numbers with elementwise mean and std, or with one of each and a `size`.
 
-    They have no gradient for mean and std: write `mean + std * randn_like(mean)` for one.
+    They have no gradient for mean and std: write `mean + std * randn_like(mean)` for that.
     """
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if any(not x.is_floating_point() for x in given):
@@ -414,7 +414,7 @@ def randn_like(
 def randint_like(
     input: Tensor, low: int, high: int | None = None, dtype: Any = None, device: Device = None
 ) -> Tensor:
-    """Integers from `low` (0 if one is given) to before `high`, in the input's shape, dtype and device."""
+    """Integers in [low, high) (or [0, low)), in the input's shape, dtype and device."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
 
@@ -439,7 +439,7 @@ def _generator(stream: str, generator: Generator) -> np.random.Generator:
 
 
 def _rows(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What `draw`, which draws row after row, returns for the rows of the batch that `random.rows` names."""
+    """The result of `draw`, which draws row by row, for the rows of the batch that `random.rows` selects."""
     check_allocation(shape, float64)
     first = random.first_row() if shape else 0
     return np.asarray(draw((shape[0] + first, *shape[1:]))[first:] if first else draw(shape))
@@ -461,40 +461,40 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor on the array's own memory."""
+    """A tensor that shares the array's memory."""
     if not isinstance(array, np.ndarray):
         raise DtypeError(f"from_numpy takes an array, got {type(array).__name__}.\nUse mg.tensor(...).")
     return as_tensor(array)
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor on another library's memory (a PyTorch tensor's, say), without a copy (DLPack)."""
+    """A tensor that shares another library's memory (a PyTorch tensor's, say) through DLPack."""
     if not hasattr(source, "__dlpack__"):
         raise DtypeError(
-            f"from_dlpack takes what has __dlpack__, got {type(source).__name__}.\nUse mg.tensor(...)."
+            f"from_dlpack takes an object with __dlpack__, got {type(source).__name__}.\nUse mg.tensor(...)."
         )
     try:
         return Tensor(_library_of_dlpack(source).from_dlpack(source))
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise DtypeError(
             f"this {type(source).__name__} cannot be read as an array: {error}.\n"
-            f"It has to be on the CPU or a CUDA GPU, of a real dtype, and detached from any graph."
+            f"It must be on the CPU or a CUDA GPU, have a real dtype, and be detached from any graph."
         ) from None
 
 
 def _library_of_dlpack(source: Any) -> Any:
-    """The library of arrays on a CUDA device for memory there, else NumPy."""
+    """The array library for CUDA memory, else NumPy."""
     kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else 1
     return find_backend("cuda" if kind == 2 else "cpu").load()
 
 
 # ---------------------------------------------------------------- settings that mean nothing here
 
-LAYOUT = frozenset(["memory_format", "layout", "pin_memory"])  # memory is NumPy's, in row order
+LAYOUT = frozenset(["memory_format", "layout", "pin_memory"])  # memory is always row-major
 
 
 def _ignoring_layout(function: Callable) -> Callable:
-    """The function with its arguments checked; PyTorch's settings of memory are accepted and ignored."""
+    """Check the function's arguments; accept PyTorch's memory settings and ignore them."""
     call = checked(function)
 
     @wraps(call)

@@ -1,4 +1,4 @@
-"""The numbers of a key (see `core.random`): Philox's bits as NumPy's generator, dropout's masks, bounds."""
+"""The random numbers of a key (see `core.random`): NumPy generators, dropout masks, bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def generator(key: Key) -> np.random.Generator:
 
 
 def _philox(key: Key, block: int) -> np.random.Philox:
-    words = np.array((key.seed, key.stream), np.uint64)  # a list with 2**63 in it would become floats
+    words = np.array((key.seed, key.stream), np.uint64)  # a list with 2**63 would become floats
     return np.random.Philox(key=words, counter=np.array((block, key.call, key.step, 0), np.uint64))
 
 
@@ -34,27 +34,27 @@ def keep_mask(key: Key, shape: tuple[int, ...], p: float) -> np.ndarray:
 
 
 def drop_threshold(p: float) -> int:
-    """Of 65,536 equally likely groups of bits, how many mean "drop"."""
+    """How many of the 65,536 equally likely 16-bit groups mean "drop"."""
     return round(p * 65536)
 
 
 def keep_probability(p: float) -> float:
-    """The share of elements that dropout with `p` really keeps: p rounded to a multiple of 2**-16."""
+    """The probability that dropout keeps an element: 1 - p, with p rounded to a multiple of 2**-16."""
     return 1 - drop_threshold(p) / 65536
 
 
 def bounds(low: float, high: float, dtype: np.dtype) -> tuple[float, float]:
-    """The first and the last number of a floating dtype in [low, high), both rounded to it.
+    """The smallest and the largest number of a floating dtype in [low, high), both rounded to it.
 
-    A number drawn in a wider dtype may be rounded up to `high`: draws are clipped to these first. Where the
-    range holds no other number both are `low`.
+    A number drawn in a wider dtype may be rounded up to `high`, so draws are clipped to these. If the range
+    contains no other number, both are `low`.
     """
     first, end = dtype.type(low), dtype.type(high)
     return float(first), max(float(np.nextafter(end, dtype.type(-np.inf))), float(first))
 
 
 def check_bounds(name: str, low: float, last: float, dtype: np.dtype) -> None:
-    """An OptionError if a dtype does not reach from `low` to `last`."""
+    """Raise an OptionError if a dtype's range does not contain `low` to `last`."""
     least, largest = 0.0, 1.0
     if dtype.kind != "b":
         limits = finfo(dtype) if is_floating(dtype) else np.iinfo(dtype)
@@ -62,6 +62,6 @@ def check_bounds(name: str, low: float, last: float, dtype: np.dtype) -> None:
         largest = plain_number(limits.max)
     if not least <= low <= last <= largest:
         raise OptionError(
-            f"{name} from {low} to {last}, of which {dtype} holds those from {least} to {largest}.\n"
-            f"Give bounds within them, or draw in a wider dtype and convert."
+            f"{name} from {low} to {last}, but {dtype} ranges from {least} to {largest}.\n"
+            f"Use smaller bounds, or draw in a wider dtype and convert."
         )

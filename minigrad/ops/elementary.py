@@ -35,7 +35,7 @@ def exp(x, /):
 
 @differentiable(
     autocast="float32",
-    advice="Add an eps, or clamp; for probabilities use log_softmax or cross_entropy, which need no log.",
+    advice="Add an eps, or clamp; for probabilities use log_softmax or cross_entropy instead.",
     gradient_advice="Add an eps: the derivative at 0 is infinite.",
     floating=True,
     samples=unary(positive),
@@ -98,6 +98,6 @@ def erf(x, /):
 
 @differentiable(floating=True, samples=unary(real), latex=r"-\frac{2g}{\sqrt\pi}\,e^{-x^2}")
 def erfc(x, /):
-    """1 - erf(x), with all its digits in the tail too; d/dx = -2/sqrt(pi) e**(-x**2)."""
+    """1 - erf(x), accurate in the tail as well; d/dx = -2/sqrt(pi) e**(-x**2)."""
     xp = namespace(x)
     return xp.erfc(x), (lambda g: g * (-2 / math.sqrt(math.pi) * xp.exp(-x * x)),)

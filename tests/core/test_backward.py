@@ -785,7 +785,7 @@ def test_switches_do_not_decorate_what_runs_later():
         return mg.ones(1)
 
     for function in (later, type("Model", (), {}), 3):
-        with pytest.raises(OptionError, match=r"no_grad decorates functions, and .* is a class"):
+        with pytest.raises(OptionError, match=r"no_grad decorates functions, but .* is a class"):
             mg.no_grad()(function)
 
 

@@ -142,7 +142,7 @@ def test_dlpack_shares_memory_with_numpy():
     assert np.shares_memory(there, x.array)
     back = mg.from_dlpack(there)
     assert np.shares_memory(back.array, x.array)
-    with pytest.raises(DtypeError, match="from_dlpack takes what has __dlpack__, got int"):
+    with pytest.raises(DtypeError, match="from_dlpack takes an object with __dlpack__, got int"):
         mg.from_dlpack(3)
 
 

@@ -194,7 +194,7 @@ def test_a_flag_that_is_no_bool_is_refused(name, switch):
 @pytest.mark.parametrize("name", ["no_grad"])
 def test_what_cannot_be_decorated_or_left_is_refused(name):
     for argument in (False, 3, "x"):
-        with pytest.raises(OptionError, match=f"no_grad decorates functions, and {argument!r} is"):
+        with pytest.raises(OptionError, match=f"no_grad decorates functions, but {argument!r} is"):
             mg.no_grad(argument)
     for switch in (mg.no_grad(), mg.fused(True)):
         if isinstance(switch, mg.fused):

@@ -352,7 +352,7 @@ def test_a_composite_refuses_a_tensor_whose_gradient_would_be_lost():
     def weighted(x, /):
         return x * weight
 
-    with pytest.raises(mg.OptionError, match="no argument of it"):
+    with pytest.raises(mg.OptionError, match="is not an argument"):
         weighted(mg.tensor([3.0], requires_grad=True))
     weight.requires_grad_(False)
     assert weighted(mg.tensor([3.0])).item() == 6
@@ -471,7 +471,7 @@ def test_an_op_is_made_from_a_function_of_any_module():
 
 
 def test_what_takes_no_kernels_is_refused():
-    with pytest.raises(mg.OptionError, match=r"silu is no op, so it takes no kernels.\nPass an op"):
+    with pytest.raises(mg.OptionError, match=r"silu is not an op, so it takes no kernels.\nPass an op"):
         kernels.kernel(mg.silu, "numpy")
     with pytest.raises(mg.OptionError, match=r"no set of kernels 'fortran'.\nPass one of 'numpy'"):
         kernels.kernel(mg.softmax, "fortran")

@@ -189,14 +189,14 @@ def test_another_shape_the_second_time_is_an_error():
     sizes = iter([2, 3])
     x = leaf(1, 2)
     y = checkpoint(lambda x: x.expand(next(sizes), 2), x)
-    with pytest.raises(GraphError, match=r"got float64\[3, 2\], the first time float64\[2, 2\]"):
+    with pytest.raises(GraphError, match=r"got float64\[3, 2\], not float64\[2, 2\] as before"):
         y.sum().backward()
 
 
 def test_another_structure_the_second_time_is_an_error():
     results = iter([lambda x: (x * 2, x), lambda x: [x * 2]])
     y, _ = checkpoint(lambda x: next(results)(x), leaf(1, 2))
-    with pytest.raises(GraphError, match=r"got \[\*\], the first time \(\*, \*\)"):
+    with pytest.raises(GraphError, match=r"got \[\*\], not \(\*, \*\) as before"):
         y.sum().backward()
 
 
