@@ -1,7 +1,7 @@
 """Freed memory stays with the process, for the next step to use again.
 
 Each training step makes and frees arrays of the same sizes. glibc gives much of what is freed back to the
-system, which clears its pages and hands them out anew, one by one, when they are written: a fifth of a small
+system, which clears its pages and hands them out again, one by one, when they are written: a fifth of a small
 model's step. PyTorch's and JAX's allocators for GPUs keep memory for the same reason.
 """
 

@@ -144,7 +144,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """H v, the Hessian of the number f(*primals) times `tangents`, without the Hessian: ∇(∇f · v).
 
     `primals` and `tangents` are tuples, one element for each argument; a single argument that is not a tuple
-    may be given as it is. The product has the structure of the argument, or is a tuple for several.
+    may be given directly. The product has the structure of the argument, or is a tuple for several.
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))

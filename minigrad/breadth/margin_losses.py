@@ -41,7 +41,7 @@ def check_order(p):
 
 
 def check_margin(margin):
-    """Refuse the margin of a triplet's distances that is none."""
+    """Raise if the margin of a triplet loss is not valid."""
     if margin <= 0:
         raise OptionError(f"margin must be above 0, got {margin}.\nPass such a number.")
 

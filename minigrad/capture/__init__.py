@@ -53,7 +53,7 @@ class capture:
     """`step_fn`, a training step, to be recorded.
 
     NumPy arrays among the arguments come to it as Tensors. These and other Tensors are copied into memory
-    that stays. Another shape, dtype or structure records anew, and so does another value of any other
+    that stays. Another shape, dtype or structure records again, and so does another value of any other
     argument, another seed, or a state that was loaded into the optimizer.
 
     It returns the same Tensors each time, which the next call overwrites: `.item()` or `.clone()` keeps their
@@ -64,9 +64,9 @@ class capture:
     capture. Change a model's state in place, and call `random.set_step()` outside. What
     cannot be recorded is a CaptureError that names its line: `.item()` and all else that waits for the GPU,
     numbers drawn on the CPU, float16's GradScaler. Matrix products need nvmath-python
-    (pip install nvmath-python). Within `detect_anomaly()` the step runs as it is.
+    (pip install nvmath-python). Within `detect_anomaly()` the step runs normally.
 
-    On a CPU there is nothing to record: the step runs as it is.
+    On a CPU there is nothing to record: the step runs normally.
 
     The device is that of what the first call computes, unless `device` names it.
     """

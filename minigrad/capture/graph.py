@@ -120,7 +120,7 @@ class RecordedGraph(LeafObserver):
         self.before_launch.append(do)
 
     def guard(self, condition: Callable[[], bool]) -> None:
-        """The graph is recorded anew when the condition, checked before each replay, no longer holds."""
+        """The graph is recorded again when the condition, checked before each replay, no longer holds."""
         self.guards.append(condition)
 
     def aside(self, make: Callable[[], T]) -> T:
@@ -216,7 +216,7 @@ def _streams(xp: Any, device: int) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _no_uploads(graph: RecordedGraph) -> Iterator[None]:
-    """Within it CuPy cannot upload by itself: a replay would copy from the same host memory again."""
+    """Within it CuPy cannot upload implicitly: a replay would copy from the same host memory again."""
     cuda = graph.xp.cuda
     usual = _pinned_allocator(cuda)
 

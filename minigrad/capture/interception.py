@@ -145,7 +145,7 @@ def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
     """A guard: parameters and state have the same arrays, options that a replay does not read are the same,
     and the parameters are as many steps apart."""
     kind = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
-    # a step of one's own may read an option otherwise than by `hyperparameters`
+    # a user's step may read an option without `hyperparameters`
     skipped = {"params", *(optimizer.scheduled if kind is Optimizer else ())}
 
     def found() -> tuple[list[Any], Any]:

@@ -360,7 +360,7 @@ class Tensor:
         """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
 
     def mean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
+        """The mean; each element's derivative is 1 / n. Integers become float32; without elements it is NaN."""
 
     def min(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
         """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
@@ -372,7 +372,7 @@ class Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient sums over the repeats."""
 
     def expand(self, *size: Any) -> Tensor:
-        """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
+        """x repeated along its axes of length 1, without a copy; -1 keeps the size of an axis."""
 
     def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
         """The axes from `start_dim` to `end_dim` as one."""
@@ -381,31 +381,31 @@ class Tensor:
         """x with axis dims[i] in place i."""
 
     def reshape(self, *shape: Any) -> Tensor:
-        """x in another shape of as many elements; one of the sizes may be -1."""
+        """x in another shape with the same number of elements; one of the sizes may be -1."""
 
     def split(self, split_size: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
         """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
 
     def squeeze(self, dim: Any=None, **axis: Any) -> Tensor:
-        """x without its axes of length 1, or without those of them that `dim` names."""
+        """x without its axes of length 1, or only those in `dim`."""
 
     def swapaxes(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes exchanged."""
+        """x with two axes swapped."""
 
     def swapdims(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes exchanged."""
+        """x with two axes swapped."""
 
     def transpose(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes exchanged."""
+        """x with two axes swapped."""
 
     def unsqueeze(self, dim: Any=..., **axis: Any) -> Tensor:
-        """x with an axis of length 1 put in place `dim`."""
+        """x with an axis of length 1 inserted at `dim`."""
 
     def gather(self, dim: Any, index: Any, *, sparse_grad: builtins.bool=False, **axis: Any) -> Tensor:
         """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
-        """x with `value`, a number or a tensor without axes, where `mask` is True."""
+        """x with `value`, a number or a 0-d tensor, where `mask` is True."""
 
     def matmul(self, y: Any) -> Tensor:
         """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
@@ -417,7 +417,7 @@ class Tensor:
         """input + value * x * y."""
 
     def angle(self) -> Tensor:
-        """A real number's angle in the complex plane: pi where it is negative, else 0; its derivative is 0."""
+        """The angle in the complex plane: pi for negative numbers, else 0; its derivative is 0."""
 
     def ceil(self) -> Tensor:
         """The next integer above; its derivative is 0."""
@@ -456,7 +456,7 @@ class Tensor:
         """x - q y, of the sign of x, with q = trunc(x / y); d/dx = 1, d/dy = -q."""
 
     def frac(self) -> Tensor:
-        """What follows the decimal point, of the sign of x; its derivative is 1."""
+        """The fractional part, with the sign of x; its derivative is 1."""
 
     def hypot(self, y: Any) -> Tensor:
         """r = sqrt(x**2 + y**2), without overflow; d/dx = x / r, d/dy = y / r, NaN where both are 0."""
@@ -492,10 +492,10 @@ class Tensor:
         """y - alpha x."""
 
     def sgn(self) -> Tensor:
-        """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
+        """-1, 0 or 1, and 0 for NaN, as in PyTorch; its derivative is 0."""
 
     def sign(self) -> Tensor:
-        """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
+        """-1, 0 or 1, and 0 for NaN, as in PyTorch; its derivative is 0."""
 
     def square(self) -> Tensor:
         """x * x, of booleans in int64."""
@@ -642,7 +642,7 @@ class Tensor:
         """x in the shape of `other`."""
 
     def t(self) -> Tensor:
-        """The transpose of a matrix; a vector or a number as it is."""
+        """The transpose of a matrix; a vector or a number is returned unchanged."""
 
     def unflatten(self, dim: Any, sizes: Any, **axis: Any) -> Tensor:
         """The axis `dim` as several of the given sizes, one of which may be -1."""
@@ -666,7 +666,7 @@ class Tensor:
         """Pieces of the given lengths along an axis."""
 
     def tensor_split(self, indices_or_sections: Any, dim: Any=0, **axis: Any) -> Tensor:
-        """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
+        """Split into a number of pieces (the first ones longer by one if uneven), or before each index."""
 
     def unbind(self, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
         """The slices of x along an axis, one by one."""
@@ -684,16 +684,16 @@ class Tensor:
         """x with its rows in reverse order."""
 
     def repeat(self, *sizes: Any) -> Tensor:
-        """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
+        """x tiled sizes[i] times along axis i; additional sizes add axes in front."""
 
     def repeat_interleave(self, repeats: Any, dim: Any=None, *, output_size: Any=None, **axis: Any) -> Tensor:
         """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times."""
 
     def roll(self, shifts: Any, dims: Any=None) -> Tensor:
-        """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start."""
+        """x shifted cyclically by `shifts` along its axes."""
 
     def rot90(self, k: Any=1, dims: Any=(0, 1)) -> Tensor:
-        """x turned k times by 90 degrees, from the first of two axes towards the second."""
+        """x rotated k times by 90 degrees, from the first of two axes towards the second."""
 
     def tile(self, *dims: Any) -> Tensor:
         """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
@@ -1011,22 +1011,22 @@ class Tensor:
         """trunc, in place."""
 
     def squeeze_(self, dim: Any=None, **axis: Any) -> Tensor:
-        """squeeze, in place: the tensor itself has another shape, and the same memory."""
+        """squeeze, in place: changes the tensor's shape, not its memory."""
 
     def swapaxes_(self, dim0: Any, dim1: Any) -> Tensor:
-        """swapaxes, in place: the tensor itself has another shape, and the same memory."""
+        """swapaxes, in place: changes the tensor's shape, not its memory."""
 
     def swapdims_(self, dim0: Any, dim1: Any) -> Tensor:
-        """swapdims, in place: the tensor itself has another shape, and the same memory."""
+        """swapdims, in place: changes the tensor's shape, not its memory."""
 
     def t_(self) -> Tensor:
-        """t, in place: the tensor itself has another shape, and the same memory."""
+        """t, in place: changes the tensor's shape, not its memory."""
 
     def transpose_(self, dim0: Any, dim1: Any) -> Tensor:
-        """transpose, in place: the tensor itself has another shape, and the same memory."""
+        """transpose, in place: changes the tensor's shape, not its memory."""
 
     def unsqueeze_(self, dim: Any=..., **axis: Any) -> Tensor:
-        """unsqueeze, in place: the tensor itself has another shape, and the same memory."""
+        """unsqueeze, in place: changes the tensor's shape, not its memory."""
 
     def add_(self, y: Any, *, alpha: Any=1) -> Tensor:
         """add, in place."""
@@ -1077,43 +1077,43 @@ class Tensor:
         """div, in place."""
 
     def bernoulli_(self, p: Any=0.5, *, generator: Any=None) -> Tensor:
-        """1 with probability p, a number or a tensor of them, else 0, in every place."""
+        """Fill with 1 with probability p (a number or a tensor), else 0."""
 
     def cauchy_(self, median: Any=0.0, sigma: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Numbers of the Cauchy distribution in every place."""
+        """Fill with Cauchy distributed numbers."""
 
     def copy_(self, source: Any, non_blocking: builtins.bool=False) -> Tensor:
-        """The numbers of `source`, broadcast, in the dtype and on the device of x."""
+        """Copy `source`, broadcast, in the dtype and to the device of x."""
 
     def detach_(self) -> Tensor:
-        """The tensor itself, from now on outside the graph that made it."""
+        """Detach the tensor itself from its graph."""
 
     def exponential_(self, lambd: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+        """Fill with exponentially distributed numbers, of density lambd exp(-lambd x)."""
 
     def fill_(self, value: Any) -> Tensor:
-        """`value`, in every place."""
+        """Fill with `value`."""
 
     def fill_diagonal_(self, value: Any, wrap: builtins.bool=False) -> Tensor:
-        """`value` at x[i, i, ...]; with `wrap` it starts again below a matrix with more rows than columns."""
+        """Fill the diagonal x[i, i, ...] with `value`; `wrap` restarts it below the top of a tall matrix."""
 
     def geometric_(self, p: Any, *, generator: Any=None) -> Tensor:
-        """In every place how many trials, each of which succeeds with probability p, the first success takes."""
+        """Fill with geometrically distributed numbers: trials until the first success, of probability p."""
 
     def log_normal_(self, mean: Any=1.0, std: Any=2.0, *, generator: Any=None) -> Tensor:
-        """Numbers whose logarithm is normal in every place."""
+        """Fill with log-normally distributed numbers."""
 
     def normal_(self, mean: Any=0.0, std: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Normal numbers in every place."""
+        """Fill with normally distributed numbers."""
 
     def random_(self, low: Any=0, high: Any=None, *, generator: Any=None) -> Tensor:
-        """Integers from `low` to before `high` (up to the largest that the dtype holds exactly) in every place."""
+        """Fill with integers in [low, high), by default up to the largest that the dtype represents exactly."""
 
     def uniform_(self, low: Any=0.0, high: Any=1.0, *, generator: Any=None) -> Tensor:
-        """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
+        """Fill with numbers uniform on [low, high), both rounded to the dtype."""
 
     def zero_(self) -> Tensor:
-        """0 in every place."""
+        """Fill with 0."""
 
     def new_empty(self, *size: Any, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         """An uninitialized tensor, in this tensor's dtype and on its device."""
@@ -1212,13 +1212,13 @@ class Tensor:
         """x | y, bitwise; for booleans, whether either is true."""
 
     def __getitem__(self, index: Any) -> Tensor:
-        """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
+        """x[index] as in PyTorch: an integer beside index arrays chooses a slice first, uint8 is a mask."""
 
     def __setitem__(self, index: Any, value: Any) -> Tensor:
         """x[index] = value."""
 
     def __contains__(self, element: Any) -> builtins.bool:
-        """Whether some element of x is equal to `element`, a number or a tensor."""
+        """Whether any element of x equals `element`, a number or a tensor."""
 
     def where(self, condition: Any, y: Any) -> Tensor:
         """x where `condition` is True, y elsewhere."""

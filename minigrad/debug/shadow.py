@@ -211,7 +211,7 @@ def _differ(a: np.ndarray, b: np.ndarray, rtol: float | None, rounding: float) -
 
 
 def _several(value: Any) -> Sequence[Any]:
-    """A tuple as it is, a single thing in one; an op without gradients has none."""
+    """A tuple unchanged, a single value as a 1-tuple, None as ()."""
     return value if type(value) is tuple else () if value is None else (value,)
 
 

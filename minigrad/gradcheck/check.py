@@ -363,7 +363,7 @@ class _Check:
         )
 
     def _of_step(self, step: Step) -> GradcheckReport | None:
-        """The report on one operation by itself; None if it cannot be checked."""
+        """The report on a single operation; None if it cannot be checked."""
         try:
             with Arguments(step.inputs) as arguments:
                 return _Check(step.function, arguments, self.eps, self.atol, self.rtol, self.order).report()

@@ -1,4 +1,4 @@
-"""Which operation of a function has the wrong derivative: each that it recorded is checked by itself."""
+"""Which operation of a function has the wrong derivative: each recorded operation is checked separately."""
 
 from __future__ import annotations
 

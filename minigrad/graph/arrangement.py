@@ -1,8 +1,8 @@
-"""The layered drawing of each group by itself (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
+"""Layered drawing of each group (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
 
 A cell is an item of the group or a *lane*: the path of a tensor through a row in which it is not used. A
 tensor from outside the group enters by a lane in the first row; one that is used outside leaves by a lane in
-the last. So each group can be drawn by itself, whatever is open inside it.
+the last. So each group can be drawn separately, whatever is open inside it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ ACROSS = 4  # entries of the legend in a row
 
 
 def to_dot(folding: Folding, color: str = "family") -> str:
-    """The graph as it is folded, as the text of a .dot file."""
+    """The folded graph as the text of a .dot file."""
     text = "\n".join(
         [
             "digraph computation {",

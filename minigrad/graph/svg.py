@@ -35,7 +35,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
 def to_svg(folding: Folding, color: str = "family") -> str:
-    """The graph as it is folded, an SVG document."""
+    """The folded graph as an SVG document."""
     graph = folding.graph
     boxes = list(folding.boxes())
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]

@@ -95,7 +95,7 @@ class Tape:
 
 
 def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
-    """The array of an edge; a number or None as it is."""
+    """The array of an edge; a number or None unchanged."""
     if type(edge) is ResultEdge:
         return arrays[edge.node][edge.index]
     return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge

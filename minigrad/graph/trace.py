@@ -54,7 +54,7 @@ def trace(
 
     `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(),
     or run the training step under `keep()`. Where each output is one number, or `gradient` has its shape, the
-    trace runs a backward of its own, unless `backward=False`; every `.grad` stays as it is, hooks are called.
+    trace runs a backward of its own, unless `backward=False`; no `.grad` changes, but hooks run.
     Leaves' gradients are compared with finite differences: `check=True` does it at any cost, None if it is
     cheap. Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of
     parameters there are copies, for `diff`.

@@ -23,7 +23,7 @@ Index = tuple[int, ...]
 
 
 def array_of(x: Any) -> Any:
-    """The array of a Tensor, anything else as it is."""
+    """The array of a Tensor, anything else unchanged."""
     return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
 
 

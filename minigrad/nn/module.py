@@ -573,7 +573,7 @@ class Members(MutableMapping[str, Any]):
 
 
 def _brief(value: Any) -> str:
-    """A number as it is, an array's shape."""
+    """A number, or the shape of an array."""
     return f"of shape {value.shape}" if hasattr(value, "shape") else repr(value)[:40]
 
 

@@ -1,12 +1,11 @@
-"""Changes in place: `x += y`, `x[0] = y`, `x.clamp_(0)`, `x.normal_()`.
+"""In-place operations: `x += y`, `x[0] = y`, `x.clamp_(0)`, `x.normal_()`.
 
-Outside a graph they write the memory of the tensor. In a graph, where the tensor or what is written requires
-a gradient, nothing is written: the result is computed by the op without the underscore, and the tensor
-*becomes* the result, its array and its node. What backward needs of the old value is in the old memory, which
-stays as it was. Tensors that share memory with the changed one follow: a base becomes itself with the changed
-elements replaced, and its views are taken from it again, each by its own op. Where a view between two tensors
-no longer exists (`h[0][1] = y`), or the base of several does not, the strides of their arrays say which
-elements they share.
+Outside a graph they write to the tensor's memory. In a graph, where the tensor or the new values require a
+gradient, nothing is overwritten: the op without the underscore computes the result, and the tensor is
+*rebound* to its array and node. The old values, which backward may need, stay in the old memory. Tensors that share
+memory with the changed one follow: its base is rebound to itself with the changed elements replaced, and each
+view is taken again from its base, by its own op. If a view between two tensors no longer exists
+(`h[0][1] = y`), or a common base does not, the strides of their arrays say which elements they share.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ from .views import in_row_order
 
 
 def is_recorded(x: Tensor, *values: Any) -> bool:
-    """Whether changing x by `values` is part of a graph."""
+    """Whether changing x with `values` is recorded in a graph."""
     return modes.grad_enabled and (x.requires_grad or holds_gradient(values))
 
 
 def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """Let x become `compute(its old value)`, and all that share its memory follow."""
+    """Rebind x to `compute(its old value)`, and update the tensors that share its memory."""
     check_no_overlap(x, name)
     base, up, down = _relatives(x, name)
     family = [base, *map(_tensor_of, down)]
@@ -84,8 +83,8 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
-    """What shares memory with x: a base that is no view, the views from x up to it, and all its views, in
-    the order of making."""
+    """The tensors that share memory with x: the base (not a view), the views from x up to it, and all its
+    views in order of creation."""
     views = existing_views((x.version.views if x.version else None) or ())
     made = {_tensor_of(view): view for view in views}
     for t, view in made.items():
@@ -106,7 +105,7 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
         base = above[base]
     tops = {t for t in (*made, *(view.base() for view in views)) if t is not None and t not in above}
     members = _connected(base, tops)
-    if len(members) > 1:  # their base no longer exists: another is made for them
+    if len(members) > 1:  # their base no longer exists: create another
         joined = _joined(members)
         first = first_address(members)
         for t in members:
@@ -133,7 +132,7 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
     if any(view.op is None for view in up):
         raise GraphError(
             f"{name} in a graph would change a tensor of shape {x.shape} that was detached from one whose "
-            f"memory it shares, and which could not follow.\nChange a copy of it, x.clone()."
+            f"memory it shares, and which could not follow.\nChange a copy, x.clone()."
         )
     return base, up, down
 
@@ -151,7 +150,7 @@ def _base_of(view: View) -> Tensor:
 
 
 def _share(x: Tensor, y: Tensor) -> bool:
-    """Whether some number is an element of both: a reshape, for one, may have made a copy."""
+    """Whether they share an element; a reshape, for example, may have copied."""
     return type(x.array) is type(y.array) and array_module(x.array).shares_memory(x.array, y.array)
 
 
@@ -170,7 +169,7 @@ def _connected(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
 
 
 def _by_memory(view: View, made: dict[Tensor, View]) -> View:
-    """A view that other views lie behind, as one by its place in the memory of a base that has no gaps."""
+    """A view of a view, described by its strides in the memory of a dense base."""
     t = _tensor_of(view)
     base = view.base()
     op = view.op
@@ -200,7 +199,7 @@ def _joined(tensors: list[Tensor]) -> Tensor:
 
 
 def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
-    """`new` with its axes in memory in the order of those of `old`, so that views of it are views again."""
+    """`new` with the memory order of `old`, so that the views of it can be views again."""
     order = axes_in_memory(old)
     if new.array.transpose(order).flags.c_contiguous:
         return new
@@ -209,7 +208,7 @@ def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
 
 
 def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
-    """`new` in the dtype of x, with memory of its own; refused if it does not fit."""
+    """`new` in the dtype of x and with its own memory; raises if it does not fit."""
     check_fits(new, x, name)
     if new.dtype != x.dtype:
         return new.to(x.dtype)
@@ -217,7 +216,7 @@ def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
 
 
 def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
-    """`base` with `new` where it had the elements of the view."""
+    """`base` with the elements of the view replaced by `new`."""
     if view.op is ops["getitem"]:
         return replaced(base, new, view.settings["index"])
     places = np.arange(base.numel()).reshape(base.shape)
@@ -228,7 +227,7 @@ def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
 
 
 def _take_place(x: Tensor, new: Tensor) -> None:
-    """Let x be `new`, as its node sees it, too."""
+    """Give x the array and node of `new`, and make that node refer to x."""
     retains = x.node.hooks.pop(RETAINS_GRAD, None) if x.node is not None and x.node.hooks else None
     x.array, x.node, x.version = new.array, new.node, new.version
     x._requires_grad = new.requires_grad
@@ -238,7 +237,7 @@ def _take_place(x: Tensor, new: Tensor) -> None:
 
 
 def _follow(view: View) -> None:
-    """Take the view from its base again."""
+    """Take the view again from its base."""
     base = _base_of(view)
     x = _tensor_of(view)
     if view.op is None:
@@ -253,7 +252,7 @@ def _follow(view: View) -> None:
 
 
 def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """Let x be the view of its own memory that `compute` makes; others with that memory stay as they are."""
+    """Rebind x to the view of its own memory that `compute` returns; other tensors are unchanged."""
     if is_recorded(x) and x.node is None:
         raise GraphError(
             f"{name} would change the shape of a leaf that requires a gradient.\n"
@@ -280,7 +279,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
 
 
 def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
-    """Change the memory of x by `write`, which NumPy or CuPy may refuse."""
+    """Change the memory of x with `write`, in which NumPy or CuPy may raise."""
     check_no_overlap(x, name)
     if not is_writeable(x.array):
         raise ShapeError(f"{name} on a tensor whose memory is read-only.\nChange a copy of it: x.clone().")
@@ -304,10 +303,10 @@ def copy_values(x: Tensor, value: Any, name: str) -> Tensor:
 
 
 def apart(value: Any, array: Any, index: Any) -> Any:
-    """`value`, in memory of its own if `array[index] = value` would read numbers that it has just written.
+    """`value`, copied if `array[index] = value` would read elements that it has already overwritten.
 
     NumPy copies a value that overlaps, but not (as of 2.4) between vectors of different strides, such as
-    x[::2] = x[:5]. CuPy copies all that overlap.
+    x[::2] = x[:5]. CuPy always copies overlapping values.
     """
     source = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray) or not isinstance(source, np.ndarray) or source.ndim != 1:
@@ -326,7 +325,7 @@ def check_no_overlap(x: Tensor, name: str) -> None:
 
 
 def check_fits(new: Tensor, x: Tensor, name: str) -> None:
-    """Refuse a result that a change in place cannot leave in x."""
+    """Raise if x cannot hold a result in place."""
     if new.shape != x.shape:
         raise ShapeError(
             f"{name} of a tensor of shape {x.shape} would give shape {new.shape}.\n"

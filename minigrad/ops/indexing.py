@@ -1,6 +1,6 @@
 """Choosing elements: indexing, gather, masks, one-hot vectors, embeddings.
 
-A gradient goes back to where the value came from; what was chosen twice gets both.
+Gradients go back to the chosen elements; an element that was chosen twice gets the sum.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["gather", "masked_fill"]
     flops=zero_flops,
 )
 def getitem(x, /, index):
-    """x[index], as NumPy's basic, advanced and boolean indexing; what is chosen twice gets both gradients."""
+    """x[index], with NumPy's basic, advanced and boolean indexing; gradients of repeated elements add up."""
     shape = x.shape
     xp = namespace(x)
     return xp.take(x, index), (lambda g: namespace(g).scatter_add(shape, index, g),)
@@ -49,12 +49,12 @@ def getitem(x, /, index):
 
 @derived(samples=cases((real, 2, 3), (0, [2, 0, 2])))
 def index(x, index):
-    """x[index] as PyTorch has it: an integer beside index arrays chooses a slice first, uint8 is a mask."""
+    """x[index] as in PyTorch: an integer beside index arrays chooses a slice first, uint8 is a mask."""
     return getitem(x, checked_index(array_index(index, x.array.shape), x))
 
 
 def checked_index(index, x):
-    """The index, if its places are within the axes of x: NumPy sees to that itself, on a GPU they wrap."""
+    """The index, checked against the shape of x: NumPy does so itself, but on a GPU indices wrap."""
     if x.device != CPU:
         _check_indices(index if type(index) is tuple else (index,), x.shape)
     return index
@@ -78,14 +78,14 @@ def _check_indices(index, shape):
 
 
 def out_of_range(wrong, dim, n, first=None):
-    """What is wrong with an index that an axis does not have."""
+    """The message for an index that is out of range."""
     from_ = "0" if first is None else str(first)
     held = counted(n, "element")
     return f"index {wrong} along axis {dim}, which has {held}.\nThey count from {from_} to {n - 1}."
 
 
 def checked_ids(name, ids, count, ignored=None):
-    """`ids` as an array of our own, each from 0 to before `count`, or equal to `ignored`."""
+    """A copy of `ids`, checked to be in [0, count) or equal to `ignored`."""
     array = _copied(ids)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} takes integers, got {array.dtype}.\nConvert them with .long().")
@@ -98,7 +98,7 @@ def checked_ids(name, ids, count, ignored=None):
 
 
 def checked_places(name, index, x, dim, negative=False):
-    """`index` as an array of our own of places along `dim`; counted from the end too, if `negative`."""
+    """A copy of `index`, checked to be valid positions along `dim`; may be negative if `negative`."""
     array = _copied(index)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
@@ -112,7 +112,7 @@ def checked_places(name, index, x, dim, negative=False):
 
 
 def _copied(index):
-    """An index as an array of our own."""
+    """A copy of an index as an array."""
     index = as_index_array(index)
     return array_module(index).array(index, order="C")
 
@@ -131,7 +131,7 @@ def gather_index(name, x, dim, index):
     if not fits and places.size:
         raise ShapeError(
             f"an index of shape {places.shape} into shape {x.shape} along axis {dim}.\n"
-            f"Give them as many axes; every other axis of the index is at most as long."
+            f"Use the same number of axes; every other axis of the index must be at most as long."
         )
     if places.ndim != x.ndim:
         places = np.zeros((0,) * x.ndim, np.int64)
@@ -187,7 +187,7 @@ def filled(x, mask, /, value):
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
 )
 def masked_fill(x, mask, value):
-    """x with `value`, a number or a tensor without axes, where `mask` is True."""
+    """x with `value`, a number or a 0-d tensor, where `mask` is True."""
     if not isinstance(value, Tensor):
         return filled(x, mask, value=plain_number(value))
     if value.ndim:
@@ -224,8 +224,8 @@ def embedding(weight, ids, /):
 
 
 def raise_id_error(wrong, rows):
-    """Refuse an id that is not in a table; kernels call it with one that they found."""
+    """Raise the error for an id that is not in a table; also called by kernels."""
     raise RangeError(
         f"id {wrong} in a table of {rows} rows.\n"
-        f"Ids count from 0. Use the tokenizer of the model, or a table of more rows (vocab_size)."
+        f"Ids count from 0. Use the model's tokenizer, or a larger table (vocab_size)."
     )

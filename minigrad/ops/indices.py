@@ -1,8 +1,8 @@
-"""What `x[index]` means: an index of PyTorch's as one of NumPy's.
+"""The meaning of `x[index]`: converts PyTorch's indices to NumPy's.
 
-The two differ where integers or `...` stand beside index arrays. In PyTorch an integer chooses a slice before
-the arrays are looked at; in NumPy it counts as one of them, and may so move their axes to the front: of a
-(3, 4, 5) tensor x[0, :, [1, 2]] is (4, 2), of an array (2, 4).
+They differ for integers or `...` beside index arrays. In PyTorch an integer chooses a slice before the arrays
+are applied; in NumPy it counts as an array, which may move their axes to the front: x[0, :, [1, 2]] of shape
+(3, 4, 5) is (4, 2) for a tensor, and (2, 4) for an array.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def is_basic(index: Any) -> bool:
 
 
 def array_index(index: Any, shape: tuple[int, ...]) -> Any:
-    """The index that chooses from an array of this shape what `x[index]` does in PyTorch.
+    """The NumPy index for an array of this shape that does what `x[index]` does in PyTorch.
 
-    Its arrays are copies, which do not change later. An array of uint8 is a mask, as in PyTorch.
+    Its arrays are copies. An array of uint8 is a mask, as in PyTorch.
     """
     if type(index) is list and _is_tuple(index):
         warn("x[[a, b]] of lists, slices or tensors is x[a, b], as in PyTorch: write that")
@@ -81,7 +81,7 @@ def _slice(i: slice) -> slice:
 
 
 def _item(i: Any) -> Any:
-    """What stands in an index, not a slice: an integer, a boolean, or an array of our own."""
+    """An item of an index that is not a slice, as an integer, a boolean, or a copied array."""
     array = as_index_array(i)
     if array.dtype.kind not in "iub" or isinstance(i, float | str | bytes):
         raise RangeError(

@@ -23,7 +23,7 @@ matmul_flops = Flops(
 @differentiable(
     autocast="lower",
     sign="@",
-    exact_in_half="gpu",  # which adds up in float32
+    exact_in_half="gpu",  # which accumulates in float32
     advice=TOO_LARGE,
     samples=cases((real, 2, 3), (real, 3, 4))
     | cases((real, 3), (real, 3))
@@ -40,7 +40,7 @@ def matmul(x, y, /):
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
-    if x.dtype == bool or y.dtype == bool:  # NumPy's is their logical or
+    if x.dtype == bool or y.dtype == bool:  # NumPy would compute their logical or
         raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
     row = x.ndim == 1
     column = y.ndim == 1
@@ -76,7 +76,7 @@ def matmul(x, y, /):
 
 
 def product(a, b):
-    """a @ b of arrays, as the op computes it: by a kernel where one takes them, 16 bits rounded once."""
+    """a @ b of arrays, computed as by the op: with kernels, and 16 bits rounded once."""
     return matmul.op.run((a, b), {})[0]
 
 

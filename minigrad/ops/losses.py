@@ -1,6 +1,6 @@
-"""Cross-entropy, and what all losses share: PyTorch's `reduction`.
+"""Cross-entropy, and PyTorch's `reduction`, which all losses share.
 
-"mean" averages the losses, "sum" adds them up, "none" gives each.
+"mean" averages the losses, "sum" adds them up, "none" returns each.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 
     -log softmax(logits)[t] is log(1 + e**u), u = log(sum of e**logits over the other classes) - logits[t]: so
     neither a loss near 0 nor its gradient is rounded away, as 1 - softmax(logits)[t] is.
-    logits (N, V), target (N,) of integers; rows whose target is `ignore_index` count nothing. "mean"
-    divides by the number of rows that count. d/dlogits = softmax(logits) - q (for "mean" divided by n).
+    logits (N, V), target (N,) of integers; rows whose target is `ignore_index` are ignored. "mean"
+    divides by the number of the other rows. d/dlogits = softmax(logits) - q (for "mean" divided by n).
     """
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0)
     checked_ids("the classes of a target", known, logits.shape[1])
     place = known.unsqueeze(1)
     largest = logits.detach().amax(1, keepdim=True)
-    logits = logits - largest.masked_fill(largest == -math.inf, 0.0)  # so that rounding is of the loss
+    logits = logits - largest.masked_fill(largest == -math.inf, 0.0)  # rounding is relative to the loss
     own = gather(logits, 1, place).squeeze(1)
     rest = logits.scatter(1, place, -math.inf)
     alone = (rest == -math.inf).all(1)  # no other class is possible
@@ -73,7 +73,7 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 
 
 def raise_class_error(wrong, classes, ignore_index):
-    """Refuse a target that is not one of the classes; kernels call it with one that they found."""
+    """Raise the error for a target that is not one of the classes; also called by kernels."""
     raise RangeError(
         f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored.\n"
         f"Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
@@ -111,7 +111,7 @@ def _target_advice(input, target, expected):
     | cases((real, 2, 3, 2), (integers(0, 3), 2, 2), (positive, 3), ignore_index=1, label_smoothing=0.1),
 )
 def weighted_cross_entropy(input, target, weight, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Cross-entropy of which each row counts as much as `weight` says of its class; the weighted mean."""
+    """Cross-entropy with rows weighted by `weight[class]`; "mean" is the weighted mean."""
     axis = _class_axis(input)
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0).to("int64")

@@ -1,4 +1,4 @@
-"""Choosing by a mask without branches: of a random mask a processor guesses half of them wrong."""
+"""Branch-free selection by a mask: a CPU mispredicts half of the branches of a random mask."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-MANY = 1 << 13  # fewer numbers are chosen faster by numpy.where
+MANY = 1 << 13  # numpy.where is faster for fewer numbers
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """numpy.where; for many numbers of up to 32 bits by words of ones and zeros.
+    """numpy.where, computed bitwise for many numbers of up to 32 bits.
 
     The mask becomes words as wide as the numbers, and the three are combined bit by bit.
     """

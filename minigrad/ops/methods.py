@@ -1,4 +1,4 @@
-"""Functions of tensors become methods, operators and properties of Tensor: each part binds its own."""
+"""Binds functions as methods, operators and properties of Tensor; each part binds its own."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}  # all that are `mg.NAME`
 
 
 def bind_functions(families: Iterable[ModuleType], not_methods: set[str]) -> dict[str, Callable[..., Any]]:
-    """Bind the functions of these modules as methods, and their twins with an underscore, which are in place.
+    """Bind the functions of these modules as methods, along with their in-place variants.
 
-    Returns what users find as `mg.NAME`.
+    Returns the functions that users find as `mg.NAME`.
     """
     functions = {name: getattr(family, name) for family in families for name in family.__all__}
     FUNCTIONS.update(functions)
@@ -86,7 +86,7 @@ def _comparing(function):
 
 
 def _contains(x, element):
-    """Whether some element of x is equal to `element`, a number or a tensor."""
+    """Whether any element of x equals `element`, a number or a tensor."""
     if not isinstance(element, int | float | np.generic | np.ndarray | Tensor):
         raise DtypeError(f"{element!r} in a tensor.\nAsk for a number or a tensor.")
     return bool(eq(x, element).any())
@@ -112,7 +112,7 @@ def _transposed_matrices(x):
     return transpose(x, -1, -2)
 
 
-IN_PLACE_FUNCTIONS = (  # of PyTorch's, which are methods too: `mg.relu_(x)` is `x.relu_()`
+IN_PLACE_FUNCTIONS = (  # PyTorch's in-place functions: `mg.relu_(x)` is `x.relu_()`
     "abs_", "acos_", "acosh_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "asin_",
     "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_",
     "deg2rad_", "detach_", "erf_", "erfc_", "exp2_", "exp_", "expm1_", "fill_", "fix_", "floor_", "frac_",
@@ -126,14 +126,14 @@ FAMILIES = (
     statistics, views, stacking, repeat_and_flip, selection, scattering, padding,
 )  # fmt: skip
 
-# functions that take no tensor first, or several
+# functions that do not take one tensor first
 NOT_METHODS = {
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cat", "column_stack", "concat",
     "concatenate", "constant_pad_nd", "dstack", "fill", "hstack", "one_hot", "silu", "stack", "vstack",
     "where",
 }  # fmt: skip
 
-# operators, and methods whose name or meaning is not the function's
+# operators, and methods that differ from the function
 # fmt: off
 OTHERS = {
     **{function.__name__: function for function in OWN},

@@ -1,4 +1,4 @@
-"""The methods with an underscore, and `+=` and its kin: `x.clamp_(0)`, `x.normal_()`, `x.unsqueeze_(0)`."""
+"""In-place methods, and `+=` and the like: `x.clamp_(0)`, `x.normal_()`, `x.unsqueeze_(0)`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def in_place(name: str, function: Callable) -> Callable:
 
 
 def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
-    """x op= y, for numbers and tensors of the same dtype without an array in between."""
+    """x op= y, without a temporary array for numbers and tensors of the same dtype."""
     by_function = in_place(name, function)
 
     @functools.wraps(function)
@@ -75,12 +75,12 @@ def _reshaped(name: str, function: Callable) -> Callable:
         return reshape_itself(x, name, lambda old: function(old, *args, **settings))
 
     change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"{name[:-1]}, in place: the tensor itself has another shape, and the same memory."
+    change.__doc__ = f"{name[:-1]}, in place: changes the tensor's shape, not its memory."
     return change
 
 
 def fill_(x: Tensor, value: Any) -> Tensor:
-    """`value`, in every place."""
+    """Fill with `value`."""
     return _filled(x, "fill_", value)
 
 
@@ -93,17 +93,17 @@ def _filled(x: Tensor, name: str, value: Any) -> Tensor:
 
 
 def zero_(x: Tensor) -> Tensor:
-    """0 in every place."""
+    """Fill with 0."""
     return _filled(x, "zero_", 0)
 
 
 def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
-    """The numbers of `source`, broadcast, in the dtype and on the device of x."""
+    """Copy `source`, broadcast, in the dtype and to the device of x."""
     return write(x, "copy_", ..., source)
 
 
 def detach_(x: Tensor) -> Tensor:
-    """The tensor itself, from now on outside the graph that made it."""
+    """Detach the tensor itself from its graph."""
     if x.version is not None and any(View(*entry).view() is x for entry in x.version.views or ()):
         raise GraphError("detach_ of a view, whose base stays in the graph.\nUse y = x.detach().")
     x.node = None
@@ -112,7 +112,7 @@ def detach_(x: Tensor) -> Tensor:
 
 
 def fill_diagonal_(x: Tensor, value: float, wrap: bool = False) -> Tensor:
-    """`value` at x[i, i, ...]; with `wrap` it starts again below a matrix with more rows than columns."""
+    """Fill the diagonal x[i, i, ...] with `value`; `wrap` restarts it below the top of a tall matrix."""
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
         raise ShapeError(
             f"fill_diagonal_ of a tensor of shape {x.shape}.\n"
@@ -129,13 +129,13 @@ def fill_diagonal_(x: Tensor, value: float, wrap: bool = False) -> Tensor:
 
 @accept_aliases
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Normal numbers in every place."""
+    """Fill with normally distributed numbers."""
     return _draw(x, "normal_", normal(mean, std, x.shape, generator, _wide(x)))
 
 
 @accept_aliases
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Numbers uniform on [low, high), both rounded to the dtype, in every place."""
+    """Fill with numbers uniform on [low, high), both rounded to the dtype."""
     _check_number("uniform_", "low", low, "finite", math.isfinite)
     _check_number("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
     _check_floating(x, "uniform_")
@@ -148,7 +148,7 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Gener
 
 
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Positive numbers of the exponential distribution, of density lambd exp(-lambd x), in every place."""
+    """Fill with exponentially distributed numbers, of density lambd exp(-lambd x)."""
     _check_number("exponential_", "lambd", lambd, "positive", lambda n: n > 0)
     return _draw(x, "exponential_", -(1 - _uniform(x, generator)).log() / lambd, positive=True)
 
@@ -156,7 +156,7 @@ def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None =
 def log_normal_(
     x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers whose logarithm is normal in every place."""
+    """Fill with log-normally distributed numbers."""
     _check_number("log_normal_", "mean", mean, "finite", math.isfinite)
     _check_number("log_normal_", "std", std, "positive", lambda n: n > 0)
     return _draw(x, "log_normal_", normal(mean, std, x.shape, generator, float64).exp(), positive=True)
@@ -165,7 +165,7 @@ def log_normal_(
 def cauchy_(
     x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers of the Cauchy distribution in every place."""
+    """Fill with Cauchy distributed numbers."""
     _check_number("cauchy_", "sigma", sigma, "positive", lambda n: n > 0)
     _check_number("cauchy_", "median", median, "finite", math.isfinite)
     angles = (math.pi * (_uniform(x, generator) - 0.5)).array
@@ -173,14 +173,14 @@ def cauchy_(
 
 
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """In every place how many trials, each of which succeeds with probability p, the first success takes."""
+    """Fill with geometrically distributed numbers: trials until the first success, of probability p."""
     _check_number("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
     trials = ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil()
     return write(x, "geometric_", ..., trials.clamp(1, _greatest(x.dtype)))
 
 
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p, a number or a tensor of them, else 0, in every place."""
+    """Fill with 1 with probability p (a number or a tensor), else 0."""
     if not isinstance(p, Tensor):
         _check_number("bernoulli_", "p", p, "from 0 to 1", lambda n: 0 <= n <= 1)
     return write(x, "bernoulli_", ..., _uniform(x, generator) < p)
@@ -189,9 +189,9 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 def random_(
     x: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """Integers from `low` to before `high` (up to the largest that the dtype holds exactly) in every place.
+    """Fill with integers in [low, high), by default up to the largest that the dtype represents exactly.
 
-    With one number: from 0 to before it.
+    With one number n: in [0, n).
     """
     for setting, n in (("low", low), ("high", 0 if high is None else high)):
         _check_number("random_", setting, n, "an integer", lambda n: not isinstance(n, float))
@@ -201,7 +201,7 @@ def random_(
 
 
 def _greatest(dtype: np.dtype) -> float:
-    """The largest number that a dtype holds, as a float that is no larger."""
+    """The largest number of a dtype, as a float that does not exceed it."""
     if is_floating(dtype):
         return float(finfo(dtype).max)
     return 1.0 if dtype.kind == "b" else math.nextafter(float(np.iinfo(dtype).max), 0) // 1
@@ -217,7 +217,7 @@ def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
 
 
 def _draw(x: Tensor, name: str, numbers: Tensor, positive: bool = False) -> Tensor:
-    """Write numbers, which rounding makes neither infinite nor, if they are `positive`, 0."""
+    """Write numbers, clipped so that rounding does not make them infinite or, if `positive`, 0."""
     _check_floating(x, name)
     limits = finfo(x.dtype)
     least = float(limits.smallest_subnormal if positive else limits.min)
@@ -272,7 +272,7 @@ OWN = (
 
 
 def of_a_tensor(method: Callable) -> Callable:
-    """A method in place as a function: `mg.relu_(x)`. Only tensors can be changed."""
+    """An in-place method as a function: `mg.relu_(x)`. It accepts only tensors."""
 
     @functools.wraps(method)
     def function(x: Tensor, *args: Any, **settings: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Normalization: numbers moved and scaled to mean 0 and variance 1, over the features of each row."""
+"""Normalization of each row to mean 0 and variance 1, over its features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of vectors, and vectors divided by theirs."""
+"""Vector norms, and normalization by them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ __family__ = "reduction"
 def p_norm(x, /, p, dim=None, keepdim=False):
     """n = sum(|x|**p)**(1/p); d/dx = sign(x) (|x| / n)**(p - 1), and 0 where x or n is 0.
 
-    p = inf is the largest |x|, -inf the smallest (those that tie share the gradient), and 0 counts those
-    that are not 0.
+    p = inf is the largest |x|, -inf the smallest (ties share the gradient), and 0 counts the nonzero
+    elements.
     """
     shape = x.shape
     axes = axes_of(dim, x.ndim)
@@ -83,9 +83,9 @@ def _slope(x, n, p, axes):
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{\text{ord} - 1}",
 )
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """sum(|x|**ord)**(1/ord); inf and -inf give the largest and smallest |x|, 0 counts what is not 0.
+    """sum(|x|**ord)**(1/ord); inf and -inf give the largest and smallest |x|, 0 counts nonzero elements.
 
-    Where it is 0 its derivative is 0.
+    The derivative at 0 is 0.
     """
     x = as_tensor(x)
     if isinstance(ord, bool) or not isinstance(ord, int | float):

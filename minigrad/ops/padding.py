@@ -1,4 +1,4 @@
-"""More elements at the ends of axes: a number, or those that the tensor has."""
+"""Padding: constant, reflect, replicate and circular."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["constant_pad_nd"]
 def constant_pad_nd(x, pad, value=0):
     """x with `value` around it; pad = (before, after) of the last axis, of the one before it, ...
 
-    A negative number takes elements away.
+    Negative padding crops.
     """
     pairs = _pairs(pad, x.ndim)
     crop = tuple(
@@ -56,7 +56,7 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 def _sources(mode, n, before, after):
     """The index of the element of an axis of n at each position of the padded axis."""
-    if mode == "circular":  # what a negative number takes away does not come round again
+    if mode == "circular":  # cropped elements do not wrap around
         first = max(-before, 0)
         last = n - max(-after, 0)
         return first + np.arange(-max(before, 0), last - first + max(after, 0)) % max(last - first, 1)
@@ -76,7 +76,7 @@ def pad(x, pad, mode="constant", value=None):
     """x with more elements around it; pad = (before, after) of the last axis, of the one before, ...
 
     "constant" adds `value` (0), "reflect" mirrors about the last element, "replicate" repeats it, and
-    "circular" continues at the other end. A negative number takes elements away.
+    "circular" continues at the other end. Negative padding crops.
     """
     x = as_tensor(x)
     if mode == "constant":

@@ -4,8 +4,8 @@ A state is carried from step to step: h_t = f(x_t, h_{t-1}). Each op here is suc
 definition; the kernels compute the part of all gates that comes from x in one product before the loop, and
 the weights' gradients in one product after it. `nn.RNN`, `nn.LSTM` and `nn.GRU` stack layers and directions.
 
-Sequences of different lengths are padded at their end. While a row is past its end its state stays as it is
-and its output is 0, so that in either direction a row has the outputs and the last state that it has alone.
+Sequences of different lengths are padded at their end. Past the end of a row its state stays unchanged
+and its output is 0, so that in either direction a row has the same outputs and last state as without padding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sums, means, extremes: what takes an axis away.
+"""Reductions: sums, means, extremes.
 
-`dim` is an axis, several, or None for all; `keepdim` leaves an axis of length 1 in its place; `dtype` is what
-the elements become before they are added up.
+`dim` is an axis, several, or None for all; `keepdim` keeps reduced axes with length 1; elements are cast to
+`dtype` before they are added up.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     flops=per_input(1),
 )
 def mean(x, /, dim=None, keepdim=False, dtype=None):
-    """The mean; each element's derivative is 1 / n. Integers become float32; of nothing it is NaN."""
+    """The mean; each element's derivative is 1 / n. Integers become float32; without elements it is NaN."""
     shape = x.shape
     axes = axes_of(dim, x.ndim)
     source = x.dtype
@@ -77,7 +77,7 @@ def _total(x, axes, keepdim, divisor=1):
 
 
 def _over(g, n):
-    """g / n, of which 16 bits may not hold n."""
+    """g / n, where n may exceed the range of 16 bits."""
     return (g.astype(float32) / n).astype(g.dtype) if g.dtype in HALF else g / n
 
 
@@ -143,7 +143,7 @@ def _place(search, x, dim, keepdim):
 def max(x, dim: int | Tensor | None = None, keepdim=False):
     """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
-    With a tensor in place of `dim`, the larger of each pair.
+    With a tensor instead of `dim`, the larger of each pair.
     """
     if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return maximum(x, dim)
@@ -154,7 +154,7 @@ def max(x, dim: int | Tensor | None = None, keepdim=False):
 def min(x, dim: int | Tensor | None = None, keepdim=False):
     """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
 
-    With a tensor in place of `dim`, the smaller of each pair.
+    With a tensor instead of `dim`, the smaller of each pair.
     """
     if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return minimum(x, dim)

@@ -1,4 +1,4 @@
-"""Elements repeated, and the order of elements turned: tiles, flips, rolls."""
+"""Repeating, tiling, flipping and rolling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "r
 
 @derived(samples=cases((real, 2, 3), 2, 2) | cases((real, 3), 2, 1, 2) | cases((real, 2), 0))
 def repeat(x, *sizes):
-    """x copied sizes[i] times along axis i, as tiles; sizes beyond its axes make new ones in front."""
+    """x tiled sizes[i] times along axis i; additional sizes add axes in front."""
     x = as_tensor(x)
     sizes = sizes_of(sizes)
     shape = (1,) * (len(sizes) - x.ndim) + tuple(x.shape)
@@ -124,9 +124,9 @@ def flipud(x):
 
 @derived(samples=cases((real, 2, 3), 1) | cases((real, 2, 3), -1, 1) | cases((real, 2, 3), (1, 5), (0, 1)))
 def roll(x, shifts, dims: int | Sequence[int] | None = None):
-    """x moved on by `shifts` places along its axes, what leaves at the end coming in at the start.
+    """x shifted cyclically by `shifts` along its axes.
 
-    Without `dims`, all elements as one line.
+    Without `dims`, over the flattened tensor.
     """
     if dims is None or dims == ():
         return view_as_shape(roll(ravel(x), shifts, 0), x.shape)
@@ -143,7 +143,7 @@ def roll(x, shifts, dims: int | Sequence[int] | None = None):
 
 @derived(samples=cases((real, 2, 3)) | cases((real, 2, 3), 2) | cases((real, 2, 1, 3), -1, (2, 0)))
 def rot90(x, k=1, dims: Sequence[int] = (0, 1)):
-    """x turned k times by 90 degrees, from the first of two axes towards the second."""
+    """x rotated k times by 90 degrees, from the first of two axes towards the second."""
     if len(dims) != 2 or x.ndim < 2 or (dims[0] - dims[1]) % x.ndim == 0:
         raise ShapeError(f"a turn from one axis to another by dims={dims}.\nName two different axes.")
     first, second = dims

@@ -104,7 +104,7 @@ def fmod(x, y, /):
 
 
 def _check_nonzero_divisor(x, y):
-    """A DivisionError where integers are divided by 0; not on a GPU, which would have to be waited for."""
+    """Raise a DivisionError if integers are divided by 0; not on a GPU, which would have to synchronize."""
     whole = all(getattr(a, "dtype", np.dtype(type(a))).kind in "iub" for a in (x, y))
     if whole and isinstance(y, int | np.ndarray) and not np.all(y):
         raise DivisionError("integers divided by 0.\nReplace the zeros, or divide floating-point numbers.")
@@ -239,7 +239,7 @@ def round(x, /, decimals=0):
 
 @derived(samples=unary(distinct), latex="g")
 def frac(x):
-    """What follows the decimal point, of the sign of x; its derivative is 1."""
+    """The fractional part, with the sign of x; its derivative is 1."""
     return subtract(x, trunc(x))
 
 
@@ -248,7 +248,7 @@ def frac(x):
 
 @differentiable(samples=unary(distinct), latex="0")
 def sign(x, /):
-    """-1, 0 or 1, and 0 of NaN, as PyTorch; its derivative is 0."""
+    """-1, 0 or 1, and 0 for NaN, as in PyTorch; its derivative is 0."""
     xp = namespace(x)
     return x != 0 if x.dtype == bool else xp.sign(x), (lambda g: xp.zeros_like(g),)
 
@@ -267,7 +267,7 @@ def copysign(x, y, /):
 
 @differentiable(floating=True, samples=unary(distinct), latex="0")
 def angle(x, /):
-    """A real number's angle in the complex plane: pi where it is negative, else 0; its derivative is 0."""
+    """The angle in the complex plane: pi for negative numbers, else 0; its derivative is 0."""
     xp = namespace(x)
     return xp.where(x < 0, math.pi, xp.where(x != x, x, 0.0)), (lambda g: xp.zeros_like(g),)
 

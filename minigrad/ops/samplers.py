@@ -16,7 +16,7 @@ Domain = Callable[..., np.ndarray]  # (generator, *shape) -> array
 
 
 class Sample(NamedTuple):
-    """One call: float64 arrays in `args` (also within lists) are inputs, all else is passed as it is."""
+    """One call: float64 arrays in `args` (also within lists) are inputs, all else is passed unchanged."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
@@ -92,7 +92,7 @@ def invertible(rng: np.random.Generator, *shape: int) -> np.ndarray:
 class cases:
     """Samples written out: `cases((real, 2, 3), dim=1)` draws one; add more with `|`.
 
-    A tuple that begins with a domain is drawn, also within a list; anything else is passed as it is.
+    A tuple that begins with a domain is drawn, also within a list; anything else is passed unchanged.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,7 +1,6 @@
-"""Views and axes: the same numbers in another shape, joined, and split. A gradient takes the way back.
+"""Views and axes: reshape, permute, expand, cat, stack and split.
 
-Four primitive views (another shape, another order of axes, repetition, and `getitem` in indexing.py) make
-the others.
+All views are built from four primitives: reshape, permute, expand, and `getitem` in indexing.py.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
     flops=zero_flops,
 )
 def joined(*xs, dim=0):
-    """Tensors one behind another along an axis that they have."""
+    """Tensors concatenated along an existing axis."""
     if not all(x.ndim for x in xs):
         raise ShapeError("a 0-d tensor has no axis to join along.\nUse mg.stack, which makes a new axis.")
     dim = axis_of(dim, xs[0].ndim)
@@ -61,7 +60,7 @@ def joined(*xs, dim=0):
 
 @derived(samples=cases(_SOME) | cases([(real, 2, 3), (real, 2, 1)], -1) | cases([(real, 0), (real, 2, 2)]))
 def cat(tensors, dim=0):
-    """Tensors one behind another along an axis that they have; empty vectors count for nothing."""
+    """Tensors concatenated along an existing axis; empty vectors are ignored."""
     tensors = list(map(as_tensor, tensors))
     filled = [x for x in tensors if x.array.shape != (0,)]
     if not filled or len(filled) == len(tensors):
@@ -85,7 +84,7 @@ def _check_joinable(shapes, axis):
 
 @derived(samples=cases(_SOME) | cases(_SOME, -1) | cases([(real,), (real,)]))
 def stack(tensors, dim=0):
-    """Tensors of one shape, one behind another along a new axis."""
+    """Tensors of the same shape, stacked along a new axis."""
     tensors = list(map(as_tensor, tensors))
     for x in tensors:
         if x.shape != tensors[0].shape:
@@ -172,7 +171,7 @@ def sizes_of(shape):
     flops=zero_flops,
 )
 def view_as_shape(x, /, shape):
-    """x in another shape of as many elements, in the order of its elements (row by row)."""
+    """x in another shape with the same number of elements, in row-major order."""
     before = x.shape
     try:
         value = x.reshape(shape)
@@ -188,13 +187,13 @@ def view_as_shape(x, /, shape):
 
 @derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)) | cases((real, 1), ()))
 def reshape(x, *shape):
-    """x in another shape of as many elements; one of the sizes may be -1."""
+    """x in another shape with the same number of elements; one of the sizes may be -1."""
     return view_as_shape(x, sizes_of(shape))
 
 
 @derived(samples=cases((real, 2, 1, 3, 1)) | cases((real, 2, 1, 1), 1) | cases((real, 1, 2, 1), (0, -1)))
 def squeeze(x, dim=None):
-    """x without its axes of length 1, or without those of them that `dim` names."""
+    """x without its axes of length 1, or only those in `dim`."""
     if type(dim) is int and -x.ndim <= dim < x.ndim:
         dim %= x.ndim
         return view_as_shape(x, x.shape[:dim] + x.shape[dim + 1 :] if x.shape[dim] == 1 else x.shape)
@@ -204,7 +203,7 @@ def squeeze(x, dim=None):
 
 @derived(samples=cases((real, 2, 3), 0) | cases((real, 2, 3), -1) | cases((real,), 0))
 def unsqueeze(x, dim):
-    """x with an axis of length 1 put in place `dim`."""
+    """x with an axis of length 1 inserted at `dim`."""
     x = as_tensor(x)
     place = axis_of(dim, x.ndim + 1)
     return view_as_shape(x, (*x.shape[:place], 1, *x.shape[place:]))
@@ -269,7 +268,7 @@ def permute(x, *dims):
     flops=zero_flops,
 )
 def transpose(x, /, dim0, dim1):
-    """x with two axes exchanged."""
+    """x with two axes swapped."""
     n = x.ndim
     dim0, dim1 = axis_of(dim0, n), axis_of(dim1, n)
     if not n:
@@ -282,7 +281,7 @@ def transpose(x, /, dim0, dim1):
 
 @derived(samples=cases((real, 2, 1), 4, -1, 3) | cases((real, 1, 3), (2, -1)))
 def expand(x, *size):
-    """x repeated along its axes of length 1, without a copy; -1 keeps an axis as it is."""
+    """x repeated along its axes of length 1, without a copy; -1 keeps the size of an axis."""
     sizes = sizes_of(size)
     if -1 not in sizes:
         return broadcast_to(x, sizes)

@@ -49,7 +49,7 @@ def in_double(function):
 
     @wraps(function)
     def computed(x: Any, *settings: Any) -> Any:
-        if device_of(x) != CPU:  # whose memory is fast as it is
+        if device_of(x) != CPU:  # GPU memory is fast enough
             return function(x.astype(np.float64), *settings).astype(x.dtype)
         x = np.asarray(x)
         flat = x.reshape(-1)
@@ -84,7 +84,7 @@ def erf(x):
 
 @in_double
 def erfc(x):
-    """1 - erf(x), elementwise, with all its digits also in the tail, where erf(x) is 1."""
+    """1 - erf(x), elementwise, also accurate in the tail, where erf(x) rounds to 1."""
     z = np.abs(x)
     tail = scaled_erfc(z) * _bell(z)
     return np.where(x < 0, 2 - tail, tail)

@@ -1,4 +1,4 @@
-"""Tensors side by side and one below another, cut into pieces and slices."""
+"""Stacking and splitting along given axes: hstack, vsplit, chunk, unbind, ..."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def chunk(x, chunks, dim=0):
 
 @derived(samples=cases((real, 5, 2), 3) | cases((real, 5, 2), (1, 3, 7)) | cases((real, 2, 3), (2, 1), -1))
 def tensor_split(x, indices_or_sections, dim=0):
-    """So many pieces, the first ones longer by one where they are uneven; or a cut before each index."""
+    """Split into a number of pieces (the first ones longer by one if uneven), or before each index."""
     x = as_tensor(x)
     dim, n = _axis_to_split(x, dim)
     cuts = indices_or_sections

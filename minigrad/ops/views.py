@@ -1,4 +1,4 @@
-"""PyTorch's other views: axes moved, added and split."""
+"""PyTorch's other views: view, unflatten, movedim, as_strided, ..."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _of_each(tensors, function):
 
 @derived(samples=cases((real, 2, 3)) | cases((real, 3)) | cases((real,)))
 def t(x):
-    """The transpose of a matrix; a vector or a number as it is."""
+    """The transpose of a matrix; a vector or a number is returned unchanged."""
     if x.ndim > 2:
         raise ShapeError(f"t of a tensor of shape {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
     return transpose(x, 0, -1)

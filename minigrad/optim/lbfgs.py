@@ -29,7 +29,7 @@ class Point(NamedTuple):
 class LBFGS(Optimizer):
     """The quasi-Newton method of Liu and Nocedal 1989: `step(closure)` makes up to `max_iter` iterations.
 
-    The closure clears the gradients, computes them anew and returns the loss. A step ends early where the
+    The closure clears the gradients, recomputes them and returns the loss. A step ends early where the
     largest gradient is at most `tolerance_grad` or nothing changes by more than `tolerance_change`, or after
     `max_eval` calls. `line_search_fn` is None (steps have length `lr`) or "strong_wolfe" (Nocedal and Wright
     2006, algorithms 3.5 and 3.6).

@@ -82,7 +82,7 @@ class LRScheduler:
 
     chains = True  # whether the schedule goes on from rates that something else has changed
     unsaved: tuple[str, ...] = ("optimizer",)  # what is not part of the state
-    eta_min = 0.0  # the rate that the factors leave as it is
+    eta_min = 0.0  # the part of the rate that the factors do not scale
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
@@ -170,7 +170,7 @@ class LRScheduler:
         check_attributes(self)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state with what PyTorch's has under other names; as it is, if it is ours."""
+        """The state with PyTorch's names converted to ours."""
         return state
 
     def checked_state(self, state_dict: Any) -> dict[str, Any]:

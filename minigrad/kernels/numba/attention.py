@@ -65,7 +65,7 @@ def _are_heads(q, k, v, mask):
 
 
 def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """Block by block. Where the mask needs a gradient, the tiles of `numpy.attention` compute all anew."""
+    """Block by block. Where the mask needs a gradient, the tiles of `numpy.attention` recompute all."""
     from . import heads  # compiles them, the first time
 
     scores = (*q.shape[:3], k.shape[2])

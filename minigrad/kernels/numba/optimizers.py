@@ -1,4 +1,4 @@
-"""Adam's step, in one pass over memory; each element by itself, so that no addition may be reordered."""
+"""Adam's step, in one pass over memory; each element separately, so that no addition may be reordered."""
 
 from __future__ import annotations
 

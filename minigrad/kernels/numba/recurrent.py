@@ -1,6 +1,6 @@
 """Recurrent layers: the loop over time of `numpy.recurrent`, with what is done with a step's gates as loops.
 
-Each element is computed by itself, so that no addition may be reordered. Each loop reads and writes few
+Each element is computed separately, so that no addition may be reordered. Each loop reads and writes few
 arrays: of more, the compiler does not prove that none overlaps another.
 """
 

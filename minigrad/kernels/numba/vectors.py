@@ -52,7 +52,7 @@ class Vector:
         return cls(builder, builder.shuffle_vector(alone, alone, ir.Constant(INTEGERS, [0] * LANES)))
 
     def like(self, x: Any) -> Vector:
-        """A vector as it is; a number of Python's in all lanes."""
+        """A vector unchanged; a Python number in all lanes."""
         return x if isinstance(x, Vector) else Vector(self.builder, ir.Constant(FLOATS, [float(x)] * LANES))
 
     def __add__(self, other: Any) -> Vector:

@@ -226,7 +226,7 @@ def empty_heads(empty: Callable, q: Any, shape: tuple[int, ...]) -> Any:
 
 
 def as_bias(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What is added to the scores: 0 where a query may attend, -inf elsewhere; a mask of numbers as it is."""
+    """What is added to the scores: 0 where a query may attend, -inf elsewhere; numbers are unchanged."""
     return np.where(mask, 0, -np.inf).astype(dtype) if mask.dtype == bool else mask
 
 

@@ -23,7 +23,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def at(*args: Any, **settings: Any) -> Call:
-    """A call: lists become arrays, of which those of floats are inputs; all else is passed as it is."""
+    """A call: lists become arrays, of which those of floats are inputs; all else is passed unchanged."""
     array = lambda a: np.array(a) if type(a) is list else a
     return tuple(map(array, args)), {name: array(a) for name, a in settings.items()}
 
