@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     except MinigradError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except SystemExit as done:  # tyro's: 0 after --help, 2 for options that it refuses
+    except SystemExit as done:  # tyro's: 0 after --help, 2 for invalid options
         return int(done.code or 0)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 TRIM_THRESHOLD = 1 << 30  # bytes: freed memory at the heap's end beyond this is returned
 MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its own, returned when freed;
-# the second is the most that some versions of glibc take, which refuse the first
+# some versions of glibc reject the first value and accept at most the second
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 ENVIRONMENT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")

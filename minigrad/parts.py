@@ -1,4 +1,4 @@
-"""The parts of minigrad that a copy may be without, and what is said of names that may be theirs."""
+"""The removable parts of minigrad, and the errors for names that may belong to an absent part."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, NoReturn
 from .core.errors import MissingImportError, MissingNameError
 from .core.frames import is_library
 
-# those that bring names; minigrad/__init__.py says what they are
+# parts that add names; see minigrad/__init__.py
 PARTS = ("gradcheck", "graph", "debug", "capture", "breadth", "torch_names")
 
 
 def absent_parts() -> list[str]:
-    """The parts that this copy is without."""
+    """The parts that this copy does not have."""
     return [part for part in PARTS if f"{__package__}.{part}" not in sys.modules]
 
 
 def install_name_errors(tensor: type) -> None:
-    """Let names that minigrad's modules and tensors lack be refused with what this copy is without."""
+    """Make errors for missing names say which parts this copy is without."""
     if not absent_parts():
         return
     for path, module in list(sys.modules.items()):
@@ -34,7 +34,7 @@ def install_name_errors(tensor: type) -> None:
 
 
 def _raising_getattr(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module, after the one that it had before."""
+    """The `__getattr__` of a module, called after its previous one."""
 
     def __getattr__(name: str) -> NoReturn:
         if before is not None:
@@ -59,11 +59,11 @@ def _raise_absent(owner: str, name: str) -> NoReturn:
 
 
 def raise_missing_name(message: str) -> NoReturn:
-    """Raise, for a module's `__getattr__`, what it raises for a name that is not there."""
+    """Raise the error of a module's `__getattr__` for a missing name."""
     frame = sys._getframe(1)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
-    # in `from minigrad import name` Python replaces what an AttributeError says
+    # in `from minigrad import name` Python replaces the message of an AttributeError
     if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM":
         raise MissingImportError(message)
     raise MissingNameError(message)

@@ -107,7 +107,7 @@ def gradient(x, *, spacing=1, dim=None, edge_order=1):
     if edge_order not in (1, 2):
         raise OptionError(f"edge_order is 1 or 2, got {edge_order!r}.\nChoose one of them.")
     dims = dim if isinstance(dim, tuple | list) else range(x.ndim) if dim is None else (dim,)
-    axes_of(dim, x.ndim)  # refuses what is repeated
+    axes_of(dim, x.ndim)  # raises for repeated axes
     spacing = 1 if spacing is None else spacing
     if isinstance(spacing, Tensor) and spacing.ndim:
         raise ArgumentError(

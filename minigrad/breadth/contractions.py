@@ -243,7 +243,7 @@ def inner(x, y):
 
 @derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 2)) | cases((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
-    """The Kronecker product: y in place of each element of x, times that element."""
+    """The Kronecker product: each element of x replaced by that element times y."""
     x, y = as_tensor(x), as_tensor(y)
     axes = max(x.ndim, y.ndim)
     n, m = ((1,) * (axes - t.ndim) + tuple(t.shape) for t in (x, y))

@@ -100,7 +100,7 @@ def bincount(x, weights=None, minlength=0):
 
 @derived(samples=cases((real, 20), bins=4) | cases((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
-    """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
+    """The number of elements in each of `bins` equal bins from `min` to `max` (0 and 0: all of x)."""
     x = as_tensor(x)
     data = (x.to(uint8) if x.dtype == bool else x).array
     if min == max:

@@ -139,7 +139,7 @@ def _of_qr(gq, gr, q, r):
 def qr(a, mode="reduced"):
     """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
 
-    There is no mode but "reduced": the other columns of a complete Q have no derivative.
+    Only the mode "reduced" is supported: the other columns of a complete Q have no derivative.
     """
     if mode != "reduced":
         raise OptionError(f'qr with mode {mode!r}.\nThere is "reduced" only, whose columns have derivatives.')

@@ -398,7 +398,7 @@ def tensorsolve(a, b, dims=None):
     """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
     a, b = as_tensor(a), as_tensor(b)
     if dims is not None:
-        axes_of(dims, a.ndim)  # refuses what is no axis, or repeated
+        axes_of(dims, a.ndim)  # raises for invalid or repeated axes
         moved = [d % a.ndim for d in dims]
         a = a.permute(*(d for d in range(a.ndim) if d not in moved), *moved)
     shape = tuple(a.shape[b.ndim :])

@@ -35,7 +35,7 @@ def sides(rng, *shape):
 
 
 def check_order(p):
-    """Refuse the p of multi_margin_loss that is not one of its two."""
+    """Raise if p is not 1 or 2."""
     if p not in (1, 2):
         raise OptionError(f"p is 1 or 2, got {p}.\nChoose one of them.")
 

@@ -103,7 +103,7 @@ REPLACED: tuple[tuple[Any, Callable, Callable], ...] = (
 
 @contextlib.contextmanager
 def intercepted(graph: Any) -> Iterator[None]:
-    """Within it, what this thread calls of the functions in `REPLACED` is recorded in `graph`."""
+    """Record this thread's calls of the functions in `REPLACED` in `graph`."""
     instead = Instead(graph)
     with one_at_a_time, contextlib.ExitStack() as stack:
         for owner, function, replacement in REPLACED:

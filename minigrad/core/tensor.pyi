@@ -483,7 +483,7 @@ class Tensor:
         """x - q y, of the sign of y, with q = floor(x / y); d/dx = 1, d/dy = -q."""
 
     def round(self, decimals: Any=0) -> Tensor:
-        """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
+        """x rounded to `decimals`, half to even (2.5 becomes 2); its derivative is 0."""
 
     def rsqrt(self) -> Tensor:
         """1 / sqrt(x); d/dx = -1/2 x**(-3/2)."""
@@ -600,10 +600,10 @@ class Tensor:
         """The product of all elements up to each (int64 of integers)."""
 
     def nanmean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The mean of what is not NaN."""
+        """The mean, ignoring NaN."""
 
     def nansum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum of what is not NaN."""
+        """The sum, ignoring NaN."""
 
     def prod(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
         """The product; each element's derivative is the product of all others, found without a division."""
@@ -1398,7 +1398,7 @@ class Tensor:
         """How often each integer from 0 on occurs, or the sum of its weights."""
 
     def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
-        """How many elements lie in each of so many equal bins from `min` to `max` (0 and 0: all of x)."""
+        """The number of elements in each of `bins` equal bins from `min` to `max` (0 and 0: all of x)."""
 
     def histogram(self, bins: Any, *, range: Any=None, weight: Any=None, density: builtins.bool=False) -> Tensor:
         """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges."""
@@ -1482,7 +1482,7 @@ class Tensor:
         """The sums of x * y over the last axis of each, for every pair of their other axes."""
 
     def kron(self, y: Any) -> Tensor:
-        """The Kronecker product: y in place of each element of x, times that element."""
+        """The Kronecker product: each element of x replaced by that element times y."""
 
     def det(self) -> Tensor:
         """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹."""
@@ -1668,7 +1668,7 @@ class Tensor:
         """How many elements lie between neighbours along each axis."""
 
     def is_contiguous(self) -> builtins.bool:
-        """Whether the elements lie one behind another, row by row."""
+        """Whether the elements are contiguous in row-major order."""
 
     def is_complex(self) -> builtins.bool:
         """False: no tensor is complex."""

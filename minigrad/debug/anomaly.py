@@ -42,7 +42,7 @@ from .nonfinite import (
 
 
 class detect_anomaly(Switch):
-    """Within it (or in a function it decorates) the first operation that produces a NaN or Inf is an error.
+    """Raises an error at the first operation that produces a NaN or Inf.
 
     NonFiniteError names the operation, the line that called it, the first bad element, and the inputs there;
     in backward() the operation whose gradient is not finite, the upstream gradient, and the line of the

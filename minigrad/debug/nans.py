@@ -1,6 +1,6 @@
 """why_nan: which operation produced the NaN or infinity in a result or a gradient, and the path from there.
 
-The search starts at what is not finite in an output and goes back along non-finite inputs, to the operation
+The search starts at non-finite elements of an output and goes back along non-finite inputs, to the operation
 that produced it from finite numbers. An infinity that was put in, as masks do, has no such operation; if a
 NaN comes from it, the operation that produced the NaN is named.
 """

@@ -107,7 +107,7 @@ class Simulation:
         return [self._block(self.storages.of_edge(edge)) for edge in self.tape.outputs]
 
     def _free(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
-        """After a node was computed, free what is not needed any more."""
+        """Free what is no longer needed after a node."""
         uses.subtract(self.storages.of_edge(edge) for edge in node.edges if type(producer(edge)) is Node)
         for token in (*made, *(self.storages.of_edge(e) for e in node.edges if type(producer(e)) is Node)):
             if uses[token] <= 0:

@@ -122,7 +122,7 @@ class _DeviceComparison(Observer):
 
     @contextlib.contextmanager
     def optimizers(self) -> Iterator[None]:
-        """Within it, every update of parameters is computed on both devices."""
+        """Compute every parameter update on both devices."""
         updates = {kind: vars(kind)["update"] for kind in _kinds(Optimizer) if "update" in vars(kind)}
         try:
             for kind, update in updates.items():

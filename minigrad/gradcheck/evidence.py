@@ -52,7 +52,7 @@ class Derivative(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """What is no more than noise."""
+        """The elements that are within noise."""
         return max(self.atol, 1e-6 * float(np.abs(self.numeric).max(initial=0.0)))
 
 

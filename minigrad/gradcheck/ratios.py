@@ -57,7 +57,7 @@ def varying_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
         return None
     for kind, target in (("times", n / a), ("plus", n - a)):
         if np.ptp(target) <= 1e-3 * np.abs(target).max():
-            continue  # a constant is not told from another
+            continue  # constants cannot be distinguished
         for what, values in _expressions(c, evidence):
             if kind == "plus" and evidence.weights is None:
                 continue

@@ -117,7 +117,7 @@ def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
 
 
 def gradient_size(vertex: Vertex) -> float | None:
-    """The root mean square of the gradient, None where there is none."""
+    """The root mean square of the gradient, or None."""
     g = vertex.gradient
     if g is None or g.statistics is None or math.isnan(g.statistics.norm):
         return None

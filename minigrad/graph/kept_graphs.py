@@ -86,7 +86,7 @@ class keep(observe):
 
 @contextmanager
 def as_at_backward(tensors: Iterable[Tensor]) -> Iterator[None]:
-    """Within it the parameters behind kept outputs are as they were when backward() began."""
+    """Restore the parameters behind kept outputs to their values at the start of backward()."""
     for keeper in _active:
         keeper.put_back()
     outputs = [producer(x.node) for x in tensors]

@@ -106,7 +106,7 @@ class ModuleList(_List):
 
 
 class Sequential(_List):
-    """Modules one after another; a dictionary in place of them names each."""
+    """Modules applied in sequence; a dictionary names them."""
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):

@@ -122,7 +122,7 @@ def _through(values: tuple, pull: Callable[[tuple], tuple]) -> tuple:
 
 
 def _replaced(gradients: tuple, replaced: Any, name: str) -> tuple:
-    """What a backward hook returned in place of the gradients, if it did."""
+    """The gradients that a backward hook returned, if any."""
     if replaced is None:
         return gradients
     replaced = replaced if isinstance(replaced, tuple) else (replaced,)

@@ -141,7 +141,7 @@ class Module:
     ) -> Handle:
         """Call hook(module, grad_input, grad_output) once backward has the gradients of forward's inputs.
 
-        Both are tuples, None where there is no gradient; what it returns replaces grad_input.
+        Both are tuples, with None for no gradient; a returned value replaces grad_input.
         """
         return add_hook(self._backward_hooks, hook, False, prepend)
 
@@ -170,7 +170,7 @@ class Module:
             super().__setattr__(name, value)  # which may be a property
 
     def _check_kind(self, name: str, value: Any, kind: str) -> None:
-        """Refuse a value that is not of a kind."""
+        """Raise if a value has the wrong type."""
         if value is not None and not isinstance(value, KINDS[kind]):
             what = "a plain tensor" if type(value) is Tensor else f"{type(value).__name__} {_brief(value)}"
             raise DtypeError(
@@ -425,7 +425,7 @@ class Module:
         return IncompatibleKeys(missing, unknown)
 
     def _check_tied(self, mine: Tensor, values: dict[str, Any]) -> None:
-        """Refuse different values for the names of one tensor."""
+        """Raise if the names of one tensor have different values."""
         first = next(iter(values), "")
         for name in list(values)[1:]:
             a, b = (on_cpu(values[key].astype(mine.dtype)) for key in (first, name))

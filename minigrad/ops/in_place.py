@@ -2,9 +2,9 @@
 
 Outside a graph they write to the tensor's memory. In a graph, where the tensor or the new values require a
 gradient, nothing is overwritten: the op without the underscore computes the result, and the tensor is
-*rebound* to its array and node. The old values, which backward may need, stay in the old memory. Tensors that share
-memory with the changed one follow: its base is rebound to itself with the changed elements replaced, and each
-view is taken again from its base, by its own op. If a view between two tensors no longer exists
+*rebound* to its array and node. The old values, which backward may need, stay in the old memory. Tensors that
+share memory with the changed one follow: its base is rebound to itself with the changed elements replaced,
+and each view is taken again from its base, by its own op. If a view between two tensors no longer exists
 (`h[0][1] = y`), or a common base does not, the strides of their arrays say which elements they share.
 """
 

@@ -238,7 +238,7 @@ def _check_number(name: str, setting: str, value: Any, what: str, holds: Callabl
 
 # ---------------------------------------------------------------- all of them
 
-FROM_FUNCTIONS = (  # the names with an underscore are methods in place of these functions
+FROM_FUNCTIONS = (  # functions with an in-place method
     "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr",
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan",
     "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",

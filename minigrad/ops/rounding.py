@@ -232,7 +232,7 @@ def _far_from_ties(rng, *shape):
 
 @differentiable(samples=unary(_far_from_ties) | cases((_far_from_ties, 2, 3), decimals=-1), latex="0")
 def round(x, /, decimals=0):
-    """x to so many decimals, of a tie to the even one (2.5 becomes 2); its derivative is 0."""
+    """x rounded to `decimals`, half to even (2.5 becomes 2); its derivative is 0."""
     xp = namespace(x)
     return xp.round(x, decimals), (lambda g: xp.zeros_like(g),)
 

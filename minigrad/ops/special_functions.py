@@ -105,7 +105,7 @@ def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def power(x, y):
-    """x ** y; NumPy refuses negative powers of integers, PyTorch only if y is a number; 0 unless |x| is 1."""
+    """x ** y; as in PyTorch negative powers of integers are 0 unless |x| is 1, or raise if y is 0-d."""
     if y.dtype.kind != "i" or not (negative := y < 0).any():
         return np.power(x, y)
     if not y.ndim:

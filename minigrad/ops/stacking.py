@@ -44,7 +44,7 @@ def vstack(tensors):
 
 @derived(samples=cases([(real, 2), (real, 1, 2)]) | cases(_SOME))
 def dstack(tensors):
-    """Tensors one behind another along the third axis."""
+    """Tensors concatenated along the third axis."""
     return cat([atleast_3d(as_tensor(x)) for x in tensors], 2)
 
 

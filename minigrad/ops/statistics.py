@@ -123,14 +123,14 @@ def cumprod(x, /, dim, dtype=None):
 
 @derived(autocast="float32", samples=reducing(real))
 def nansum(x, dim=None, keepdim=False, dtype=None):
-    """The sum of what is not NaN."""
+    """The sum, ignoring NaN."""
     x = as_tensor(x)
     return sum(x.masked_fill(x.isnan(), 0.0) if x.is_floating_point() else x, dim, keepdim, dtype)
 
 
 @derived(autocast="float32", samples=reducing(real))
 def nanmean(x, dim=None, keepdim=False, dtype=None):
-    """The mean of what is not NaN."""
+    """The mean, ignoring NaN."""
     x = as_tensor(x)
     return nansum(x, dim, keepdim, dtype) / (~x.isnan()).sum(dim, keepdim)
 

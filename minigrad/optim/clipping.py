@@ -36,7 +36,7 @@ def clip_grad_norm_(
     single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
     tensors: list[Any] = [parameters] if single else list(parameters)
     if not all(isinstance(p, Tensor) for p in tensors):
-        raise ArgumentError("gradients of what is not a tensor cannot be clipped.\nPass model.parameters().")
+        raise ArgumentError("only gradients of tensors can be clipped.\nPass model.parameters().")
     max_norm = _checked_max_norm(max_norm)
     gradients: list[Tensor] = []
     arrays: list[Any] = []

@@ -81,7 +81,7 @@ class LRScheduler:
     """
 
     chains = True  # whether the schedule goes on from rates that something else has changed
-    unsaved: tuple[str, ...] = ("optimizer",)  # what is not part of the state
+    unsaved: tuple[str, ...] = ("optimizer",)  # not part of the state
     eta_min = 0.0  # the part of the rate that the factors do not scale
 
     def __init_subclass__(cls) -> None:
@@ -166,7 +166,7 @@ class LRScheduler:
                 group["lr"] = new
 
     def check_options(self) -> None:
-        """Refuse attributes that the constructor would refuse as arguments."""
+        """Check attributes as the constructor checks arguments."""
         check_attributes(self)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ ONLY_IN_PYTORCH = {"verbose", "use_beta1", "T_cur", "T_i"}
 
 
 def check_attributes(scheduler: Any) -> None:
-    """Refuse attributes that are not of the kinds of a constructor's arguments, and lists that do not fit."""
+    """Check attributes as the constructor checks arguments, and the lengths of lists."""
     ours = next(kind for kind in type(scheduler).__mro__ if kind.__module__.startswith("minigrad."))
     checks = _checks_of(ours)
     own = vars(scheduler)
@@ -843,7 +843,7 @@ class ReduceLROnPlateau:
         self.check_options()
 
     def check_options(self) -> None:
-        """Refuse attributes that the constructor would refuse as arguments."""
+        """Check attributes as the constructor checks arguments."""
         check_attributes(self)
         mode, threshold_mode = self.mode, self.threshold_mode
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):

@@ -21,7 +21,7 @@ class Muon(Optimizer):
     """v += (1 - momentum) (g - v), p -= lr * ratio * orthogonalize(v) (Jordan 2024, "Muon").
 
     Every direction of a matrix gets an update of about the same size, where Adam's are mostly a few large
-    ones. With `nesterov` g + momentum (v - g) is in place of v; the weight decay is AdamW's. The ratio of a
+    ones. With `nesterov`, g + momentum (v - g) replaces v; the weight decay is AdamW's. The ratio of a
     matrix (A, B) is sqrt(max(1, A / B)) if adjust_lr_fn is "original" or None, and 0.2 sqrt(max(A, B)) if it
     is "match_rms_adamw" (Liu et al. 2025, "Muon is scalable", section 2.2), for the lr and weight decay of
     AdamW. Embeddings, output layers, biases and norms are for AdamW.

@@ -125,13 +125,13 @@ class Optimizer:
         self.param_groups.append({**self.defaults, **group, "params": params})
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse options that the constructor would refuse. They are checked again before each step."""
+        """Check options as the constructor does. They are checked again before each step."""
         kind: Any = type(self)
         _kinds_of(kind).check_settings(options)
         _check_ranges(options)
 
     def check_groups(self) -> None:
-        """Refuse options of groups that were changed to what the constructor would refuse."""
+        """Check the options of groups, which may have changed, as the constructor does."""
         for group in self.param_groups:
             values = tuple(group.values())
             before = self.checked.get(id(group), ())
@@ -494,7 +494,7 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         value = options.get(name, 0)
         is_number = isinstance(value, int | float | np.number)
         if name == "lr" and is_number and value < 0:
-            continue  # schedules together may take it there, as in PyTorch; `add_param_group` refuses it
+            continue  # combined schedules may reach it, as in PyTorch; `add_param_group` raises
         if not is_number or not value >= 0:
             raise OptionError(f"{name} must be a number of at least 0, got {value!r}.\nPass one.")
     betas = options.get("betas", (0.0, 0.0))

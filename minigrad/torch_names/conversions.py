@@ -1,8 +1,8 @@
-"""NumPy makes numbers of tensors in a list: `np.sum([x, y])`. It is refused where gradients would be lost.
+"""NumPy converts tensors in a list to numbers, `np.sum([x, y])`; an error if gradients would be lost.
 
 One of NumPy's functions asks a tensor that it is given for `__array_function__` or `__array_ufunc__` (see
 numpy_functions.py). Of a tensor within a list it only asks for `__array__`, as `np.asarray(tensor)` does,
-which never refuses; and then, if the tensor has no axes, for `__float__`, as `float(tensor)` does. So the
+which never raises; and then, if the tensor has no axes, for `__float__`, as `float(tensor)` does. So the
 frame of the caller has to say which function it is.
 """
 
@@ -28,7 +28,7 @@ _OPERATORS = ("BINARY_OP", "COMPARE_OP", "BINARY_", "INPLACE_")
 
 
 class Conversions:
-    """`Tensor.__array__` and `Tensor.__float__`, which refuse what would lose a gradient.
+    """`Tensor.__array__` and `Tensor.__float__`, which raise if a gradient would be lost.
 
     NumPy's functions named `without_gradient` have no derivative, and so lose nothing.
     """

@@ -1,4 +1,4 @@
-"""What PyTorch has and is not here, and what to use instead: one table.
+"""PyTorch names that minigrad does not have, and what to use instead.
 
 `__getattr__` of the packages raises from it, Tensor and Module have a `Missing` for each of their names, and
 `docs/pytorch.md` shows it (`python -m tools.reference`). Of all of these `hasattr` is False.
@@ -199,7 +199,7 @@ TABLE = {
 
 
 def install_missing_names(library: Any) -> None:
-    """Let the packages and classes of `library` (minigrad itself) answer for the names in the table."""
+    """Make packages and classes of `library` (minigrad itself) raise for the names in the table."""
     for name, advice in TABLE.items():
         path, _, missing = name.rpartition(".")
         try:
@@ -213,7 +213,7 @@ def install_missing_names(library: Any) -> None:
 
 
 class Missing:
-    """An attribute that objects do not have: asking for it raises, and says what to use instead."""
+    """A missing attribute: access raises an error that says what to use instead."""
 
     def __init__(self, name: str, advice: str) -> None:
         self.message = f"{name} is not here.\n{advice}"

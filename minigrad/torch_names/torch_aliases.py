@@ -1,6 +1,6 @@
-"""Small names that PyTorch's users write: constants, questions about a tensor, defaults.
+"""PyTorch's names for constants, tensor predicates and defaults.
 
-What is not here at all, and what to use for it, is in `missing_names`.
+What minigrad does not have, and what to use instead, is in `missing_names`.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def stride(x: Tensor) -> tuple[int, ...]:
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Whether the elements lie one behind another, row by row."""
+    """Whether the elements are contiguous in row-major order."""
     return x.array.flags.c_contiguous
 
 

@@ -1,4 +1,4 @@
-"""Plain loops, compiled by numba where it is installed (the extra `fast`); what is not here is NumPy's.
+"""Plain loops, compiled by numba where it is installed (the extra `fast`); everything else uses NumPy's.
 
 A loop reads as the formula does and passes over memory once. It computes in float32; for other dtypes, and
 layouts that a loop does not take, a kernel returns None.

@@ -233,7 +233,7 @@ def _scale_to_1(row):
 
 @loop
 def _gradient_rows(d, w, queries, causal_offset):
-    """w (d - sum(d w)), in place of d."""
+    """w (d - sum(d w)), which overwrites d."""
     keys = d.shape[1]
     for i in range(d.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)

@@ -27,7 +27,7 @@ COLUMNS = LANES * VECTORS
 
 
 def _tile_of(vectors: int) -> Callable:
-    """The function of a tile with so many vectors in a row."""
+    """The function of a tile with this many vectors in a row."""
 
     @intrinsic
     def multiply_tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):

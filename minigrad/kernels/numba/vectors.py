@@ -148,7 +148,7 @@ def softmax_columns(typing_context, s, stride, rows, factors):
 
 @intrinsic
 def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale):
-    """scale dS = scale W (dW - sum(dW W)), in place of E."""
+    """scale dS = scale W (dW - sum(dW W)), which overwrites E."""
 
     def generate(context, b, signature, args):
         e, d, stride, rows, factors, scale = args

@@ -87,7 +87,7 @@ NUMPY = RowWork(attention_softmax, _recompute, _gradient)
 @kernel(ops.scaled_dot_product_attention, "numpy")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
-    integers = mask is not None and mask.dtype.kind in "iu"  # the definition refuses them
+    integers = mask is not None and mask.dtype.kind in "iu"  # the definition raises for them
     return None if integers else attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 

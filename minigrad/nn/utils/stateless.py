@@ -20,7 +20,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with the tensors of a dictionary in place of those at the same paths.
+    """module(*args, **kwargs) with the tensors of a dictionary instead of the module's own.
 
     Several dictionaries (the parameters, the buffers) may be given as a tuple. Gradients go to the
     dictionary's tensors. `tie_weights`: a parameter with several paths is replaced at all of them, and two
@@ -67,7 +67,7 @@ def functional_call(
 def _check_tied(
     module: Module, places: Mapping[str, Tensor], given: Mapping[str, Tensor], tie_weights: bool
 ) -> None:
-    """Refuse two tensors for one parameter, or where weights are not tied, for one attribute of a module."""
+    """Raise for two tensors for one parameter or, if weights are not tied, for one attribute of a module."""
     first: dict[Any, str] = {}
     for name, x in given.items():
         owner, _, last = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""CUDA kernels, compiled on first use; what is not here comes from the set cupy.
+"""CUDA kernels, compiled on first use; everything else uses the set cupy.
 
 The kernels are written in CUDA C (`kernels/cuda/sources`), each with its formula; this package launches
 them. They take float32, float64, float16 and bfloat16 (`ml_dtypes`), and compute in float32, float64 in
