@@ -164,7 +164,7 @@ MISTAKES = {
         lambda: F.embedding([0, 5], W),
         RangeError,
         r"embedding\(.*: id 5 in a table of 5 rows",
-        "count from 0. Use the tokenizer of the model, or a table of more rows",
+        "count from 0. Use the model's tokenizer, or a larger table",
     ),
     "max_norm of an integer table": (
         lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0),

@@ -125,7 +125,7 @@ def changes_its_input(x, /):
 CALLED = [  # the rule, how many arrays it takes, what the message says
     (calls_mg, 1, r"calls_mg returned a Tensor: it called an op.*np.sin, or.*import namespace; xp = name"),
     (keeps_a_tensor, 1, "keeps a Tensor for its gradient: it called an op of minigrad's.*np.sin, or"),
-    (uses_a_tensor_from_outside, 1, "returned a Tensor.*A Tensor that it needs is an argument of it"),
+    (uses_a_tensor_from_outside, 1, "returned a Tensor.*Pass a Tensor that it needs as an argument"),
     (calls_a_method, 1, "no attribute 'exp'.*xp.sin with"),
     (calls_math, 1, "converted to Python scalars.*call np.sin"),
     (asks_an_array, 1, r"truth value.*np.where\(x > 0, a, b\)"),
@@ -135,7 +135,7 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
         "must return a value and its gradients, and returned ndarray.*Return `value, ",
     ),
     (returns_nothing, 1, "and returned nothing"),
-    (forgets_the_comma, 1, r"one function of g, where a tuple.*`\(lambda g: ...,\)`, with a comma"),
+    (forgets_the_comma, 1, r"one function of g instead of a tuple.*`\(lambda g: ...,\)`, with a comma"),
     (forgets_the_tuple, 2, "and returned 3 things.*Return `value, "),
     (returns_a_list, 1, "must be a tuple, got list"),
     (returns_too_few, 2, "has 2 arrays and returned 1 gradient.*None for one that has no gradient"),

@@ -249,7 +249,7 @@ def test_ragged_lists_and_lists_in_themselves_are_refused():
 def test_a_copy_outside_the_graph_warns():
     x, _ = pair()
     for make in (mg.tensor, mg.Tensor, mg.zeros(1).new_tensor):
-        with pytest.warns(UserWarning, match=r"outside the graph[\s\S]*x.detach\(\).clone\(\)"):
+        with pytest.warns(UserWarning, match=r"detached from the graph[\s\S]*x.detach\(\).clone\(\)"):
             copy = make(x * 2)
         assert not copy.requires_grad
     mg.tensor(x.detach())  # no warning
