@@ -132,7 +132,7 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
     (
         returns_the_value_only,
         1,
-        "must return a value and its gradients, and returned ndarray.*Return `value, ",
+        "must return a value and its gradients, but returned ndarray.*Return `value, ",
     ),
     (returns_nothing, 1, "and returned nothing"),
     (forgets_the_comma, 1, r"one function of g instead of a tuple.*`\(lambda g: ...,\)`, with a comma"),
@@ -147,7 +147,7 @@ CALLED = [  # the rule, how many arrays it takes, what the message says
 ]
 PULLED = [  # found in backward
     (calls_mg_in_its_gradient, 1, "gradient of calls_mg_in_its_gradient returned a Tensor.*np.sin, or"),
-    (gradient_is_none, 1, "must return an array, got NoneType.*None in place of the function"),
+    (gradient_is_none, 1, "must return an array, got NoneType.*None instead of the function"),
     (gradient_is_a_number, 1, "must return an array, got float"),
     (gradient_has_the_wrong_shape, 1, r"gradient of shape \(2,\) for an input of shape \(2, 3\)"),
     (one_gradient_for_two, 2, "returned 1 gradient for 2 arrays"),
@@ -182,7 +182,7 @@ class Function:
     ("rule", "message"),
     [
         (lambda x: (x, (lambda g: g,)), r"has no arrays: those are the parameters before a `/`.*\(x, /\):`"),
-        (lambda ctx, x, /: (x, (lambda g: g,)), "takes ctx, and minigrad passes none.*the rule's variables"),
+        (lambda ctx, x, /: (x, (lambda g: g,)), "takes ctx, but minigrad passes none.*the rule's variables"),
         (Function, "Function is not one.*Write one function"),
         (3, "3 is not one"),
     ],
