@@ -65,7 +65,7 @@ def _is_shown(item: ast.stmt) -> bool:
 
 
 def _without_body(item: ast.stmt) -> ast.stmt:
-    """A function's signature with the first line of its docstring, a field's type; anything else unchanged."""
+    """A function's signature with the first line of its docstring, a field's type; others unchanged."""
     if isinstance(item, ast.AnnAssign):
         item.value = None
     if isinstance(item, ast.FunctionDef):
