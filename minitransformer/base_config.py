@@ -75,7 +75,8 @@ def describe(annotation: Any) -> str:
 def check_config(config: C, expected: type) -> C:
     """The configuration; a UserError if it is not of the expected class."""
     if not isinstance(config, expected):
-        name, is_class = expected.__name__, isinstance(config, type)
+        name = expected.__name__
+        is_class = isinstance(config, type)
         given = f"the class {config.__name__}" if is_class else f"a {type(config).__name__}"  # type: ignore[attr-defined]
         how = "**settings" if isinstance(config, dict) else "..."
         raise UserError(f"the configuration must be a {name}, got {given}.\nPass {name}({how}).")

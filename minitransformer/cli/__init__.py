@@ -51,7 +51,8 @@ class PrintableStream(io.TextIOBase):
     """A stream that shows control characters instead of sending them, and the line breaks in `names`."""
 
     def __init__(self, stream: Any, names: Iterable[str] = ()) -> None:
-        self.stream, self.names = stream, list(names)
+        self.stream = stream
+        self.names = list(names)
 
     def write(self, text: str) -> int:
         for name in self.names:

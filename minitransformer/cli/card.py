@@ -82,7 +82,9 @@ def lines(card: Card) -> list[str]:
         f"  {part.name:<{width}} {part.parameters:>12,} {part.parameters / card.parameters:>7.1%}"
         for part in sorted(card.parts, key=lambda part: -part.parameters)
     ]
-    tokens, flops, size = card.steps * card.tokens_per_step, card.flops_per_step, format_bytes
+    tokens = card.steps * card.tokens_per_step
+    flops = card.flops_per_step
+    size = format_bytes
     measured = "measured" if card.measured_rows >= 0.9 else f"from {card.measured_rows:.2%} of a batch"
     return [
         f"{card.recipe}: {counted(card.parameters, 'parameter')}",

@@ -14,7 +14,8 @@ def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> li
     points = [(x, y, mark) for mark, pairs in series.items() for x, y in pairs if np.isfinite([x, y]).all()]
     if not points:
         return []
-    xs, ys = np.array([p[0] for p in points], float), np.array([p[1] for p in points], float)
+    xs = np.array([p[0] for p in points], float)
+    ys = np.array([p[1] for p in points], float)
     columns = _places(xs, width)
     rows = height - 1 - _places(ys, height)
     grid = [[" "] * width for _ in range(height)]
@@ -26,7 +27,8 @@ def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> li
     labels[-1] = f"{ys.min():.4g}"
     margin = max(map(len, labels))
     lines = [f"{label:>{margin}} |{''.join(row).rstrip()}" for label, row in zip(labels, grid, strict=True)]
-    first, last = f"{xs.min():,.0f}", f"{xs.max():,.0f}"
+    first = f"{xs.min():,.0f}"
+    last = f"{xs.max():,.0f}"
     gap = " " * max(width - len(first) - len(last), 1)
     return [*lines, f"{'':>{margin}} +{'-' * width}", f"{'':>{margin}}  {first}{gap}{last}"]
 

@@ -49,5 +49,6 @@ def line(outcome: Outcome) -> str:
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         marks = {True: "ok", False: "FAILED", None: "-"}
     detail = {True: "", False: "not so: ", None: "skipped: "}[outcome.passed] + outcome.detail
-    mark, hint = marks[outcome.passed], f"; {outcome.hint}" if outcome.hint else ""
+    mark = marks[outcome.passed]
+    hint = f"; {outcome.hint}" if outcome.hint else ""
     return one_line(f"{mark} {outcome.name:<13} {detail}{hint}")

@@ -133,7 +133,8 @@ def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
 
 def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
     """Raise a UserError for evaluations of other tasks, or of other examples."""
-    one, two = baseline.about, other.about
+    one = baseline.about
+    two = other.about
     if one.task != two.task:
         raise different_tasks(first, one.task, path, two.task)
     if one.data_sha256 != two.data_sha256:

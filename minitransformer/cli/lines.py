@@ -27,7 +27,8 @@ def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
     if sys.stdin and sys.stdin.isatty():
         print(f"type what to {what}, a text on each line; Ctrl-D ends", file=sys.stderr)
     stream: Any = sys.stdin.buffer if sys.stdin else io.BytesIO()
-    rest, empty = b"", True
+    rest = b""
+    empty = True
     while block := _read(stream):
         lines = block.split(b"\n")
         lines[0] = (rest + lines[0])[: MAX_LINE + 1]

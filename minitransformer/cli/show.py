@@ -83,7 +83,8 @@ def encodes(text: str) -> bool:
 
 def examples(folder: Path, count: int) -> Iterator[str]:
     """The best and the worst predictions, by chrF where texts are written, else by loss."""
-    path, evaluation = folder / "predictions.txt", evaluations.read(folder)
+    path = folder / "predictions.txt"
+    evaluation = evaluations.read(folder)
     if not path.is_file() or evaluation is None or not count:
         return
     header, *rows = (line.split("\t") for line in read_text(path, 2**26).split("\n") if line)

@@ -66,7 +66,9 @@ def _end_with_parent() -> Callable[[], None] | None:
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
-    parent, set_signal = os.getpid(), 1  # PR_SET_PDEATHSIG
+    # PR_SET_PDEATHSIG
+    parent = os.getpid()
+    set_signal = 1
 
     def prepare() -> None:
         prctl(set_signal, signal.SIGTERM)

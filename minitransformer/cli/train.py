@@ -121,7 +121,8 @@ def run(argv: list[str]) -> None:
             if folder.exists():  # a new folder is made when all else is known to be right
                 hold(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
-        sources, resumed = options.sources, None
+        sources = options.sources
+        resumed = None
         if original is not None and not options.resume:
             sources = original.sources(options.sources)
         record = read_run(folder, recipe) if options.resume else None
@@ -263,7 +264,9 @@ def prepare(training: Training) -> TrainingSetup:
         check_same_run(resumed.recipe, recipe, training.folder)
     elif training.original is not None:
         training.original.check_data(splits)
-    checked, kind, source = checksums(splits), task_class(recipe.task), first_weights(training)
+    checked = checksums(splits)
+    kind = task_class(recipe.task)
+    source = first_weights(training)
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
@@ -290,7 +293,8 @@ def prepare(training: Training) -> TrainingSetup:
 
 def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]:
     """What must be the same on all ranks, by name: settings, data, run folder, versions and kernels."""
-    recipe, device = setup.recipe, training.device
+    recipe = setup.recipe
+    device = training.device
     found: dict[str, Any] = {"task": recipe.task, "model_type": recipe.model_type, "recipe": recipe.name}
     for part in ("data", "model", "training"):
         found |= {f"{part}.{name}": value for name, value in asdict(getattr(recipe, part)).items()}
@@ -359,7 +363,9 @@ def recorded(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:
     """The trainer; its folder is begun, or the run in it resumed."""
-    options, folder, ranks = training.options, training.folder, training.ranks
+    options = training.options
+    folder = training.folder
+    ranks = training.ranks
     on_rank_0 = ranks.rank == 0
     callbacks = callbacks_of(options, folder) if on_rank_0 else []
     trainer = Trainer(
@@ -391,7 +397,8 @@ def callbacks_of(options: Options, folder: Path) -> list[Any]:
 
 def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console: Console) -> None:
     """Print what is trained, and write the first README.md of the run."""
-    ranks, tokenizer = training.ranks, setup.tokenizer
+    ranks = training.ranks
+    tokenizer = setup.tokenizer
     for line in setup.lines:
         console.print(one_line(line))
     if training.original is not None and training.resumed is None and ranks.rank == 0:
@@ -469,7 +476,9 @@ def first_weights(training: Training) -> Source | None:
 
 def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
     """Restore the last checkpoint, and record the settings that change from there on."""
-    recipe, folder, steps = training.recipe, training.folder, trainer.config.steps
+    recipe = training.recipe
+    folder = training.folder
+    steps = trainer.config.steps
     longer = "--epochs" if recipe.training.epochs else "--steps"
     found = trainer.resume()
     if not found and (folder / METRICS).exists():

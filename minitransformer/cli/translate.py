@@ -50,7 +50,8 @@ def run(argv: list[str]) -> None:
 
 def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list[str]:
     """The translations of the texts; empty ones, and a warning, if one of several has none."""
-    sentences, errors = {}, {}
+    sentences = {}
+    errors = {}
     for i, text in enumerate(texts):
         try:
             run.task.source_ids(run, text)

@@ -52,7 +52,9 @@ class PairBatch:
 
 def collate(pairs: Sequence[tuple[list[int], list[int]]], tokenizer: Any) -> PairBatch:
     """Pad pairs of ids to a batch."""
-    start, end, pad = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id
+    start = tokenizer.start_id
+    end = tokenizer.end_id
+    pad = tokenizer.pad_id
     return PairBatch(
         pad_rows([[*source, end] for source, _ in pairs], pad),
         pad_rows([[start, *target] for _, target in pairs], pad),
@@ -76,7 +78,9 @@ class TokenBatches:
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
-        self.lengths, self.max_tokens, self.seed = lengths, max_tokens, seed
+        self.lengths = lengths
+        self.max_tokens = max_tokens
+        self.seed = seed
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " rows"]]:
         """The batches of an epoch, as indices into the data set."""
@@ -90,7 +94,8 @@ class TokenBatches:
             longest = max(longest, int(self.lengths[row].max()))
             if i > start and longest * (i - start + 1) > self.max_tokens:
                 batches.append(order[start:i])
-                start, longest = i, int(self.lengths[row].max())
+                start = i
+                longest = int(self.lengths[row].max())
         if len(order):
             batches.append(order[start:])
         return [batches[i] for i in rng.permutation(len(batches))]
@@ -100,7 +105,9 @@ class BatchStream:
     """An endless iterator over the batches of successive epochs; `state` and `restore` its position."""
 
     def __init__(self, batches: TokenBatches) -> None:
-        self.batches, self.epoch, self.next_batch = batches, 0, 0
+        self.batches = batches
+        self.epoch = 0
+        self.next_batch = 0
         self._order = batches.epoch(0)
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -128,7 +135,10 @@ class BlockBatches:
     """Random blocks of a long text; the batch of a step is a function of seed and step alone."""
 
     def __init__(self, ids: Int[np.ndarray, " n"], block_size: int, batch_size: int, seed: int) -> None:
-        self.ids, self.block_size, self.batch_size, self.seed = ids, block_size, batch_size, seed
+        self.ids = ids
+        self.block_size = block_size
+        self.batch_size = batch_size
+        self.seed = seed
 
     def batch(self, step: int) -> tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]:
         """x and y, where y is x shifted by one token."""
@@ -145,7 +155,8 @@ def all_blocks(
     """A whole text in blocks: each token but the first is a target once; IGNORE pads the last block."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
-    x, y = np.zeros(number * block_size, np.int64), np.full(number * block_size, IGNORE)
+    x = np.zeros(number * block_size, np.int64)
+    y = np.full(number * block_size, IGNORE)
     x[:targets], y[:targets] = ids[:-1], ids[1:]
     for start in range(0, number, batch_size):
         rows = slice(start * block_size, (start + batch_size) * block_size)

@@ -108,7 +108,8 @@ def _dialogue(draw: np.random.Generator, clauses: Sequence[Parts]) -> Pair:
         name = _NAMES[int(draw.integers(len(_NAMES)))]
         turns.append((f"I am {name}.", f"Hello, {name}."))
     for _ in range(draw.integers(1, 5)):
-        new, what = clauses[int(draw.integers(len(clauses)))], draw.random()
+        new = clauses[int(draw.integers(len(clauses)))]
+        what = draw.random()
         if what < 0.1:
             turns.append(("Who am I?", f"You are {name}." if name else UNKNOWN))
         elif what < 0.4 and told:

@@ -61,7 +61,8 @@ def infilled_spans(
     if not lengths or free < 0:
         return []
     gaps = np.sort(random.integers(0, free + 1, len(lengths)))
-    spans, taken = [], 0
+    spans = []
+    taken = 0
     for i, (gap, size) in enumerate(zip(gaps.tolist(), lengths, strict=True)):
         start = gap + taken + i
         spans.append((start, start + size))

@@ -96,7 +96,8 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     Integer pixels are divided by the largest one of the training images, or else of the file: larger ones
     than those of the training images are a DataError. Floats are left as they are.
     """
-    where, content = printable(path), read_bytes(path, LIMIT)
+    where = printable(path)
+    content = read_bytes(path, LIMIT)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             images, labels = (
@@ -130,7 +131,8 @@ def read_image(
     Integer pixels are divided by the largest one of the training images, or else of the image. Those of
     another unit, more than twice as large, are a DataError. Colours become greys if there is one channel.
     """
-    where, content = printable(path), read_bytes(path, LIMIT)
+    where = printable(path)
+    content = read_bytes(path, LIMIT)
     try:
         if Path(path).suffix.lower() == ".png":
             width, height = import_module("PIL.PngImagePlugin").PngImageFile(io.BytesIO(content)).size
@@ -215,7 +217,8 @@ def warp_images(
     interpolated; outside they are 0."""
     n, _, height, width = images.shape
     turn, grow, *moves = np.transpose([random.uniform(-1, 1, 4) for random in generators])
-    angle, factor = np.deg2rad(rotation * turn), (1 + scale) ** grow
+    angle = np.deg2rad(rotation * turn)
+    factor = (1 + scale) ** grow
     move = shift * np.reshape(moves, (2, n, 1, 1))
     y, x = np.mgrid[:height, :width] - np.array([height - 1, width - 1]).reshape(2, 1, 1) / 2
     cos, sin = (factor * np.array([np.cos(angle), np.sin(angle)]))[..., None, None]
@@ -223,8 +226,11 @@ def warp_images(
     rows = np.clip(cos * y - sin * x + (height - 1) / 2 + move[0] + 2, 0, height + 2.999)
     columns = np.clip(sin * y + cos * x + (width - 1) / 2 + move[1] + 2, 0, width + 2.999)
     padded = np.pad(images, [(0, 0), (0, 0), (2, 2), (2, 2)]).transpose(0, 2, 3, 1)
-    i, j, k = rows.astype(np.int64), columns.astype(np.int64), np.arange(n)[:, None, None]
-    down, right = (rows - i)[..., None], (columns - j)[..., None]
+    i = rows.astype(np.int64)
+    j = columns.astype(np.int64)
+    k = np.arange(n)[:, None, None]
+    down = (rows - i)[..., None]
+    right = (columns - j)[..., None]
     upper = (1 - right) * padded[k, i, j] + right * padded[k, i, j + 1]
     lower = (1 - right) * padded[k, i + 1, j] + right * padded[k, i + 1, j + 1]
     return ((1 - down) * upper + down * lower).transpose(0, 3, 1, 2).astype(images.dtype)

@@ -30,7 +30,9 @@ from .tables import DataError
 LIMIT = 2**26  # bytes of a file, decompressed
 DEADLINE = 600.0  # seconds for a file, with all attempts
 IDLE = 30.0  # seconds without a byte, after which a connection has failed
-ATTEMPTS, WAIT = 3, 1.0  # seconds before the second attempt, twice as many before the third
+# seconds before the second attempt, twice as many before the third
+ATTEMPTS = 3
+WAIT = 1.0
 REDIRECTS = 5
 
 
@@ -66,10 +68,15 @@ class _Transfer:
     """A download in a thread of its own: how far it has come, and what became of it."""
 
     def __init__(self, url: str, compressed: bool, limit: int) -> None:
-        self.url, self.compressed, self.limit = url, compressed, limit
-        self.received, self.size = 0, 0  # bytes so far, and of the file, or 0 if the server does not say
+        self.url = url
+        self.compressed = compressed
+        self.limit = limit
+        # bytes so far, and of the file, or 0 if the server does not say
+        self.received = 0
+        self.size = 0
         self.content: bytes | None = None
-        self.problem, self.stopped = "", False
+        self.problem = ""
+        self.stopped = False
 
     def run(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -165,8 +172,10 @@ def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def downloading(cached: Path) -> Iterator[None]:
     """A context that only one process is in. Another one says for whom it waits, and not for ever."""
-    lock, owner = FileLock(f"{cached}.lock"), cached.with_name(f"{cached.name}.owner")
-    end, said = time.monotonic() + DEADLINE + IDLE, False
+    lock = FileLock(f"{cached}.lock")
+    owner = cached.with_name(f"{cached.name}.owner")
+    end = time.monotonic() + DEADLINE + IDLE
+    said = False
     while True:
         with suppress(Timeout):
             lock.acquire(timeout=1)

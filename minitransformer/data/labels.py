@@ -416,7 +416,8 @@ def answer_places(example: Answered | AnsweredAt) -> list[tuple[int, int]]:
 def _folded(text: str) -> tuple[str, list[int]]:
     """A text without differences of case, spaces and Unicode forms, and where each character (and the end)
     comes from."""
-    parts, places = [], []
+    parts = []
+    places = []
     # a run of spaces, or a character with its accents
     starts = [
         i

@@ -14,7 +14,10 @@ from jaxtyping import Bool, Int
 from .batching import IGNORE
 
 MASKING, PAIRING = 6, 7  # random streams
-RATE, MASKED, RANDOM = 0.15, 0.8, 0.1  # the rest of the chosen tokens stay as they are
+# the rest of the chosen tokens stay as they are
+RATE = 0.15
+MASKED = 0.8
+RANDOM = 0.1
 
 
 def row_generator(seed: int, stream: int, step: int, row: int) -> np.random.Generator:
@@ -36,7 +39,8 @@ def mask_tokens(
     Of the maskable tokens a share of `rate` is chosen, at least one. Of these 80% become `mask_id`, 10% a
     random token of `words` (first id, end), and 10% stay.
     """
-    read, targets = ids.copy(), np.full(ids.shape, IGNORE, np.int64)
+    read = ids.copy()
+    targets = np.full(ids.shape, IGNORE, np.int64)
     places = np.flatnonzero(maskable)
     if not len(places):
         return read, targets

@@ -76,7 +76,8 @@ class Splits(dict[str, Any]):
         reading: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(splits)
-        self.dropped, self.reading = dict(dropped or {}), dict(reading or {})
+        self.dropped = dict(dropped or {})
+        self.reading = dict(reading or {})
         self.notes = list(notes)
 
 

@@ -13,7 +13,8 @@ TURNS = ("messages", "utterances", "conversations", "turns", "dialog", "dialogue
 
 BOT = ("assistant", "bot", "gpt", "model", "agent", "system_reply", "chatbot", "wizard")
 USER = ("user", "human", "customer", "apprentice", "client", "prompter")
-SPEAKER, SAID = ("role", "from", "speaker", "name"), ("content", "value", "text", "utterance", "message")
+SPEAKER = ("role", "from", "speaker", "name")
+SAID = ("content", "value", "text", "utterance", "message")
 
 
 def history(turns: Sequence[tuple[str, str]]) -> str:

@@ -24,7 +24,8 @@ from .page import Explanation, to_html
 from .picture import draw
 from .record import record
 
-SENTENCE, TRANSLATION = "I love you", "Je t'aime"
+SENTENCE = "I love you"
+TRANSLATION = "Je t'aime"
 PATH = "encoder.layers.0.self_attention"
 BESIDE = {"scores": "scores", "weights": "weights", "heads": "output"}  # arrays of the page, names of theirs
 Computed = dict[str, np.ndarray]
@@ -38,7 +39,8 @@ def examples() -> list[dict[str, Any]]:
 def explain_documents() -> Explanation:
     """The walk-through of the documents' model on their sentence."""
     model, tokens = documents_model()
-    source, labels = [1, 2, 3], [4, 5, 6, 9]
+    source = [1, 2, 3]
+    labels = [4, 5, 6, 9]
     tokenizer = {
         "layout": "word", "tokens": tokens, "merges": [], "special": [0, 9],
         "pad_id": None, "unk_id": None, "start_id": 0, "end_id": 9,
@@ -156,7 +158,9 @@ def _label_smoothing(given: Any) -> Computed:
 def _parameters(given: Any) -> Computed:
     """Of a layer's attention, without biases; of the whole model, which shares one matrix of embeddings."""
     d, d_ff = given["d_model"], given["d_ff"]
-    attention, forward, norm = 4 * d**2 + 4 * d, 2 * d * d_ff + d_ff + d, 2 * d
+    attention = 4 * d**2 + 4 * d
+    forward = 2 * d * d_ff + d_ff + d
+    norm = 2 * d
     layers = 3 * attention + 2 * forward + 5 * norm  # one of the encoder and one of the decoder
     total = given["vocabulary"] * d + given["layers"] * layers
     return {"attention_weights_per_layer": np.array(4 * d**2), "total_in_millions": np.array(total / 1e6)}

@@ -44,7 +44,9 @@ class Explanation:
     """
 
     def __init__(self, page: str, picture: str, title: str) -> None:
-        self.page, self.picture, self.title = page, picture, title
+        self.page = page
+        self.picture = picture
+        self.title = title
 
     def __repr__(self) -> str:
         return f'<Explanation "{printable(self.title)}": a page of {len(self.page) / 1e6:.1f} MB>'
@@ -110,7 +112,9 @@ def _asset(name: str) -> str:
 
 def _weights(model: Any) -> tuple[dict[str, Any], str]:
     """Where each weight is in the numbers, and the numbers: float32, little endian, as base64."""
-    places, arrays, at = {}, [], 0
+    places = {}
+    arrays = []
+    at = 0
     for name, tensor in model.state_dict().items():
         array = np.asarray(tensor, dtype="<f4")
         places[name] = {"shape": list(array.shape), "at": at}

@@ -23,7 +23,11 @@ CROSSED = "cross-attention weights: the last layer, mean of its heads"
 MOST = 12  # tokens of a side that are drawn
 CONTINUED = 8  # tokens that a language model writes
 TOP = 5  # classes, or words for a gap
-CELL, NARROW, MARGIN, BAR, LABEL = 54, 46, 130, 190, 130
+CELL = 54
+NARROW = 46
+MARGIN = 130
+BAR = 190
+LABEL = 130
 COLOUR = "#d9822b"
 FINEST = 32  # squares in a row of an image
 
@@ -65,11 +69,14 @@ def _encoder(
     shares = found.arrays["probabilities"]
     gaps = [t for t, token in enumerate(tokens) if token in marks]
     if len(shares) == 1:
-        rows, heads = [0], ("What [CLS], which is classified, attends to", "What the model predicts")
+        rows = [0]
+        heads = ("What [CLS], which is classified, attends to", "What the model predicts")
     elif model.config.head == "masked_lm" and gaps:
-        rows, heads = gaps[:1], ("What the gap attends to", "What the model predicts")
+        rows = gaps[:1]
+        heads = ("What the gap attends to", "What the model predicts")
     else:
-        rows, heads = [*range(len(tokens))][:MOST], ("What each token attends to", "What the model predicts")
+        rows = [*range(len(tokens))][:MOST]
+        heads = ("What each token attends to", "What the model predicts")
     if len(rows) == 1:
         bars = _best(shares[rows[0] if len(shares) > 1 else 0], words)
     else:
@@ -129,7 +136,8 @@ def _drawn(
 
 def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
     """A bar and its number for each probability, CELL below each other."""
-    parts, labels = [], LABEL * any(label for label, _ in bars)
+    parts = []
+    labels = LABEL * any(label for label, _ in bars)
     for t, (label, share) in enumerate(bars):
         y = 80 + t * CELL
         if label:
@@ -144,12 +152,15 @@ def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
 
 def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
     """The image, what [CLS] attends to in it, and the likeliest classes."""
-    found, config = record(model, pixels), model.config
+    found = record(model, pixels)
+    config = model.config
     side = config.image_size // config.patch_size
     image = np.asarray(pixels, float).reshape(config.num_channels, config.image_size, config.image_size)
     grid = _weights(found)[0, 1:].reshape(side, side)
     drawn = CELL * TOP
-    middle, right, unit = 50 + drawn, 80 + 2 * drawn, drawn / side
+    middle = 50 + drawn
+    right = 80 + 2 * drawn
+    unit = drawn / side
     bars = _best(found.arrays["probabilities"][0], [*labels] or [*map(str, range(config.num_labels))])
     parts = [
         _text(20, 22, "The image", "start"),
@@ -171,7 +182,8 @@ def _pixels(image: np.ndarray, left: float, top: float, size: float) -> list[str
     """The image (C, H, W) as squares, at most FINEST in a row: of a larger image, every n-th pixel."""
     step = math.ceil(image.shape[-1] / FINEST)
     pooled = image[:, ::step, ::step]
-    low, high = pooled.min(), pooled.max()
+    low = pooled.min()
+    high = pooled.max()
     values = np.rint(255 * (pooled - low) / (high - low or 1)).astype(int)
     unit = size / values.shape[-1]
     return [

@@ -103,7 +103,8 @@ class _Pass:
     """The computation, which names each result."""
 
     def __init__(self, model: Any, switches: Switches) -> None:
-        self.model, self.switches = model, switches
+        self.model = model
+        self.switches = switches
         self.tensors: dict[str, Tensor] = {}
 
     def keep(self, name: str, x: Tensor) -> Tensor:
@@ -131,8 +132,10 @@ class _Pass:
 
     def embed_patches(self, stack: str, pixels: Sequence[float]) -> Tensor:
         """(1 + N, D): the class token, and a projection of each patch of an image."""
-        model, c = self.model, self.model.config
-        n, p = c.image_size // c.patch_size, c.patch_size
+        model = self.model
+        c = self.model.config
+        n = c.image_size // c.patch_size
+        p = c.patch_size
         image = np.asarray(pixels, np.float32).reshape(c.num_channels, n, p, n, p)
         squares = self.keep("patches", mg.tensor(image.transpose(1, 3, 0, 2, 4).reshape(n * n, -1)))
         x = self.keep(f"{stack}.embedded", model.patches.projection(squares))
@@ -178,13 +181,15 @@ class _Pass:
                 f"{path}.self_attention", layer.self_attention, x, x, causal, bias
             )
             x = self.residual(f"{path}.residual1", layer.residual1, x, attend)
-            last, number = layer.residual2, 2
+            last = layer.residual2
+            number = 2
             if memory is not None:
                 look = lambda x, layer=layer, path=path: self.attention(
                     f"{path}.cross_attention", layer.cross_attention, x, memory
                 )
                 x = self.residual(f"{path}.residual2", layer.residual2, x, look)
-                last, number = layer.residual3, 3
+                last = layer.residual3
+                number = 3
             forward = lambda x, layer=layer, path=path: self.feed_forward(
                 f"{path}.feed_forward", layer.feed_forward, x
             )
@@ -218,7 +223,9 @@ class _Pass:
     ) -> Tensor:  # fmt: skip
         """softmax(Q K^T / sqrt(d_k)) V of each head, side by side, times W_O."""
         keep = lambda name, x: self.keep(f"{path}.{name}", x)
-        h, kv_heads, d = module.num_heads, module.num_kv_heads, module.head_dim
+        h = module.num_heads
+        kv_heads = module.num_kv_heads
+        d = module.head_dim
         w_q, w_kv = module.in_proj_weight.split(module.widths)
         b_q, b_kv = (None, None) if module.in_proj_bias is None else module.in_proj_bias.split(module.widths)
         split = lambda x, heads: x.reshape(len(x), heads, d).transpose(0, 1)  # (heads, T, d)
@@ -229,7 +236,9 @@ class _Pass:
             q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
             rotate = _rotated if self.switches.positions else lambda x, theta: x * 1.0
             q, k = (rotate(x, module.rope_theta) for x in (q, k))
-        q, k, v = keep("q", q), keep("k", k), keep("v", v)
+        q = keep("q", q)
+        k = keep("k", k)
+        v = keep("v", v)
         if kv_heads != h:
             k, v = (x.repeat_interleave(h // kv_heads, 0) for x in (k, v))
         scores = keep("scores", q @ k.mT)  # (H, T, S)
@@ -287,6 +296,7 @@ def _rotated(x: Tensor, theta: float) -> Tensor:
     """Each pair (a_i, b_i) of a head, turned by its position times theta^(-2 i / d)."""
     _, length, d = x.shape
     angle = np.arange(length)[:, None] * theta ** -(np.arange(0, d, 2) / d)
-    cos, sin = mg.tensor(np.cos(angle).astype(np.float32)), mg.tensor(np.sin(angle).astype(np.float32))
+    cos = mg.tensor(np.cos(angle).astype(np.float32))
+    sin = mg.tensor(np.sin(angle).astype(np.float32))
     a, b = x.chunk(2, -1)
     return cat([a * cos - b * sin, b * cos + a * sin], -1)

@@ -25,13 +25,17 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     of an image, "test:3". The loss is that of `target`, by default of the model's own answer.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
-    model, tokenizer, inputs = run.model, run.tokenizer, inputs_of(run)
+    model = run.model
+    tokenizer = run.tokenizer
+    inputs = inputs_of(run)
     check_supported(run)
     source: Any
-    image, limit = None, getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None)
+    image = None
+    limit = getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None)
     if model.model_type == "vit":
         image, label = run.task.read_example(run, [text or "test:0"])
-        source, text = image.reshape(-1), f"an image of class {run.labels[label]}"
+        source = image.reshape(-1)
+        text = f"an image of class {run.labels[label]}"
     else:
         text = run.task.as_read(run, default_text(run) if text is None else text)
         source = source_ids(run, text, inputs, limit)
@@ -89,13 +93,17 @@ def default_text(run: Any) -> str:
 def inputs_of(run: Any) -> dict[str, Any]:
     """What the task puts before and after a text's tokens, the marks that a text may have, and whether what
     is tokenized is the text, each of its words, or its characters with spaces between them."""
-    model, tokenizer, task = run.model, run.tokenizer, run.task
+    model = run.model
+    tokenizer = run.tokenizer
+    task = run.task
     if tokenizer is None:
         return {}
     if model.model_type == "bert":
-        before, after = [tokenizer.special_id("[CLS]")], [tokenizer.special_id("[SEP]")]
+        before = [tokenizer.special_id("[CLS]")]
+        after = [tokenizer.special_id("[SEP]")]
     else:
-        before, after = [], [tokenizer.end_id] if model.is_encoder_decoder else []
+        before = []
+        after = [tokenizer.end_id] if model.is_encoder_decoder else []
     strip = model.model_type == "bert" or model.is_encoder_decoder
     is_brackets = getattr(run.recipe.data, "dataset", "") == "brackets"
     reading = "words" if task.reads_words else "characters" if is_brackets else "text"

@@ -22,7 +22,8 @@ def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
 def _stack(model: Any, name: str) -> dict[str, Any]:
     stack = getattr(model, name)
     layer = next(iter(stack.layers.children()))
-    attention, bias = layer.self_attention, stack.positions
+    attention = layer.self_attention
+    bias = stack.positions
     positions = getattr(model, f"{name}_positions", None) or getattr(model, "positions", None)
     own = name == "decoder" and getattr(model, "target_embedding", None) is not None
     embedding = "target_embedding" if own else "embedding"

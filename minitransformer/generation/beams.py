@@ -26,7 +26,8 @@ def beam_search(
     record: list[Step] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best texts of each input, at most `num_beams`, the best first. Steps are put in the `record`."""
-    process, beams = processors(config), config.num_beams
+    process = processors(config)
+    beams = config.num_beams
     width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
     finished: list[list[Hypothesis]] = [[] for _ in decoder.ids]
     inputs = np.arange(len(finished))  # the number of each sentence of the batch
@@ -41,7 +42,8 @@ def beam_search(
         for function in process:
             processed = function(processed, decoder.history)
         best, rows, tokens = best_candidates(processed, scores, width)  # (sentences, width)
-        is_last, are_ends = step + 1 == decoder.limit, is_in(tokens, ends)
+        is_last = step + 1 == decoder.limit
+        are_ends = is_in(tokens, ends)
         are_stopped = np.broadcast_to(stopped(decoder, config, rows, tokens), rows.shape)
         ended = are_ends | is_last | are_stopped
 
@@ -69,7 +71,8 @@ def beam_search(
             record.append(new_step(inputs, rows, tokens, best, log_probabilities, texts, chosen, config))
         if not len(active):
             break
-        inputs, scores = inputs[active], scores[active]
+        inputs = inputs[active]
+        scores = scores[active]
         decoder.select_beams(active, rows[chosen])
         decoder.append(tokens[chosen].ravel())
     return finished
@@ -116,7 +119,8 @@ def best_candidates(
     Returns the sums, their rows and tokens; all, if there are fewer than k. Only sums from a lower bound on
     are computed: the k-th largest of the maxima of parts of the rows.
     """
-    (B, beams), V = scores.shape, x.shape[1]
+    B, beams = scores.shape
+    V = x.shape[1]
     k = min(k, beams * V)
     parts = min(V, 2 * k // beams + 1)  # of a row
     maxima = x[:, : V // parts * parts].reshape(B, beams, parts, -1).max(-1) + scores[..., None]
@@ -126,7 +130,8 @@ def best_candidates(
         bound = np.where(bound == -np.inf, bound, bound - scores - rounding)
     is_candidate = x.reshape(B, beams, V) >= bound[..., None]
     rows, tokens = np.divmod(np.flatnonzero(is_candidate), V)
-    sums, sentences = x[rows, tokens] + scores.reshape(-1)[rows], rows // beams
+    sums = x[rows, tokens] + scores.reshape(-1)[rows]
+    sentences = rows // beams
     order = np.lexsort((-sums, sentences))
     chosen = order[np.searchsorted(sentences, np.arange(B))[:, None] + np.arange(k)]
     return sums[chosen], rows[chosen], tokens[chosen]

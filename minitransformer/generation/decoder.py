@@ -63,9 +63,11 @@ class Decoder:
         Of more tokens than the model has positions, the last are processed: each has moved by one position
         since the step before, so that cached keys and values are not valid.
         """
-        first, most = 0, self.model.max_length
+        first = 0
+        most = self.model.max_length
         if most is not None and self.length > most:
-            first, self.cache = self.length - most, None
+            first = self.length - most
+            self.cache = None
         if self.cache is not None:
             first = self.cache.length
         ids = self.ids[:, first : self.length]
@@ -74,7 +76,9 @@ class Decoder:
 
     def _logits_of(self, ids: Any) -> Float[Tensor, "rows 1 V"]:
         """The logits after the last of these tokens, which follow those of the cache."""
-        model, cache, mask = self.model, self.cache, None
+        model = self.model
+        cache = self.cache
+        mask = None
         if self.real is not None:
             mask = self.padding_mask(self.length - ids.shape[1] if cache is None else 0)
         if self.memory is not None:
@@ -125,7 +129,8 @@ class Decoder:
         if self.real is not None:
             self.real = self.real[rows]
         if self.memory is not None:
-            self.memory, self.source_mask = self.memory[rows], self.source_mask[rows]
+            self.memory = self.memory[rows]
+            self.source_mask = self.source_mask[rows]
 
     def new_ids(self, row: int) -> list[int]:
         """What has been appended to a row."""

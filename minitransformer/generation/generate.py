@@ -85,11 +85,9 @@ def search_texts(
     model: Any, inputs: list[list[int]], config: GenerationConfig, record: list[Step] | None
 ) -> list[list[Hypothesis]]:
     """The texts of each input, the best first; the steps of the search are put in the `record`."""
-    decoder, ends, count = (
-        new_decoder(model, inputs, config),
-        end_tokens(model, config.eos_token_id),
-        config.num_return_sequences,
-    )
+    decoder = new_decoder(model, inputs, config)
+    ends = end_tokens(model, config.eos_token_id)
+    count = config.num_return_sequences
     if config.num_beams > 1:
         found = [texts[:count] for texts in beam_search(decoder, config, ends, record)]
         fewest = min(map(len, found))

@@ -23,7 +23,9 @@ from ..errors import (
     short,
 )
 
-MAX_BEAMS, MAX_TEXTS = 1_000, 100_000  # for each input: each holds keys, values and probabilities of its own
+# for each input: each holds keys, values and probabilities of its own
+MAX_BEAMS = 1_000
+MAX_TEXTS = 100_000
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
 BEAMS = (
@@ -154,7 +156,8 @@ def check_model(model: Any) -> None:
     missing = [name for name in names if not hasattr(model, name)]
     if not missing:
         return
-    name, lacks = type(model).__name__, ", ".join(missing)
+    name = type(model).__name__
+    lacks = ", ".join(missing)
     if hasattr(model, "encoder") and not hasattr(model, "decoder"):
         raise UserError(
             f"a {name} does not generate text: it is an encoder without a decoder.\n"
@@ -198,7 +201,8 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
     else:
         given = counted_units(len(prefix), "prefixes")
         raise UserError(f"{given} for {counted(count, 'input')}.\nPass one for all, or one for each.")
-    longest, most = max(map(len, prefixes), default=0), model.max_length
+    longest = max(map(len, prefixes), default=0)
+    most = model.max_length
     if most is not None and 1 + longest > most:  # with the start token
         raise UserError(
             f"a prefix of {counted(longest, 'token')}, and the model has {counted(most, 'position')}.\n"

@@ -63,7 +63,8 @@ def make_result(
     """The texts of each input, with what the record has of them."""
     texts = [text for group in found for text in group]
     paths = [path(record, text.last) for text in texts]
-    probabilities, beams = None, None
+    probabilities = None
+    beams = None
     if config.output_probabilities:
         size = record[0].log_probabilities.shape[1] if record else vocab_size  # type: ignore[union-attr]
         probabilities = [

@@ -91,7 +91,8 @@ def length_penalty(length: int, alpha: float, form: str = "huggingface") -> floa
 
 def processors(config: GenerationConfig) -> list[Process]:
     """The functions that the options ask for, in Hugging Face's order."""
-    c, functions = config, list[Process]()
+    c = config
+    functions = list[Process]()
     if c.repetition_penalty != 1:
         functions.append(lambda scores, ids: penalize_repetition(scores, ids, c.repetition_penalty))
     if c.no_repeat_ngram_size:

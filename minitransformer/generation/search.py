@@ -34,10 +34,13 @@ def search(
     record: list[Step] | None = None,
 ) -> Iterator[Newest]:
     """Yield each step's tokens. Texts are put in `found`, by number, and steps in the `record`."""
-    copies, process = config.num_return_sequences, processors(config)
+    copies = config.num_return_sequences
+    process = processors(config)
     generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
     rows = np.arange(len(decoder.ids) * copies)  # the number of the text in each row of the batch
-    scores, step, num_ended = np.zeros(len(rows)), -1, 0
+    scores = np.zeros(len(rows))
+    step = -1
+    num_ended = 0
     for step in range(decoder.limit):
         logits = decoder.logits()
         if step == 0 and copies > 1:  # the prompts are processed once
@@ -66,7 +69,8 @@ def search(
                 ids = decoder.new_ids(row)
                 ids, reason = (ids[:-1], "eos") if are_ends[row] else (ids, "stop")
                 found[int(rows[row])] = Hypothesis(ids, float(scores[row]), reason, (step, last))
-            rows, scores = rows[~ended], scores[~ended]
+            rows = rows[~ended]
+            scores = scores[~ended]
             if not len(rows):
                 break
             decoder.select(~ended)

@@ -17,7 +17,9 @@ class TextStreamer:
         self._start(prompt)
 
     def _start(self, context: Sequence[int]) -> None:
-        self.context, self.ids, self.printed = list(context), list[int](), ""
+        self.context = list(context)
+        self.ids = list[int]()
+        self.printed = ""
         self.before = self.decode(self.context)
 
     def _text(self) -> str:
@@ -31,7 +33,8 @@ class TextStreamer:
         certain = text.rstrip("\ufffd ")
         if not certain.startswith(self.printed):
             return ""
-        piece, self.printed = certain[len(self.printed) :], certain
+        piece = certain[len(self.printed) :]
+        self.printed = certain
         if len(self.ids) >= 128 and certain == text:  # decoding from here on gives the same text
             self._start(self.ids[-64:])
         return piece

@@ -67,7 +67,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
 
     The model's outputs, gradients and random draws stay the same, bit for bit.
     """
-    calls, modules = Calls(), _named_modules(model)
+    calls = Calls()
+    modules = _named_modules(model)
     observer = AttentionObserver(modules, calls)
     # where all modules are the library's, only what an attention does is observed, which costs less
     packages = {kind.__module__.partition(".")[0] for kind in {type(module) for _, module in modules}}
@@ -139,7 +140,8 @@ class AttentionObserver(Observer):
 
     def path(self) -> str | None:
         """The path of the module that is running; None if it is another model's, or runs for a gradient."""
-        module, scope = None, modes.scope
+        module = None
+        scope = modes.scope
         while scope is not None:
             if scope.part is BACKWARD:
                 return None
@@ -158,7 +160,8 @@ def attention_weights(
     """
     xp = array_module(q)
     if q.dtype in HALF:
-        q, k = q.astype(xp.float32), k.astype(xp.float32)
+        q = q.astype(xp.float32)
+        k = k.astype(xp.float32)
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if mask is not None:
         bias = xp.where(mask, 0, -xp.inf) if mask.dtype == bool else mask
@@ -265,7 +268,8 @@ def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, A
     with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is called several
     times has a list of its outputs.
     """
-    calls, modules = Calls(), _named_modules(model)
+    calls = Calls()
+    modules = _named_modules(model)
     handles = [
         module.register_forward_hook(lambda _, args, output, path=path: calls.add(path, output))
         for path, module in (_matching(modules, patterns, "module") if patterns else modules)

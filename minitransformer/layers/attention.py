@@ -36,10 +36,14 @@ class MultiHeadAttention(nn.Module):
         queries and keys are rotated by their positions. The rest has the paper's values."""
         super().__init__()
         F.check_probability(dropout)
-        self.d_model, self.num_heads, self.dropout, self.rope_theta = d_model, num_heads, dropout, rope_theta
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.rope_theta = rope_theta
         self.num_kv_heads, self.head_dim = head_sizes(d_model, num_heads, num_kv_heads, head_dim)
         self.scale = self.head_dim**-0.5 if scale_scores else 1.0
-        q, k = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        q = num_heads * self.head_dim
+        k = self.num_kv_heads * self.head_dim
         self.widths = q, 2 * k
         self.in_proj_weight = nn.Parameter(np.empty((q + 2 * k, d_model), np.float32))
         in_proj_bias = nn.Parameter(np.zeros(q + 2 * k, np.float32)) if bias and qkv_bias else None
@@ -98,7 +102,9 @@ class MultiHeadAttention(nn.Module):
                 qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
             if cache is None:
                 return qkv, None
-            d, array = self.widths[0], qkv.array  # a cache means that no graph is recorded: slice the array
+            # a cache means that no graph is recorded: slice the array
+            d = self.widths[0]
+            array = qkv.array
             return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_kv_heads)
         check_same_batch(query, memory)
         q_weight, kv_weight = self.in_proj_weight.split(self.widths)

@@ -26,7 +26,8 @@ def attend_to_views(
     q, k, v = split_heads(x, kv, num_heads, num_kv_heads)
     groups = num_heads // k.shape[1]
     if groups > 1:  # of heads that share keys and values
-        k, v = k.repeat(groups, 1), v.repeat(groups, 1)
+        k = k.repeat(groups, 1)
+        v = v.repeat(groups, 1)
     result = _attend(q, k, v, mask, is_causal, scale or 1 / math.sqrt(q.shape[-1]), dropout_p, key)
     if result is None:
         return None
@@ -34,7 +35,8 @@ def attend_to_views(
     empty = array_module(x).empty
 
     def gradient(g, needs):
-        d_x, d_kv = empty(x.shape, x.dtype), None if kv is None else empty(kv.shape, kv.dtype)
+        d_x = empty(x.shape, x.dtype)
+        d_kv = None if kv is None else empty(kv.shape, kv.dtype)
         d_heads = split_heads(d_x, d_kv, num_heads, num_kv_heads)  # views that `pull` fills
         into = d_heads if groups == 1 else (d_heads[0], empty(k.shape, k.dtype), empty(v.shape, v.dtype))
         *_, d_mask = pull(split_parts(g, 1, num_heads)[0], (True, True, True, needs[2]), into)

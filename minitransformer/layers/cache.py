@@ -25,7 +25,8 @@ class KeyValueCache:
     """
 
     def __init__(self, max_length: int = 0) -> None:
-        self.length, self.max_length = 0, max_length
+        self.length = 0
+        self.max_length = max_length
         self.buffer: Any = np.empty((0, 0, 0), np.float32)
         self.layout: tuple = ()  # batch, heads, width of a head, dtype
         self.beams = 1  # rows of queries that share a row of keys and values: the beams of a sentence
@@ -50,7 +51,8 @@ class KeyValueCache:
                 "a key/value cache does not support gradients.\n"
                 "Decode under `with minigrad.no_grad():`, or without a cache."
             )
-        new, start = kv.array, self.length
+        new = kv.array
+        start = self.length
         end = start + new.shape[1]
         layout = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
         if start and layout != self.layout:
@@ -58,7 +60,8 @@ class KeyValueCache:
         if end > self.buffer.shape[1] or layout != self.layout:
             self._grow(new, end)
         self.buffer[:, start:end] = new
-        self.length, self.layout = end, layout
+        self.length = end
+        self.layout = layout
         return Tensor(self.buffer[:, :end])
 
     def read(self, q: Float[Tensor, "B T D"], num_heads: int, head_dim: int) -> Float[Tensor, "N S 2*Dk"]:
@@ -75,13 +78,16 @@ class KeyValueCache:
         """Select rows of the batch, by indices or a boolean mask; only rows that change are copied."""
         if not self.length:
             return
-        rows, (batch, capacity, width) = np.arange(len(self.buffer))[indices], self.buffer.shape
-        new, changed = self.buffer, (rows != np.arange(len(rows))).nonzero()[0]
+        rows = np.arange(len(self.buffer))[indices]
+        batch, capacity, width = self.buffer.shape
+        new = self.buffer
+        changed = (rows != np.arange(len(rows))).nonzero()[0]
         if len(rows) > batch:
             new = array_module(new).empty((len(rows), capacity, width), new.dtype)
             new[:batch, : self.length] = self.buffer[:, : self.length]
         new[changed, : self.length] = self.buffer[rows[changed], : self.length]
-        self.buffer, self.layout = new[: len(rows)], (len(rows), *self.layout[1:])
+        self.buffer = new[: len(rows)]
+        self.layout = (len(rows), *self.layout[1:])
 
     def _mismatch(self, layout: tuple) -> UserError:
         """The error for keys, values or queries of another batch or model than the stored ones."""
@@ -102,7 +108,8 @@ class KeyValueCache:
 
 def beams_as_queries(q: Any, kv: Any, mask: Any) -> tuple[Any, Any]:
     """Queries (B * beams, T, D) of B sentences as (B, beams * T, D), and the mask of the sentences."""
-    batch, beams = len(kv.array), len(q.array) // len(kv.array)
+    batch = len(kv.array)
+    beams = len(q.array) // len(kv.array)
     if mask is not None and len(mask.array) == batch * beams:
         mask = mask[::beams]
     return q.reshape(batch, beams * q.shape[1], q.shape[2]), mask
@@ -112,7 +119,8 @@ class LayerCache:
     """The caches of one layer: of its self-attention and, in a decoder, of its cross-attention."""
 
     def __init__(self, max_length: int = 0) -> None:
-        self.self_attention, self.cross_attention = KeyValueCache(max_length), KeyValueCache()
+        self.self_attention = KeyValueCache(max_length)
+        self.cross_attention = KeyValueCache()
 
 
 class Cache:

@@ -51,7 +51,8 @@ class Residual(nn.Module):
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.norm, self.dropout = config.make_norm(), nn.Dropout(config.dropout)
+        self.norm = config.make_norm()
+        self.dropout = nn.Dropout(config.dropout)
         self.norm_first = config.norm_first
 
     def forward(self, x: Float[Tensor, "B T D"], f: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
@@ -66,8 +67,10 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: LayerConfig, is_causal: bool = False) -> None:
         super().__init__()
         self.is_causal = is_causal
-        self.self_attention, self.feed_forward = config.self_attention(), FeedForward(config)
-        self.residual1, self.residual2 = Residual(config), Residual(config)
+        self.self_attention = config.self_attention()
+        self.feed_forward = FeedForward(config)
+        self.residual1 = Residual(config)
+        self.residual2 = Residual(config)
 
     def forward(
         self,
@@ -86,9 +89,12 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: LayerConfig, is_causal: bool = True) -> None:
         super().__init__()
         self.is_causal = is_causal
-        self.self_attention, self.cross_attention = config.self_attention(), config.cross_attention()
+        self.self_attention = config.self_attention()
+        self.cross_attention = config.cross_attention()
         self.feed_forward = FeedForward(config)
-        self.residual1, self.residual2, self.residual3 = Residual(config), Residual(config), Residual(config)
+        self.residual1 = Residual(config)
+        self.residual2 = Residual(config)
+        self.residual3 = Residual(config)
 
     def forward(
         self,

@@ -107,7 +107,8 @@ def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int)
     """
     if mask is None:
         return bias
-    mask, scores = attention_mask(mask, bias), (batch, *bias.shape[1:])
+    mask = attention_mask(mask, bias)
+    scores = (batch, *bias.shape[1:])
     try:
         biased = bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
     except ShapeError:
@@ -119,7 +120,8 @@ def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int)
 
 def check_same_batch(query: Tensor, memory: Tensor) -> None:
     """Raise an error if there is not one target (B, T, D) for each source (B, S, D)."""
-    targets, sources = query.array.shape[0], memory.array.shape[0]
+    targets = query.array.shape[0]
+    sources = memory.array.shape[0]
     if targets != sources:
         raise ShapeError(
             f"{counted(sources, 'source sequence')} and {counted(targets, 'target sequence')}: the batches "
@@ -134,7 +136,8 @@ def resolve_mask(
 
     The kernels' `is_causal` takes queries for the first positions. After `past` tokens they are the last.
     """
-    length, keys = q.array.shape[1], (q if kv is None else kv).array.shape[1]
+    length = q.array.shape[1]
+    keys = (q if kv is None else kv).array.shape[1]
     if is_causal and past:
         is_causal = False
         if length > 1:  # a single query attends to every key

@@ -50,7 +50,8 @@ def _at_least(length: int) -> int:
 def _rotate(x: Any, cos: Any, sin: Any, heads: int) -> Any:
     """`rotary` of an array. Its transpose, and so its gradient, is the rotation by the negative angle."""
     batch, length, _ = x.shape
-    y, d = x.copy(), 2 * cos.shape[-1]
+    y = x.copy()
+    d = 2 * cos.shape[-1]
     pairs, turned = (a[..., : heads * d].reshape(batch, length, heads, 2, d // 2) for a in (x, y))
     first, second = pairs[..., 0, :], pairs[..., 1, :]
     turned[..., 0, :] = first * cos - second * sin
@@ -130,7 +131,9 @@ class RelativePositionBias(nn.Module):
         self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
     ) -> None:
         super().__init__()
-        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
         check_integer("num_buckets", num_buckets, 4 if bidirectional else 2)
         if max_distance <= self._num_exact():
             raise UserError(

@@ -94,7 +94,8 @@ class BERT(nn.Module):
         self.embedding = TokenEmbedding(c.vocab_size, c.hidden_size, scale=False)
         self.positions = absolute_positions(c.positions, c.hidden_size, c.max_position_embeddings)
         self.token_types = TokenEmbedding(c.type_vocab_size, c.hidden_size, scale=False)
-        self.norm, self.dropout = c.layer().make_norm(), nn.Dropout(c.hidden_dropout_prob)
+        self.norm = c.layer().make_norm()
+        self.dropout = nn.Dropout(c.hidden_dropout_prob)
         self.encoder = Encoder(c.num_hidden_layers, c.layer())
         self.head = HEADS[c.head](c)
         self._initialize()
@@ -142,7 +143,8 @@ class BERT(nn.Module):
         """The vector of each token's segment; without token_type_ids, that of the first."""
         if token_type_ids is None:
             return self.token_types.weight[0]
-        types, shape = token_ids(token_type_ids), tuple(token_ids(ids).shape)
+        types = token_ids(token_type_ids)
+        shape = tuple(token_ids(ids).shape)
         if tuple(types.shape) != shape:
             raise UserError(
                 f"token_type_ids of shape {tuple(types.shape)} for ids of shape {shape}.\n"
@@ -174,7 +176,8 @@ class WordPrediction(nn.Module):
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
         d, act = config.hidden_size, config.hidden_act
-        self.linear, self.activation = nn.Linear(d, d), ACTIVATIONS[GATED.get(act, act)]
+        self.linear = nn.Linear(d, d)
+        self.activation = ACTIVATIONS[GATED.get(act, act)]
         self.norm = config.layer().make_norm()
         self.bias = nn.Parameter(np.zeros(config.vocab_size, np.float32))
 
@@ -240,7 +243,8 @@ class Classification(Pooled):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
-        self.dropout, self.classifier = _dropout(config), _classifier(config)
+        self.dropout = _dropout(config)
+        self.classifier = _classifier(config)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B L"]:
         return self.classifier(self.dropout(self.pool(states)))
@@ -251,7 +255,8 @@ class TokenClassification(Head):
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
-        self.dropout, self.classifier = _dropout(config), _classifier(config)
+        self.dropout = _dropout(config)
+        self.classifier = _classifier(config)
 
     def forward(self, states: States, mask: Mask, embedding: TokenEmbedding) -> Float[Tensor, "B T L"]:
         return self.classifier(self.dropout(states))

@@ -122,7 +122,8 @@ def register_model(cls: M) -> M:
     if not isinstance(cls, type):
         kind = type(cls).__name__
         raise UserError(f"register_model takes a class, got an instance of {kind}.\nPass the model's class.")
-    name, config = cls.__dict__.get("model_type"), getattr(cls, "config_class", None)
+    name = cls.__dict__.get("model_type")
+    config = getattr(cls, "config_class", None)
     is_config = isinstance(config, type) and is_dataclass(config)
     if not isinstance(name, str) or not is_config:
         lacks = "config_class that is a dataclass" if isinstance(name, str) else "model_type of its own"

@@ -73,7 +73,8 @@ class RecurrentLM(nn.Module):
         super().__init__()
         self.config = check_config(config, self.config_class)
         self.embedding = TokenEmbedding(config.vocab_size, config.embedding_dim)
-        rnn, layers = RNN_TYPES[config.rnn_type], config.num_layers
+        rnn = RNN_TYPES[config.rnn_type]
+        layers = config.num_layers
         between = config.dropout if layers > 1 else 0.0
         self.rnn = rnn(config.embedding_dim, config.hidden_size, layers, batch_first=True, dropout=between)
         self.dropout = nn.Dropout(config.dropout)
@@ -155,7 +156,8 @@ def scan(
     if real is None or real.all():
         y, after = rnn(x, hx)
         return y, _states(after)
-    rows, lengths = np.arange(len(real))[:, None], real.sum(1)
+    rows = np.arange(len(real))[:, None]
+    lengths = real.sum(1)
     order = np.argsort(~real, axis=1, kind="stable")
     packed = pack_padded_sequence(x[rows, order], lengths.clip(1), batch_first=True, enforce_sorted=False)
     y, after = rnn(packed, hx)

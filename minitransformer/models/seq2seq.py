@@ -83,7 +83,8 @@ class Source(NamedTuple):
 class FixedContext(nn.Module):
     """c_i = c: the decoder sees the same vector at each step (Cho et al. 2014, equation 6)."""
 
-    attends, enters_recurrence = False, True
+    attends = False
+    enters_recurrence = True
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -102,7 +103,8 @@ class AdditiveAttention(nn.Module):
     The state before a step chooses its context, which enters the step: steps cannot be computed together.
     """
 
-    attends, enters_recurrence = True, True
+    attends = True
+    enters_recurrence = True
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -136,7 +138,8 @@ class AdditiveAttention(nn.Module):
 class DotAttention(nn.Module):
     """a_ij = softmax_j(s_i·h_j) (Luong et al. 2015, equations 7 and 8), for all steps at once."""
 
-    attends, enters_recurrence = True, False
+    attends = True
+    enters_recurrence = False
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -188,8 +191,11 @@ class Seq2Seq(EncoderDecoderModel):
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.config = check_config(config, self.config_class)
-        rnn, layers = RNN_TYPES[config.rnn_type], config.num_layers
-        embedding, hidden, memory = config.embedding_dim, config.hidden_size, config.memory_size
+        rnn = RNN_TYPES[config.rnn_type]
+        layers = config.num_layers
+        embedding = config.embedding_dim
+        hidden = config.hidden_size
+        memory = config.memory_size
         options: dict[str, Any] = {"batch_first": True, "dropout": config.dropout if layers > 1 else 0.0}
         self.embedding = TokenEmbedding(config.vocab_size, embedding)
         self.dropout = nn.Dropout(config.dropout)

@@ -139,7 +139,8 @@ class Transformer(EncoderDecoderModel):
         attended to. With a `cache`, the ids follow those of earlier calls, and the memory is projected once.
         A `target_mask` (B, past + T) is False for padding, such as on the left of prefixes.
         """
-        start, padding = 0 if cache is None else cache.length, None
+        start = 0 if cache is None else cache.length
+        padding = None
         x = (self.target_embedding or self.embedding)(target)
         if target_mask is not None and (target_mask := as_tensor_like(target_mask, x)).ndim == 2:
             padding = real_tokens(target_mask, x, start)

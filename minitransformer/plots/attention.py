@@ -127,7 +127,8 @@ def attention_arcs(
         width = max(COLUMN, *(words.width for words in rows))
         if keys is None:
             above, below = (0.9 if part(heads).any() else 0.08 for part in (_earlier, _later))
-            rows[0].bottom, height = below, below + rows[0].height + above
+            rows[0].bottom = below
+            height = below + rows[0].height + above
         else:
             rows[0].bottom = rows[1].height + 1.1
             height = rows[0].bottom + rows[0].height
@@ -165,12 +166,15 @@ class _WordRow:
 
     def __init__(self, words: Sequence[str], side: str) -> None:
         """`side`: where its labels end, "bottom" or "top", if they are of different lengths."""
-        self.labels, self.bottom, self.side = labels_of(words), 0.0, side
+        self.labels = labels_of(words)
+        self.bottom = 0.0
+        self.side = side
         widths = np.array([len(label) * 0.072 + 0.14 for label in self.labels])
         self.is_upright = widths.sum() > PAGE - 0.2
         if self.is_upright:
             widths = np.full(len(self.labels), min(0.14, (PAGE - 0.2) / len(self.labels)))
-        self.at, self.width = np.cumsum(widths) - widths / 2, widths.sum() + 0.2
+        self.at = np.cumsum(widths) - widths / 2
+        self.width = widths.sum() + 0.2
         self.height = 1.2 * length(self.labels) + 0.1 if self.is_upright else 0.2
 
     def draw(self, panel: Any, width: float) -> None:
@@ -198,9 +202,11 @@ def _arrow(
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path as Curve
 
-    start, end = above.at[query] + shift, below.at[key] + shift
+    start = above.at[query] + shift
+    end = below.at[key] + shift
     if above is not below:
-        high, low = above.bottom, below.bottom + below.height
+        high = above.bottom
+        low = below.bottom + below.height
         points = [(start, high), (start, (high + low) / 2), (end, (high + low) / 2), (end, low)]
     elif query == key:
         panel.plot(
@@ -256,7 +262,8 @@ def alignment(
         cell = min(width / len(source), height / len(target))
         for (t, s), weight in np.ndenumerate(mean):
             if weight >= 0.1 and cell > 0.17:
-                colour, number = "white" if weight > 0.5 else "black", f"{weight:.2f}".removeprefix("0")
+                colour = "white" if weight > 0.5 else "black"
+                number = f"{weight:.2f}".removeprefix("0")
                 panel.text(s, t, number, ha="center", va="center", fontsize=6, color=colour)
         panel.set_xlabel("source (attended to)")
         panel.set_ylabel("target")

@@ -34,7 +34,8 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
             records = read_log(folder / "log.jsonl", thinned=True)
             train = {r["step"]: r for r in records if "loss" in r}
             validation = {r["step"]: r for r in records if "val_loss" in r}
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            colour = COLOURS[i % len(COLOURS)]
+            marker = MARKERS[i % len(MARKERS)]
             name = "" if len(runs) == 1 else f"{label(folder.name, 30)}: "
             losses.plot(
                 [*train], [r["loss"] for r in train.values()], color=colour, linewidth=0.9, alpha=0.45,

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 COLUMN, PAGE = 3.4, 7.0  # inches
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito 2008
 MARKERS = "os^vDPX"
-BLUE, ORANGE, GREY, PALE = COLOURS[0], COLOURS[1], "#666666", "#b8c4cc"
+BLUE = COLOURS[0]
+ORANGE = COLOURS[1]
+GREY = "#666666"
+PALE = "#b8c4cc"
 FONT = "DejaVu Sans"  # which matplotlib brings along
 STYLE: dict[str, Any] = {
     "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0,
@@ -33,7 +36,9 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "grid.alpha": 0.3,
 }  # fmt: skip
 TOKEN_SIZE = 6.5  # points
-LINE, CHARACTER = 0.115, 0.062  # inches that a token's label needs across, and along for each character
+# inches that a token's label needs across, and along for each character
+LINE = 0.115
+CHARACTER = 0.062
 FORMATS = ("svg", "png", "pdf")
 
 

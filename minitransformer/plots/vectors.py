@@ -91,7 +91,8 @@ def embeddings(
         panel = figure.subplots()
         for i, kind in enumerate(kinds):
             x, y = points[[group == kind for group in group_of]].T
-            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            colour = COLOURS[i % len(COLOURS)]
+            marker = MARKERS[i % len(MARKERS)]
             panel.scatter(x, y, s=12, color=colour, marker=marker, linewidths=0, label=label(kind, 30))
         if groups is not None:
             for text in panel.legend(handletextpad=0.2).get_texts():

@@ -75,7 +75,8 @@ def compare(bands: Mapping[str, Band], scores: Mapping[str, Any]) -> list[str]:
     """A line for each band: whether the score is within it."""
     lines = []
     for name, (low, high) in bands.items():
-        expected, score = f"the expected range [{low:.5g}, {high:.5g}]", scores.get(name)
+        expected = f"the expected range [{low:.5g}, {high:.5g}]"
+        score = scores.get(name)
         if not isinstance(score, int | float):
             lines.append(f"there is no score {name} to compare with {expected}")
         elif low <= score <= high:

@@ -26,7 +26,9 @@ from ..training.trainer import Trainer
 from .run import Run, build_task, filter_splits
 
 NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
-LENGTH, ROWS = 12, 4  # tokens and rows of the texts that models are checked on
+# tokens and rows of the texts that models are checked on
+LENGTH = 12
+ROWS = 4
 FLOAT32 = 1e-4  # two ways to compute the same in float32
 LONG = 100  # characters of a stretch of a long text, at least
 TEXTS = 200  # that the tokenizer is checked on
@@ -54,7 +56,8 @@ class Subject:
     """A run, and a small batch of its data."""
 
     def __init__(self, run: Run, splits: Splits) -> None:
-        self.run, self.model = run, run.model
+        self.run = run
+        self.model = run.model
         self.splits = filter_splits(run.recipe, run.tokenizer, splits)
         self.task = self.new_task()
         self.batch = self.task.next_batch()
@@ -94,8 +97,10 @@ def causality(subject: Subject) -> tuple[float, float]:
     """No logits change when later tokens do."""
     if not subject.writes_tokens():
         raise Skip("the model reads the whole text at once")
-    source, target = subject.tokens(), subject.tokens()[::-1].copy()
-    before, worst = subject.target_logits(source, target), 0.0
+    source = subject.tokens()
+    target = subject.tokens()[::-1].copy()
+    before = subject.target_logits(source, target)
+    worst = 0.0
     for position in (0, target.shape[1] // 2, target.shape[1] - 2):
         changed = target.copy()
         changed[:, position + 1 :] = np.roll(target[:, position + 1 :], 1, 0)
@@ -106,10 +111,15 @@ def causality(subject: Subject) -> tuple[float, float]:
 
 def padding(subject: Subject) -> tuple[float, float]:
     """A text has the same logits alone and padded to the length of others."""
-    run, model, task = subject.run, subject.model, subject.task
+    run = subject.run
+    model = subject.model
+    task = subject.task
     if subject.writes_tokens():
-        ids, pad = subject.tokens(), getattr(model.config, "pad_token_id", None) or 0
-        extra, short = np.full((len(ids), 2), pad), ids[:, 2:]  # not longer than the model's positions
+        ids = subject.tokens()
+        pad = getattr(model.config, "pad_token_id", None) or 0
+        # not longer than the model's positions
+        extra = np.full((len(ids), 2), pad)
+        short = ids[:, 2:]
         if model.is_encoder_decoder:
             return relative(model(np.hstack([short, extra]), ids).numpy(), model(short, ids).numpy()), FLOAT32
         mask = np.hstack([np.zeros_like(extra, bool), np.ones_like(short, bool)])
@@ -131,14 +141,16 @@ def cache(subject: Subject) -> tuple[float, float]:
     model = subject.model
     if not subject.writes_tokens() or model.new_cache(LENGTH) is None:
         raise Skip("the model has no cache")
-    source, target = subject.tokens(), subject.tokens()[::-1].copy()
+    source = subject.tokens()
+    target = subject.tokens()[::-1].copy()
     if model.is_encoder_decoder:
         mask = model.padding_mask(source)
         memory = model.encode(source, mask)
         step = lambda ids, cache: model.decode(ids, memory, mask, cache=cache)
     else:
         step = lambda ids, cache: model.states(ids, cache)
-    kept, half = model.new_cache(LENGTH), target.shape[1] // 2
+    kept = model.new_cache(LENGTH)
+    half = target.shape[1] // 2
     pieces = [target[:, :half], *(target[:, i : i + 1] for i in range(half, target.shape[1]))]
     states = [model.logits(step(piece, kept)).numpy() for piece in pieces]
     return relative(np.concatenate(states, 1), subject.target_logits(source, target)), FLOAT32
@@ -168,7 +180,9 @@ def gradient(subject: Subject) -> tuple[float, float]:
     exact = copy.deepcopy(subject.model).double().eval()
     label_smoothing = subject.run.recipe.training.label_smoothing
     loss = lambda: subject.task.loss(exact, rows, label_smoothing).item() / rows.n_tokens
-    rng, worst, largest = np.random.default_rng(0), 0.0, max(map(norm, found.values()))
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    largest = max(map(norm, found.values()))
     weights = {name: weight for name, weight in exact.named_parameters() if weight.requires_grad}
     for name, weight in weights.items():
         direction = rng.normal(size=weight.shape)
@@ -230,7 +244,8 @@ def trainer(subject: Subject, folder: Path, **changes: Any) -> Trainer:
 
 def gradients(subject: Subject, batch: Any) -> dict[str, np.ndarray]:
     """The gradient of the mean loss by weight, without dropout."""
-    model, label_smoothing = subject.model, subject.run.recipe.training.label_smoothing
+    model = subject.model
+    label_smoothing = subject.run.recipe.training.label_smoothing
     model.zero_grad()
     with enable_grad():
         (subject.task.loss(model, batch, label_smoothing) / batch.n_tokens).backward()
@@ -241,7 +256,8 @@ def gradients(subject: Subject, batch: Any) -> dict[str, np.ndarray]:
 
 def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, width: float) -> float:
     """The slope of the loss along a direction of a weight, by central differences."""
-    place, losses = weight.array.copy(), []
+    place = weight.array.copy()
+    losses = []
     for sign in (1, -1):
         weight.array[...] = place + sign * width * direction
         losses.append(loss())

@@ -125,7 +125,8 @@ def read(folder: Path) -> Evaluation | None:
         arrays = load_bytes(content, path)
         header = json.loads(content[8 : 8 + length])["__metadata__"]
         known = json.loads(header["evaluation"])
-        about, formulas = About(**known["about"]), known["formulas"]
+        about = About(**known["about"])
+        formulas = known["formulas"]
         if all(formula in FORMULAS for formula in formulas.values()):
             scores = {name: Score(arrays[name].numpy(), formula) for name, formula in formulas.items()}
             return Evaluation(about, scores)
@@ -192,7 +193,8 @@ def by_length(scores: Mapping[str, Score], lengths: Sequence[int]) -> list[dict[
     """The scores of four groups of about the same size, from the shortest inputs to the longest."""
     words = np.asarray(lengths)
     ends = np.unique(np.quantile(words, [0.25, 0.5, 0.75, 1.0], method="inverted_cdf")).astype(int)
-    found, above = [], -1
+    found = []
+    above = -1
     for end in ends:
         rows = np.flatnonzero((words > above) & (words <= end))
         span = [int(words[rows].min()), int(words[rows].max())]

@@ -227,7 +227,8 @@ def _is_new(folder: Path) -> bool:
 
 def _check_kinds(folder: Path) -> None:
     """Refuse symbolic links, pipes and devices where a run has files: nothing is written through them."""
-    checkpoints, events = folder / "checkpoints", folder / EVENTS
+    checkpoints = folder / "checkpoints"
+    events = folder / EVENTS
     files = [folder / name for name in (*RUN_FILES, LOCK, OWNER)] + [checkpoints / "index.json"]
     folders = [checkpoints, events]
     if checkpoints.is_dir() and not checkpoints.is_symlink():
@@ -370,5 +371,6 @@ def continue_run(
 
 
 def _differences(before: Recipe, recipe: Recipe, part: str) -> dict[str, tuple[Any, Any]]:
-    old, new = asdict(getattr(before, part)), asdict(getattr(recipe, part))
+    old = asdict(getattr(before, part))
+    new = asdict(getattr(recipe, part))
     return {name: (old.get(name), new[name]) for name in new if old.get(name) != new[name]}

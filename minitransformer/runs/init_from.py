@@ -56,7 +56,8 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
             f"{printable(source.folder)} is a run of another model: of type {type_of_source}, and this model "
             f"is of type {own_type}.\nChoose a run of the same type, or leave --init-from out."
         )
-    own, given = model.state_dict(), source.weights
+    own = model.state_dict()
+    given = source.weights
     taken = {
         name: given[name]
         for name, tensor in own.items()

@@ -73,7 +73,8 @@ def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
     parameters = sum(map(math.prod, shapes))
     if not training:
         return FLOAT * parameters
-    settings, positions = recipe.training, task_class(recipe.task).positions(data)
+    settings = recipe.training
+    positions = task_class(recipe.task).positions(data)
     computed = -(-positions // (settings.micro_batches * current_ranks().size))  # together
     # kept for backward at each position: the inputs of the matrices, and the logits
     kept = sum(shape[-1] for shape in shapes if len(shape) == 2) + getattr(config, "vocab_size", 0)

@@ -42,7 +42,8 @@ class Original:
 
     def check_data(self, splits: Splits) -> None:
         """Raise a RunError for data that the run was not trained on."""
-        found, expected = checksums(splits), self.record.data_sha256
+        found = checksums(splits)
+        expected = self.record.data_sha256
         if found != expected:
             split = next(name for name in {**expected, **found} if found.get(name) != expected.get(name))
             raise RunError(
@@ -62,7 +63,8 @@ class Original:
         if not self.record.init_from:
             return None
         known = self.record.init_from
-        folder, fix = Path(known["folder"]), "Pass where that run is now with --init-from RUN."
+        folder = Path(known["folder"])
+        fix = "Pass where that run is now with --init-from RUN."
         about = f"{printable(self.folder)} started from a run of {known['recipe']}, which is"
         if not folder.is_dir():
             raise RunError(f"{about} not in {printable(folder)}.\n{fix}")

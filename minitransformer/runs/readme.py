@@ -147,7 +147,8 @@ def _changes(recipe: Recipe) -> list[str]:
     original = recipes.load_recipe(recipe.name)
     changed = []
     for part in ("data", "model", "training"):
-        old, new = asdict(getattr(original, part)), asdict(getattr(recipe, part))
+        old = asdict(getattr(original, part))
+        new = asdict(getattr(recipe, part))
         changed += [f"{k} = {v}" for k, v in new.items() if k != "seed" and v not in ("", old.get(k))]
     return changed
 

@@ -62,11 +62,13 @@ def check_labels(
 
     Those of a user's file are a DataError, if `refused`.
     """
-    kind, lines = task_class(recipe.task), []
+    kind = task_class(recipe.task)
+    lines = []
     known = set(kind.labels_in(splits["train"]))
     files = {"validation": sources.validation_data, "test": sources.test_data}
     for name in [name for name in files if known and name in splits]:
-        found, file = kind.labels_in(splits[name]), files[name]
+        found = kind.labels_in(splits[name])
+        file = files[name]
         if file is not None and refused:
             labels.check_labels(printable(file), found, known)
         elif problem := labels.unknown_labels(found, known):
@@ -90,14 +92,16 @@ class Run:
 
     def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
         self.folder = Path(folder)
-        device, record = check_device(device), record_of(self.folder)
+        device = check_device(device)
+        record = record_of(self.folder)
         self.record = record
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=record.identity)
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
             weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
             self.task = task_class(self.recipe.task)
-            self.tokenizer, self.labels = read_tokenizer(self.folder, self.record), record.labels
+            self.tokenizer = read_tokenizer(self.folder, self.record)
+            self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)
             self.model: Any = build_model(self.recipe, self.tokenizer, self.labels)
             self.checkpoint = checkpoints.load(self.model, *weights.result())
@@ -124,7 +128,8 @@ class Run:
                 check_same_data(self.folder, self.record, splits)
             return self.task.reading(splits)
         except (UserError, OSError) as error:
-            problem, (unknown, fix) = printable(str(error).splitlines()[0]), self.task.not_recorded
+            problem = printable(str(error).splitlines()[0])
+            unknown, fix = self.task.not_recorded
             print(
                 f"warning: {self.folder} does not say {unknown}, and its data cannot be read: "
                 f"{problem} {fix}",
@@ -168,7 +173,8 @@ def is_finished(folder: Path) -> bool:
         if record is None or not record.begun or not (folder / evaluations.METRICS).is_file():
             return False
         names = Checkpoints(folder / "checkpoints", identity=record.identity).index
-        settings, state = read_config(folder, record).training, last_state(folder)
+        settings = read_config(folder, record).training
+        state = last_state(folder)
         steps = state["steps"] if settings.epochs else settings.steps
         waited = state["best_score"]["waited"] if settings.patience else -1
         is_at_end = state["step"] >= steps or 0 < settings.patience <= waited

@@ -28,7 +28,8 @@ def metrics_of(folder: Path) -> dict[str, Any]:
 
 def run_facts(run: Any) -> list[tuple[str, str]]:
     """What a loaded run is."""
-    recipe, vocabulary = run.recipe, getattr(run.model.config, "vocab_size", None)
+    recipe = run.recipe
+    vocabulary = getattr(run.model.config, "vocab_size", None)
     facts = [
         ("recipe", f"{recipe.name}, {recipe.task}"),
         ("model", f"{type(run.model).__name__}, {counted(run.model.num_parameters(), 'parameter')}"),
@@ -61,7 +62,8 @@ def length_of(folder: Path, settings: TrainConfig) -> str:
 
 def progress_of(folder: Path, settings: TrainConfig) -> str:
     """How far a run's training is: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
-    state, length = last_state(folder), length_of(folder, settings)
+    state = last_state(folder)
+    length = length_of(folder, settings)
     if not state:
         return f"0 of {length}: there is no checkpoint yet"
     total = state.get("steps") if settings.epochs else settings.steps

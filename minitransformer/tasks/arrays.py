@@ -84,11 +84,13 @@ class ArrayTask(ExampleTask):
         validation: Sequence[Any] | None = None,
         seed: int = 0,
     ) -> None:
-        self.arrays, self.loss_function = _arrays(arrays, "arrays"), loss
+        self.arrays = _arrays(arrays, "arrays")
+        self.loss_function = loss
         n = len(self.arrays[0])
         if validation is None:
             held = random_indices(n, min(HELD_OUT, n // 10))
-            train, rows = np.setdiff1d(np.arange(n), held), held if len(held) else np.arange(n)
+            train = np.setdiff1d(np.arange(n), held)
+            rows = held if len(held) else np.arange(n)
         else:
             held_out = _arrays(validation, "validation")
             if len(held_out) != len(self.arrays):
@@ -97,7 +99,8 @@ class ArrayTask(ExampleTask):
                     f"{len(self.arrays)}.\n"
                     f"Pass the same kinds of arrays."
                 )
-            train, rows = np.arange(n), n + np.arange(len(held_out[0]))
+            train = np.arange(n)
+            rows = n + np.arange(len(held_out[0]))
             both = zip(self.arrays, held_out, strict=True)
             self.arrays = tuple(np.concatenate(pair) for pair in both)
         super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
@@ -131,10 +134,15 @@ class ArrayTask(ExampleTask):
     @no_grad()
     def score(self, model: Any, examples: Any) -> dict[str, float]:
         """The mean loss and, of integer targets that the logits have a row for, the accuracy."""
-        total, correct, targets, n = 0.0, 0, 0, 0
+        total = 0.0
+        correct = 0
+        targets = 0
+        n = 0
         for batch in self.batches(examples):
-            out, target = self.logits(model, batch), _tensor(batch.target)
-            total, n = total + self._loss(out, target, 0.0).item(), n + batch.n_tokens
+            out = self.logits(model, batch)
+            target = _tensor(batch.target)
+            total = total + self._loss(out, target, 0.0).item()
+            n = n + batch.n_tokens
             if is_classes(target.array) and out.ndim == target.ndim + 1:
                 correct += int((out.argmax(-1).numpy() == batch.target).sum())
                 targets += int((batch.target != IGNORE).sum())
@@ -205,7 +213,8 @@ class PairTask(Translation):
     ) -> None:
         if not len(pairs):
             raise UserError("there are no pairs to train on.\nPass a list of (source, target).")
-        train, held_out = list(pairs), validation
+        train = list(pairs)
+        held_out = validation
         if validation is None:
             train, held = split_at(pairs, random_indices(len(pairs), min(HELD_OUT, len(pairs) // 10)))
             held_out = held or train

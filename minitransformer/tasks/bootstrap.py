@@ -29,7 +29,9 @@ class Difference(NamedTuple):
 
 def resampled_sums(statistics: Float[np.ndarray, "n sums"]) -> Float[np.ndarray, "resamples sums"]:
     """The sums of each resample."""
-    n, random, parts = len(statistics), np.random.default_rng(SEED), []
+    n = len(statistics)
+    random = np.random.default_rng(SEED)
+    parts = []
     rows = max(1, PART // n)
     for start in range(0, RESAMPLES, rows):
         drawn = random.choice(n, size=(min(rows, RESAMPLES - start), n))

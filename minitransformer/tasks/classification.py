@@ -32,7 +32,10 @@ class ClassificationData(LabelledData):
 class Classification(EncoderTask):
     """A label for each text."""
 
-    name, Data, unit, head = "classification", ClassificationData, "texts", "classification"
+    name = "classification"
+    Data = ClassificationData
+    unit = "texts"
+    head = "classification"
     noun = "text classifier"
     metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 

@@ -57,7 +57,8 @@ from .inputs import (
 from .predictions import Prediction
 from .scores import accuracy, perplexity
 
-SENTINELS, MASK = sentinels(32), "<MASK>"
+SENTINELS = sentinels(32)
+MASK = "<MASK>"
 OBJECTIVES = ("span_corruption", "infilling")
 
 
@@ -96,10 +97,16 @@ class DenoisingData(Config):
 class Denoising(ExampleTask):
     """The source is a text with gaps; the target is what was there, or the whole text."""
 
-    name, Data, unit, noun, verb = "denoising", DenoisingData, "texts", "denoising model", "translate"
+    name = "denoising"
+    Data = DenoisingData
+    unit = "texts"
+    noun = "denoising model"
+    verb = "translate"
     model_types = ("t5", "bart", "transformer")
-    requires, is_encoder_decoder = ("encode", "decode", "logits", "new_cache"), True
-    accuracy, marks = "token_accuracy", (*SENTINELS, MASK)
+    requires = ("encode", "decode", "logits", "new_cache")
+    is_encoder_decoder = True
+    accuracy = "token_accuracy"
+    marks = (*SENTINELS, MASK)
 
     # ------------------------------------------------------------ the data
 
@@ -109,7 +116,8 @@ class Denoising(ExampleTask):
             return own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         found = {}
         for name, split in sentence_splits().items():
-            texts, n = [], data.sentences
+            texts = []
+            n = data.sentences
             for sentences in zip(*split, strict=True):  # in English, in French
                 ended = [text if text[-1] in ".?" else f"{text}." for text in sentences]
                 texts += [" ".join(ended[i : i + n]) for i in range(0, len(ended) - n + 1, n)]
@@ -125,7 +133,8 @@ class Denoising(ExampleTask):
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
         """Of the phrasebook, with the words of the tasks that can be learned from here (--init-from)."""
         held_out = [text for name, split in splits.items() if name != "train" for text in split]
-        texts, added = splits["train"], [*SENTINELS, MASK]
+        texts = splits["train"]
+        added = [*SENTINELS, MASK]
         if data.dataset == "phrasebook":
             texts = [*texts, *(side for pair in phrasebook_tasks()["train"] for side in pair)]
         return text_tokenizer(data.tokenizer, vocab_size, texts, held_out, added=added)
@@ -155,7 +164,8 @@ class Denoising(ExampleTask):
 
     def add_noise(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
         """Source and target of a text, a function of (seed, step, row)."""
-        ids, data = self.tokenizer.encode(text), self.data
+        ids = self.tokenizer.encode(text)
+        data = self.data
         random = row_generator(self.seed, DENOISING, step, row)
         if data.objective == "infilling":
             spans = infilled_spans(len(ids), random, data.noise, data.mean_span)
@@ -174,12 +184,14 @@ class Denoising(ExampleTask):
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         """How many texts come back word for word, and the scores of the targets with teacher forcing."""
-        limit, given = run.recipe.data.max_length, len(examples)
+        limit = run.recipe.data.max_length
+        given = len(examples)
         examples = cls.within_limits(run.recipe.data, run.tokenizer, examples)
         if not examples:
             raise UserError(f"none of {given} texts has 2 to {limit} tokens.\nPass longer or shorter ones.")
         warn_left_out(given - len(examples), cls.unit, f"fewer than 2 or more than {limit} tokens")
-        task, sources = cls.of_run(run, examples), cls.sources(run, examples)
+        task = cls.of_run(run, examples)
+        sources = cls.sources(run, examples)
         predictions = fill_gaps(run, sources, **decoding)
         texts = [run.tokenizer.decode(run.tokenizer.encode(text)) for text in examples]
         scores = {"exact_match": accuracy(predictions, texts), **task.score(run.model, examples)}
@@ -261,7 +273,8 @@ def check_gaps(text: str, objective: str) -> None:
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
     """The texts whose gaps the model fills."""
-    tokenizer, marks = run.tokenizer, set(sentinel_ids(run.tokenizer))
+    tokenizer = run.tokenizer
+    marks = set(sentinel_ids(run.tokenizer))
     texts = []
     for start in range(0, len(sources), 64):
         rows = [[*source, tokenizer.end_id] for source in sources[start : start + 64]]

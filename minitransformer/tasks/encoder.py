@@ -101,7 +101,8 @@ class EncoderTask(ExampleTask):
             splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
         else:
             splits = Splits(cls.built_in(data))
-        train, notes = splits["train"], splits.notes
+        train = splits["train"]
+        notes = splits.notes
         if sources.data is not None and 0 < data.examples < len(train):
             of = f"{data.examples:,} of {counted_units(len(train), cls.unit)}"
             notes = [*notes, f"warning: only {of} are trained on (--examples {data.examples}; 0 is all)"]
@@ -137,7 +138,8 @@ class EncoderTask(ExampleTask):
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without examples of more than `max_length` tokens; a DataError if nothing is left."""
-        limit, short = data.max_length, {}
+        limit = data.max_length
+        short = {}
         for name, split in splits.items():
             short[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
             if not short[name]:
@@ -187,7 +189,8 @@ class EncoderTask(ExampleTask):
     ) -> None:
         super().__init__(data, train, validation, tokenizer, labels, seed)
         self.label_ids = {label: i for i, label in enumerate(labels)}
-        self.cls_id, self.sep_id = tokenizer.special_id(CLS), tokenizer.special_id(SEP)
+        self.cls_id = tokenizer.special_id(CLS)
+        self.sep_id = tokenizer.special_id(SEP)
         self._rows: dict[Any, Row] = {}
 
     def encode(self, example: Any) -> Row:
@@ -202,7 +205,8 @@ class EncoderTask(ExampleTask):
 
     def join_texts(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """[CLS] first [SEP] second [SEP], and the segment of each token (figure 2)."""
-        ids, types = [self.cls_id], [0]
+        ids = [self.cls_id]
+        types = [0]
         for segment, text in enumerate(texts):
             ids += [*text, self.sep_id]
             types += [segment] * (len(text) + 1)

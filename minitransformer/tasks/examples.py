@@ -80,9 +80,15 @@ class ExampleTask(Task):
         labels: Sequence[str] = (),
         seed: int = 0,
     ) -> None:
-        self.data, self.train, self.validation = data, train, validation
-        self.tokenizer, self.label_names, self.seed, self.step = tokenizer, list(labels), seed, 0
-        self._epoch, self._order = -1, np.arange(0)
+        self.data = data
+        self.train = train
+        self.validation = validation
+        self.tokenizer = tokenizer
+        self.label_names = list(labels)
+        self.seed = seed
+        self.step = 0
+        self._epoch = -1
+        self._order = np.arange(0)
 
     @classmethod
     def build(

@@ -61,7 +61,10 @@ class ImageData(Config):
 class ImageClassification(ExampleTask):
     """A class for each image."""
 
-    name, Data, unit, noun = "image-classification", ImageData, "images", "image classifier"
+    name = "image-classification"
+    Data = ImageData
+    unit = "images"
+    noun = "image classifier"
     inputs = ("the path of an image, or test:NUMBER",)
     not_recorded = (
         "what its integer pixels were divided by",
@@ -122,7 +125,8 @@ class ImageClassification(ExampleTask):
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
         """The numbers up to the largest label of the training split."""
-        number, images = 1 + max(label for _, label in splits["train"]), len(splits["train"])
+        number = 1 + max(label for _, label in splits["train"])
+        images = len(splits["train"])
         if number > images:
             raise DataError(
                 f"the largest label is {number - 1}: that makes {number:,} classes, of "
@@ -195,7 +199,8 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
     check_texts(run, texts, ImageClassification.inputs)
     name = texts[0].strip()
     if held_out := re.fullmatch(r"test:(\d{1,18})", name):
-        examples, number = splits()["test"], int(held_out[1])
+        examples = splits()["test"]
+        number = int(held_out[1])
         if number >= len(examples):
             raise UserError(
                 f"{name}: the test split has {counted(len(examples), 'image')}.\n"

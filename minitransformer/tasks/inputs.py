@@ -88,12 +88,14 @@ def best_readable(
         unknown = sum(len(tokenizer.unknown_words(text)) for text in texts)
         return unknown, max(length - limit, 0)
 
-    best, least = [], (sys.maxsize, 0)
+    best = []
+    least = (sys.maxsize, 0)
     for texts in candidates:
         if not all(is_plain(text) if is_argument else text.strip() for text in texts):
             continue
         if (found := cost(texts)) < least:
-            best, least = [list(texts)], found
+            best = [list(texts)]
+            least = found
         if least == (0, 0):
             break
     return best
@@ -124,7 +126,8 @@ def inputs_of_run(run: Any) -> list[list[str]]:
     is_infilling = getattr(run.recipe.data, "objective", "") == "infilling"
     marks = run.task.marks[::-1] if is_infilling else run.task.marks
     mark = next((mark for mark in marks if mark in run.tokenizer.token_to_id), "")
-    tokenizer, first = run.tokenizer, run.tokenizer.first_ordinary_id
+    tokenizer = run.tokenizer
+    first = run.tokenizer.first_ordinary_id
     found = []
     with suppress(UserError, OSError):
         rows = read_text(run.folder / "predictions.txt", 2**26).split("\n")[1:]

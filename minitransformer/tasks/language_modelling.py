@@ -82,11 +82,15 @@ class TokenBlocks:
 class LanguageModelling(Task):
     """Blocks of a long text; the target of each position is the next token."""
 
-    name, Data, unit = "language-modelling", TextData, "characters"
-    noun, verb = "language model", "generate"
+    name = "language-modelling"
+    Data = TextData
+    unit = "characters"
+    noun = "language model"
+    verb = "generate"
     scored = "tokens"
     model_types = ("gpt2", "llama", "recurrent")
-    requires, is_encoder_decoder = ("states", "logits", "new_cache"), False
+    requires = ("states", "logits", "new_cache")
+    is_encoder_decoder = False
     accuracy = "token_accuracy"
 
     # ------------------------------------------------------------ the data
@@ -130,7 +134,9 @@ class LanguageModelling(Task):
     def __init__(
         self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
     ) -> None:
-        self.tokenizer, self.block_size, self.batch_size = tokenizer, block_size, batch_size
+        self.tokenizer = tokenizer
+        self.block_size = block_size
+        self.batch_size = batch_size
         self.blocks = BlockBatches(tokenizer.encode_array(train), block_size, batch_size, seed)
         self.validation = tokenizer.encode_array(validation)
         self.step = 0
@@ -146,7 +152,9 @@ class LanguageModelling(Task):
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> LanguageModelling:
-        data, train, validation = recipe.data, splits["train"], splits["validation"]
+        data = recipe.data
+        train = splits["train"]
+        validation = splits["validation"]
         return cls(tokenizer, train, validation, data.block_size, data.batch_size, recipe.training.seed)
 
     @property
@@ -183,7 +191,8 @@ class LanguageModelling(Task):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: str, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        ids, data = run.tokenizer.encode_array(examples), run.recipe.data
+        ids = run.tokenizer.encode_array(examples)
+        data = run.recipe.data
         scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []
 
@@ -200,7 +209,8 @@ class LanguageModelling(Task):
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A prompt, and the start of a text. The prompt is a new line, if the model was trained on such."""
-        text, limit = splits["validation"], max(min(SHORT, data.block_size), 1)
+        text = splits["validation"]
+        limit = max(min(SHORT, data.block_size), 1)
         inside = re.sub(r"^\S*\s+", "", text[:LOOKED_AT]) or text[:LOOKED_AT]  # it may begin within a word
         lines = [line.strip() for line in inside.split("\n") if line.strip()]
         lines = [start_of(line, tokenizer, limit) for line in lines]
@@ -245,7 +255,8 @@ class LanguageModelling(Task):
             found = best_readable(run.tokenizer, [[start] for start in starts], length, is_argument=False)
             texts = found[0] if found else starts[:1]
         (text,) = texts
-        tokens, limit = len(run.tokenizer.encode(text)), math.inf if most is None else most + 1
+        tokens = len(run.tokenizer.encode(text))
+        limit = math.inf if most is None else most + 1
         if not 2 <= tokens <= limit:
             raise UserError(
                 f"a text of {counted(tokens, 'token')}, but this run takes 2 to {limit}: {text[:60]!r}.\n"
@@ -268,7 +279,8 @@ def score_text(
     The examples of its `Score`s are stretches of the text, the same ones for every size of blocks.
     """
     check_text(ids)
-    sums, place = np.zeros((-(-len(ids) // STRETCH), 3)), 0
+    sums = np.zeros((-(-len(ids) // STRETCH), 3))
+    place = 0
     with no_grad():
         for batch in blocks_of(ids, block_size, 2 * batch_size):  # no graph: less memory than a step
             found = target_statistics(model(batch.x), batch.target)[batch.target != IGNORE]
@@ -319,7 +331,8 @@ def prompt_ids(run: Trained, prompt: str) -> list[int]:
 
 def continuations(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
     """The run's continuations of `prompt`; `decoding` are arguments of `generate`."""
-    ids, decode = prompt_ids(run, prompt), run.tokenizer.decode
+    ids = prompt_ids(run, prompt)
+    decode = run.tokenizer.decode
     texts = generate(run.model, [ids], max_new_tokens, **decoding)
     # decode both: the space between them may be part of a token
     return [decode([*ids, *new]).removeprefix(decode(ids)) for new in texts]

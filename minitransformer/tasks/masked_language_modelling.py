@@ -94,7 +94,10 @@ class MaskedLanguageModelling(EncoderTask):
     step.
     """
 
-    name, Data, unit, noun = "masked-language-modelling", MaskedData, "rows", "masked language model"
+    name = "masked-language-modelling"
+    Data = MaskedData
+    unit = "rows"
+    noun = "masked language model"
     marks = (MASK,)
     without_targets = (
         "no token of the validation data is masked: a token is with a chance of 15%.\n"
@@ -179,7 +182,9 @@ class MaskedLanguageModelling(EncoderTask):
     ) -> MaskedBatch:
         """Row r is drawn with (seed, step, r); others than the next are from `others` (None: train)."""
         others = self.train if others is None else others
-        rows, targets, follows = [], [], []
+        rows = []
+        targets = []
+        follows = []
         for r, example in enumerate(examples):
             if self.data.next_sentence:
                 random = row_generator(self.seed, PAIRING, step, r)
@@ -198,8 +203,10 @@ class MaskedLanguageModelling(EncoderTask):
 
     def masked(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
         """A row with masks, and its targets."""
-        ids, first = np.array(row), self.tokenizer.first_ordinary_id
-        words, mask_id = (first, self.tokenizer.vocab_size), self.tokenizer.special_id(MASK)
+        ids = np.array(row)
+        first = self.tokenizer.first_ordinary_id
+        words = (first, self.tokenizer.vocab_size)
+        mask_id = self.tokenizer.special_id(MASK)
         read, target = mask_tokens(ids, ids >= first, mask_id, words, random)
         return read.tolist(), target.tolist()
 
@@ -224,7 +231,8 @@ class MaskedLanguageModelling(EncoderTask):
     @no_grad()
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
         """Mean loss of masked words, and the share that is right; the same of sentence pairs."""
-        rows, pairs = [], []
+        rows = []
+        pairs = []
         for batch in self.batches(examples):
             words, follows = self.outputs(model, batch)
             rows.append(target_statistics(words, batch.target).sum(1))
@@ -286,7 +294,8 @@ class MaskedLanguageModelling(EncoderTask):
         task = cls.of_run(run, [])
         rows = [task.marked_row(run, texts) for texts in inputs]
         warn_of_unknown(run, [text for texts in inputs for text in texts])
-        size, found = run.recipe.data.batch_size, []
+        size = run.recipe.data.batch_size
+        found = []
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             batch = task.unlabelled_batch(part)
@@ -317,7 +326,8 @@ class MaskedLanguageModelling(EncoderTask):
 
     def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
         """What the logits of a row say: words (T, V), follows (2,)."""
-        names, ids = self.tokenizer.id_to_token, np.array(row.ids)
+        names = self.tokenizer.id_to_token
+        ids = np.array(row.ids)
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))
         candidates = [likeliest(words[place], names, top) for place in masks]
         ids[masks] = words[masks].argmax(-1)

@@ -59,8 +59,13 @@ class ContextToken(NamedTuple):
 class QuestionAnswering(EncoderTask):
     """The first and the last token of an answer."""
 
-    name, Data, unit, head = "question-answering", QuestionData, "questions", "question_answering"
-    segments, inputs, noun = 2, ("a question", "a context"), "question answerer"
+    name = "question-answering"
+    Data = QuestionData
+    unit = "questions"
+    head = "question_answering"
+    segments = 2
+    inputs = ("a question", "a context")
+    noun = "question answerer"
     metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
     @classmethod
@@ -110,7 +115,8 @@ class QuestionAnswering(EncoderTask):
         ids, types = self.join_texts(
             question, [token.id for token in context_tokens(self.tokenizer, example.context)]
         )
-        span, offset = answer_span(self.tokenizer, example), len(question) + 2
+        span = answer_span(self.tokenizer, example)
+        offset = len(question) + 2
         return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
 
     def unknown_targets(self, example: Answered) -> int:
@@ -140,7 +146,8 @@ class QuestionAnswering(EncoderTask):
         Its probability is that of the first token, times that of the last.
         """
         tokens = context_tokens(self.tokenizer, example.context)
-        n, offset = len(tokens), len(self.tokenizer.encode(example.question)) + 2
+        n = len(tokens)
+        offset = len(self.tokenizer.encode(example.question)) + 2
         first, last = logits[:, offset : offset + n]
         # first <= last < first + max_answer_length
         ordered = np.triu(np.ones((n, n))) * np.tri(n, n, self.data.max_answer_length - 1)
@@ -176,7 +183,8 @@ def unpredictable(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence
     lines = []
     for name, examples in splits.items():
         spans = [answer_span(tokenizer, example) for example in examples]
-        inside, most = spans.count(None), data.max_answer_length
+        inside = spans.count(None)
+        most = data.max_answer_length
         long = sum(span is not None and span[1] - span[0] >= most for span in spans)
         if inside:
             lines.append(
@@ -210,7 +218,8 @@ def context_tokens(tokenizer: Tokenizer, context: str) -> list[ContextToken]:
     """The tokens of a context, of which each word or mark is split by itself."""
     found = []
     for match in re.finditer(r"\w[\w'-]*|[^\w\s]", context):
-        tokens, at = _word_tokens(tokenizer, match[0]), match.start()
+        tokens = _word_tokens(tokenizer, match[0])
+        at = match.start()
         last = len(tokens) - 1
         for i, (token, start, end) in enumerate(tokens):
             found.append(ContextToken(token, at + start, at + end, i == 0, i == last))

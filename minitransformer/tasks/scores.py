@@ -33,7 +33,8 @@ class Score(float):
     def __new__(cls, statistics: Any, formula: str = "mean") -> Score:
         kept = np.asarray(statistics, np.float64)
         score = super().__new__(cls, FORMULAS[formula](kept.sum(0)) if len(kept) else 0.0)
-        score.statistics, score.formula = kept, formula
+        score.statistics = kept
+        score.formula = formula
         return score
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -143,7 +144,8 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     """The entities of BIO tags: type, start, end. An I- after another type starts one, as in conlleval
     (Tjong Kim Sang and De Meulder 2003)."""
     found = set()
-    start, kind = 0, ""
+    start = 0
+    kind = ""
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         name = name if prefix in ("B", "I") else ""
@@ -151,7 +153,8 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
             found.add((kind, start, i))
             kind = ""
         if name and not kind:
-            start, kind = i, name
+            start = i
+            kind = name
     return found
 
 
@@ -177,7 +180,8 @@ def answer_words(text: str) -> list[str]:
 
 def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
     """`exact_match` of answers and `f1` of their words, each the mean over the questions."""
-    exact, shares = [], []
+    exact = []
+    shares = []
     for p, e in zip(predicted, expected, strict=True):
         one, other = Counter(answer_words(p)), Counter(answer_words(e))
         exact.append((answer_words(p) == answer_words(e), 1))

@@ -52,8 +52,12 @@ class PairedTexts(Batch):
 class Similarity(EncoderTask):
     """A unit vector for each text, nearest to that of the text with the same meaning."""
 
-    name, Data, unit, head = "similarity", SimilarityData, "pairs", "similarity"
-    noun, inputs = "similarity model", ("a text", "another to compare it with")
+    name = "similarity"
+    Data = SimilarityData
+    unit = "pairs"
+    head = "similarity"
+    noun = "similarity model"
+    inputs = ("a text", "another to compare it with")
     metrics: ClassVar[Mapping[str, Metric | str]] = {
         "accuracy": Metric("partner is the nearest", True, "%"),
         "mrr": Metric("mean reciprocal rank", True),
@@ -106,7 +110,8 @@ class Similarity(EncoderTask):
             )
 
     def logits(self, model: Any, batch: Any) -> Tensor:
-        vectors, n = model(batch.input), len(batch.target)
+        vectors = model(batch.input)
+        n = len(batch.target)
         return vectors[:n] @ vectors[n:].transpose(0, 1) * SCALE
 
     # ------------------------------------------------------------ a trained model
@@ -132,10 +137,13 @@ class Similarity(EncoderTask):
         A tie counts as nearer, unless both texts are the same: a model that maps all texts to one vector
         finds no partner.
         """
-        firsts, seconds = [a for a, _ in examples], [b for _, b in examples]
-        first, second = self.text_vectors(model, firsts), self.text_vectors(model, seconds)
+        firsts = [a for a, _ in examples]
+        seconds = [b for _, b in examples]
+        first = self.text_vectors(model, firsts)
+        second = self.text_vectors(model, seconds)
         same = np.unique(seconds, return_inverse=True)[1]
-        ranks, nearest = [], []
+        ranks = []
+        nearest = []
         for start in range(0, len(examples), 64):
             rows = np.arange(start, min(start + 64, len(examples)))
             cosines = first[rows] @ second.T

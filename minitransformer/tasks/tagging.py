@@ -36,8 +36,12 @@ class TaggingData(LabelledData):
 class Tagging(EncoderTask):
     """A tag for each word."""
 
-    name, Data, unit, head = "tagging", TaggingData, "sentences", "token_classification"
-    noun, reads_words = "tagger", True
+    name = "tagging"
+    Data = TaggingData
+    unit = "sentences"
+    head = "token_classification"
+    noun = "tagger"
+    reads_words = True
     not_recorded = (
         "which marks are part of a word (U.S., don't)",
         "Pass words that are split already, with --words.",
@@ -79,7 +83,8 @@ class Tagging(EncoderTask):
         return {"marked_words": marked_words(word for example in splits["train"] for word in example.words)}
 
     def encode(self, example: Tagged) -> Row:
-        ids, target = [self.cls_id], [IGNORE]
+        ids = [self.cls_id]
+        target = [IGNORE]
         for word, tag in zip(example.words, example.tags, strict=True):
             pieces = word_ids(self.tokenizer, word)
             ids += pieces
@@ -110,7 +115,8 @@ class Tagging(EncoderTask):
 
     @classmethod
     def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
-        one, other = [tags.split() for tags in predictions], [tags.split() for tags in expected]
+        one = [tags.split() for tags in predictions]
+        other = [tags.split() for tags in expected]
         share = tag_accuracy(one, other)
         if not any(is_bio(tag) for tags in other for tag in tags if tag != "O"):
             return {"accuracy": share}  # of tags that mark no entities, such as parts of speech

@@ -45,7 +45,8 @@ class PrefixedData(Config):
 class TextToText(Translation):
     """Pairs of texts, whose source starts with what is to be done."""
 
-    name, noun = "text-to-text", "text-to-text model"
+    name = "text-to-text"
+    noun = "text-to-text model"
     Data: ClassVar[Any] = PrefixedData
     model_types = ("t5", "bart", "transformer", "seq2seq")
 

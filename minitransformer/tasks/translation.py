@@ -84,9 +84,14 @@ def check_lengths(data: Any) -> None:
 class Translation(Task):
     """Pairs of texts, batched by length. The decoder's input is the target, shifted right."""
 
-    name, Data, unit, noun, verb = "translation", PairData, "pairs", "translation model", "translate"
+    name = "translation"
+    Data = PairData
+    unit = "pairs"
+    noun = "translation model"
+    verb = "translate"
     model_types = ("transformer", "t5", "bart", "seq2seq")
-    requires, is_encoder_decoder = ("encode", "decode", "logits", "new_cache"), True
+    requires = ("encode", "decode", "logits", "new_cache")
+    is_encoder_decoder = True
     accuracy = "token_accuracy"
 
     # ------------------------------------------------------------ the data
@@ -153,7 +158,9 @@ class Translation(Task):
         max_tokens: int,
         seed: int,
     ) -> None:
-        self.tokenizer, self.max_tokens, self.seed = tokenizer, max_tokens, seed
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.seed = seed
         self.train, self.validation = self.ids(train), self.ids(validation)
         self.stream = BatchStream(TokenBatches(_lengths(self.train), max_tokens, seed))
 
@@ -212,7 +219,8 @@ class Translation(Task):
         if left_out := len(examples) - len(pairs):
             pairs_left = counted(left_out, "pair")
             print(f"warning: left out {pairs_left} of {data.max_length} tokens or more", file=sys.stderr)
-        sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+        sources = [s for s, _ in pairs]
+        references = [t for _, t in pairs]
         hypotheses = cls.translate(run, sources, **decoding)
         task = cls(run.tokenizer, pairs, [], data.max_tokens, run.recipe.training.seed)
         scores = {**cls.compute_metrics(hypotheses, references), **task.score(run.model, task.train)}
@@ -277,10 +285,8 @@ def translations(run: Trained, sentences: Sequence[str], batch_size: int = 64, *
 
     With `num_return_sequences`, there are so many of the first sentence, then of the second, ...
     """
-    sources, count = (
-        [_source(run, sentence) for sentence in sentences],
-        decoding.get("num_return_sequences", 1),
-    )
+    sources = [_source(run, sentence) for sentence in sentences]
+    count = decoding.get("num_return_sequences", 1)
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
     results = [[""] * count for _ in sources]
     for start in range(0, len(order), batch_size):

@@ -48,7 +48,9 @@ class WordSplitter:
 
     def _split_part(self, part: str) -> list[str]:
         """The words of a text without spaces, from left to right."""
-        words, start, folded = [], 0, part.translate(APOSTROPHES)
+        words = []
+        start = 0
+        folded = part.translate(APOSTROPHES)
         while start < len(part):
             end = max(self._end_of_known(folded, start), self._end_of_word(folded, start))
             end = self._without_clitic(folded, start, end)

@@ -22,7 +22,8 @@ class MovingAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model, self.decay = model, decay
+        self.model = model
+        self.decay = decay
         self.parameters = dict(model.named_parameters())
         self.reset()
 

@@ -84,7 +84,9 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
-        self.folder, self.keep, self.identity = Path(folder), keep, dict(identity or {})
+        self.folder = Path(folder)
+        self.keep = keep
+        self.identity = dict(identity or {})
         self._inode: Inode | None = None  # of the folder that this process has written to
         self._current = self._best = (
             ""  # checkpoints of this process: the one it wrote or restored last, and the best
@@ -204,7 +206,8 @@ class Checkpoints:
         parts = {MODEL: weights, OPTIMIZER: optimizer.state_dict()}
         if average is not None:
             parts[EMA] = average.state_dict()
-        sizes, sums = {}, {}
+        sizes = {}
+        sums = {}
         with self._opened(create=True) as folder:
             with folder.temporary_folder(name) as partial:
                 for file, tensors in parts.items():
@@ -218,7 +221,8 @@ class Checkpoints:
                 partial.write(SUMS, "".join(f"{sums[file]}  {file}\n" for file in sums).encode())
             self._discard(folder, name)
             folder.rename(partial.path.name, name)
-            self._current, self._best = name, index["best"]
+            self._current = name
+            self._best = index["best"]
             self._finish(folder, index)
         return self.folder / name
 
@@ -387,7 +391,8 @@ class Checkpoints:
 
         Each is loaded into model and optimizer. Returns a message for each that was moved.
         """
-        names, problems = self.names(), {}
+        names = self.names()
+        problems = {}
         missing = self._missing(names)
         if missing and not names:
             raise CheckpointError(
@@ -521,7 +526,8 @@ def _is_file_of_ours(file: str, folder: str) -> bool:
 
 def _aside(folder: Directory, name: str) -> str:
     """A free name for a checkpoint that is moved aside."""
-    name, number = re.sub(r"-\d+$", "", name) if name.count("-") > 1 else name, 0
+    name = re.sub(r"-\d+$", "", name) if name.count("-") > 1 else name
+    number = 0
     while folder.kind(f"{UNUSABLE}{name}-{number}"):
         number += 1
     return f"{UNUSABLE}{name}-{number}"

@@ -68,7 +68,10 @@ class TrainConfig(Config):
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of `step`, counted from 1."""
-        lr, steps, warmup, least = self.lr, self.steps, self.warmup_steps, self.min_lr
+        lr = self.lr
+        steps = self.steps
+        warmup = self.warmup_steps
+        least = self.min_lr
         match self.schedule:
             case "inverse_sqrt":
                 return optim.inverse_sqrt_schedule(step, lr, warmup)

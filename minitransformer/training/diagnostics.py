@@ -36,7 +36,8 @@ class Diagnostics(Callback):
 
     def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
         if trainer.due("log_every"):
-            model, clip = trainer.model, trainer.config.clip_norm
+            model = trainer.model
+            clip = trainer.config.clip_norm
             scale = max(1.0, record["grad_norm"] / clip) if clip else 1.0  # of the clipping
             record |= named("grad_norm", {k: v * scale for k, v in gradient_norms(model).items()})
             if self.before:
@@ -47,7 +48,8 @@ class Diagnostics(Callback):
 
     def remember(self, trainer: Any) -> None:
         """Keep the weights before a step that will be logged."""
-        next_step, config = trainer.step + 1, trainer.config
+        next_step = trainer.step + 1
+        config = trainer.config
         due = next_step % config.log_every == 0 or next_step == config.steps
         weights = trainer.model.named_parameters() if due else ()
         self.before = {name: weight.numpy().copy() for name, weight in weights}
@@ -56,7 +58,8 @@ class Diagnostics(Callback):
 def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
     """Entropy and dead units of each layer on a batch."""
     dead: dict[str, float] = {}
-    was_training, handles = model.training, []
+    was_training = model.training
+    handles = []
     for name, module in model.named_modules():
         if isinstance(module, FeedForward):
             handles.append(module.linear2.register_forward_pre_hook(dead_hook(name, dead)))
@@ -129,7 +132,8 @@ def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[st
     sizes: dict[str, float] = {}
     for name, weight in model.named_parameters():
         if weight.ndim >= 2:
-            layer, old = layer_of(name), before[name].astype(np.float64)
+            layer = layer_of(name)
+            old = before[name].astype(np.float64)
             updates[layer] = updates.get(layer, 0.0) + float(((weight.numpy() - old) ** 2).sum())
             sizes[layer] = sizes.get(layer, 0.0) + float((old**2).sum())
     return {layer: (updates[layer] / size) ** 0.5 for layer, size in sizes.items() if size}

@@ -37,7 +37,9 @@ class DirectoryError(UserError, OSError):
     def __init__(self, path: Path, problem: str, fix: str, number: int) -> None:
         self.message = f"{printable(path)} {problem}.\n{fix}"
         super().__init__(self.message)
-        self.errno, self.strerror, self.filename = number, problem, str(path)
+        self.errno = number
+        self.strerror = problem
+        self.filename = str(path)
 
     def __str__(self) -> str:
         return self.message
@@ -47,7 +49,9 @@ class Directory:
     """A folder, held open until `close`. Its path may be reached by links; within `parent`, by none."""
 
     def __init__(self, path: Path, parent: Directory | None = None) -> None:
-        self.path, self.parent, self.fd = Path(path), parent, None
+        self.path = Path(path)
+        self.parent = parent
+        self.fd = None
         self._absolute = os.path.abspath(path)  # a program may change its current folder
         if parent is not None and not stat.S_ISDIR(parent.kind(self.path.name)):
             raise _not_plain(self.path, "a folder")
@@ -251,7 +255,8 @@ class Directory:
             yield
         except OSError as error:
             if not isinstance(error, DirectoryError):
-                error.filename, error.filename2 = str(self.path / name), None
+                error.filename = str(self.path / name)
+                error.filename2 = None
             raise
 
     # ------------------------------------------------------------ one at a time

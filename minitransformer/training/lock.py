@@ -24,7 +24,9 @@ from ..errors import UserError
 from ..files import JSON_LIMIT, json_bytes, printable, read_json
 from .directory import Directory, DirectoryError, fcntl, inode
 
-LOCK, OWNER, RECORD = ".lock", ".owner.json", "run.json"
+LOCK = ".lock"
+OWNER = ".owner.json"
+RECORD = "run.json"
 
 
 class RunError(UserError):
@@ -64,7 +66,8 @@ class Held(Directory):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.owner, self.run = (os.getpid(), threading.get_ident()), ""
+        self.owner = (os.getpid(), threading.get_ident())
+        self.run = ""
         self._file: int | None = None
         self._lock: tuple[int, ...] = ()
         self._record: tuple[int, ...] = ()

@@ -37,7 +37,10 @@ class Log:
     written later."""
 
     def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
-        self.path, self.warn, self.unwritten, self.warned = path, warn, b"", False
+        self.path = path
+        self.warn = warn
+        self.unwritten = b""
+        self.warned = False
         self._flush()
 
     def __enter__(self) -> Log:
@@ -149,7 +152,8 @@ def _record(line: str) -> dict[str, Any]:
 
 def _parts(path: Path) -> Iterator[bytes]:
     """The lines in evenly spaced parts of a large log, and in its first and last one."""
-    size, length = path.stat().st_size, WHOLE // PARTS
+    size = path.stat().st_size
+    length = WHOLE // PARTS
     with path.open("rb") as file:
         for i in range(PARTS):
             file.seek(start := (size - length) * i // (PARTS - 1))

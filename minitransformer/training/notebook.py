@@ -11,7 +11,8 @@ class NotebookLine:
     """Shows each update in the place of the one before; at most one in `interval` seconds, and the last."""
 
     def __init__(self, interval: float = 0.2) -> None:
-        self.interval, self.shown = interval, -interval
+        self.interval = interval
+        self.shown = -interval
         self.handle: Any = None
 
     def update(self, content: RenderableType, last: bool = False) -> None:

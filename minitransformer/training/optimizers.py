@@ -49,7 +49,8 @@ class MuonAdamW(optim.AdamW):
         super().__init__(groups, config.lr, config.betas, config.adam_eps)
         self.muon: optim.Muon | None = None
         if hidden:
-            decay, momentum = config.weight_decay, config.momentum_or_default
+            decay = config.weight_decay
+            momentum = config.momentum_or_default
             self.muon = optim.Muon(hidden, config.lr, decay, momentum, adjust_lr_fn="match_rms_adamw")
             self.param_groups += self.muon.param_groups
 
@@ -59,7 +60,8 @@ class MuonAdamW(optim.AdamW):
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """By the optimizer of the group."""
         if self.muon is not None and self.owner_of(group) is self.muon:
-            self.muon.state, self.muon.uploaded = self.state, self.uploaded
+            self.muon.state = self.state
+            self.muon.uploaded = self.uploaded
             self.muon.update_all(params, group)
         else:
             super().update_all(params, group)

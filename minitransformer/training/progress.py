@@ -35,7 +35,10 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
         TimeRemainingColumn(),
     )  # fmt: skip
     line = NotebookLine() if console.is_jupyter and not console.quiet else None
-    speed, memory, read_at, written_at = 0.0, "", -math.inf, time.monotonic()
+    speed = 0.0
+    memory = ""
+    read_at = -math.inf
+    written_at = time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=steps, completed=step, figures="")
 
@@ -45,7 +48,8 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
             if progress.disable and line is None and time.monotonic() - written_at < INTERVAL:
                 return
             if time.monotonic() - read_at > 1:
-                memory, read_at = format_bytes(memory_in_use(device)), time.monotonic()
+                memory = format_bytes(memory_in_use(device))
+                read_at = time.monotonic()
             # a captured step's loss is read only now and then
             loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
             figures = f"{loss}{speed:,.0f} tokens/s {memory}"
@@ -75,11 +79,15 @@ class SlowSteps:
     two of them can be slower than on one.
     """
 
-    FACTOR, FEW, WINDOW = 2.0, 8, 32
+    FACTOR = 2.0
+    FEW = 8
+    WINDOW = 32
 
     def __init__(self, threads: Callable[[], int] | None = None) -> None:
         self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds for each token, of the steps before
-        self.slow, self.done, self.threads = 0, False, threads or blas_threads
+        self.slow = 0
+        self.done = False
+        self.threads = threads or blas_threads
 
     def warning(self, tokens_per_second: float) -> str:
         """A warning after FEW slow steps in a row, if several threads compute; else an empty string."""

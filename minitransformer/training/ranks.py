@@ -89,7 +89,9 @@ class MPIRanks(Ranks):
     xp: Any = np  # the array library of the gradients
 
     def __init__(self, comm: Any) -> None:
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
         self.name = f"rank {self.rank}: "
         self._parameters: list[Tensor] = []
 
@@ -144,7 +146,8 @@ class MPIRanks(Ranks):
         for name in dict.fromkeys(name for known in every for name in known):
             values = [known.get(name, NOT_GIVEN) for known in every]
             if others := [rank for rank, value in enumerate(values) if value != values[0]]:
-                first, other = printable(_short(values[0])), printable(_short(values[others[0]]))
+                first = printable(_short(values[0]))
+                other = printable(_short(values[others[0]]))
                 raise self._error(
                     f"the ranks were started differently: {printable(name)} is {first} on rank 0, "
                     f"{other} on rank {', '.join(map(str, others))}.\n"
@@ -189,7 +192,8 @@ class NCCLRanks(MPIRanks):
 
     def __init__(self, comm: Any) -> None:
         backend = find_backend("cuda")
-        self.xp, gpus = backend.load(), backend.device_count()
+        self.xp = backend.load()
+        gpus = backend.device_count()
         from cupy.cuda import nccl
 
         super().__init__(comm)
@@ -223,7 +227,8 @@ def _short(text: str) -> str:
 
 def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
     """A command line as settings that ranks compare: the recipe, and the values of each flag."""
-    found, name = {"verb": verb}, "recipe"
+    found = {"verb": verb}
+    name = "recipe"
     for word in argv:
         if word.startswith("--"):
             name, _, value = word.partition("=")

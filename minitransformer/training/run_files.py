@@ -12,7 +12,8 @@ from .checkpoint import Checkpoints
 from .directory import Directory
 from .lock import OWNER, Held, hold
 
-METRICS, STATISTICS = "metrics.json", "statistics.safetensors"
+METRICS = "metrics.json"
+STATISTICS = "statistics.safetensors"
 PREDICTIONS = ("predictions.txt", "predictions.hyp", "predictions.ref", "predictions.src")
 EVALUATION_FILES = (METRICS, *PREDICTIONS, STATISTICS)
 RUN_FILES = (

@@ -17,9 +17,12 @@ class BestScore:
     """The best value so far of the score `monitor`, and how many validations have passed since then."""
 
     def __init__(self, monitor: str, patience: int, metric: Metric) -> None:
-        self.monitor, self.patience, self.metric = monitor, patience, metric
+        self.monitor = monitor
+        self.patience = patience
+        self.metric = metric
         self.sign = 1 if metric.higher_is_better else -1
-        self.value, self.waited = -self.sign * math.inf, 0
+        self.value = -self.sign * math.inf
+        self.waited = 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
         """Take in a validation; whether it is the best so far."""
@@ -59,4 +62,5 @@ class BestScore:
                 f"this is not a state of the best score: {describe(state)}.\nLoad what state_dict() gave."
             )
         if state["monitor"] == self.monitor and state["value"] is not None:
-            self.value, self.waited = float(state["value"]), state["waited"]
+            self.value = float(state["value"])
+            self.waited = state["waited"]

@@ -33,7 +33,8 @@ class TensorBoard(Callback):
                 "TensorBoard files are written by the package tensorboardX, which is not installed.\n"
                 "In the repository, pip install -e '.[tensorboard]', or leave --tensorboard out."
             ) from None
-        self.folder, self.new_writer = folder, SummaryWriter
+        self.folder = folder
+        self.new_writer = SummaryWriter
 
     def on_train_begin(self, trainer: Any) -> None:
         step = trainer.step  # in the name, since files that begin in the same second would have the same

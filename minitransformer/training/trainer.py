@@ -73,7 +73,9 @@ class Trainer:
         callbacks: Sequence[Any] = (),
     ) -> None:
         self.config = config = resolve(check_config(config, TrainConfig), model, task)
-        self.model, self.task, self.folder = model, task, Path(folder)
+        self.model = model
+        self.task = task
+        self.folder = Path(folder)
         self.ranks = ranks or Ranks()
         if self.ranks.size > 1 and task.largest_batch < self.ranks.size:
             raise RanksError(
@@ -94,7 +96,8 @@ class Trainer:
         half = config.precision in ("bfloat16", "float16")
         self.autocast = autocast(dtype=config.precision if half else "bfloat16", enabled=half)
         self.scaler = GradScaler(enabled=config.precision == "float16")
-        self.step, self.seconds = 0, 0.0
+        self.step = 0
+        self.seconds = 0.0
         self.device = next(model.parameters()).device
         self._run_step = step_runner(self._whole_step()) if step_runner is not None else None
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
@@ -108,7 +111,8 @@ class Trainer:
 
     def train_step(self) -> dict[str, float]:
         """One batch: forward, backward, clip, update. Returns the log record."""
-        config, start = self.config, time.perf_counter()
+        config = self.config
+        start = time.perf_counter()
         step = self.step + 1
         batch = self.task.next_batch()
         self._check_batch(batch)
@@ -231,7 +235,8 @@ class Trainer:
         if self._unread is None:
             return
         batch, losses, norm = self._unread
-        loss, grad_norm = sum(part.item() for part in losses), norm.item()
+        loss = sum(part.item() for part in losses)
+        grad_norm = norm.item()
         if not (math.isfinite(loss) and math.isfinite(grad_norm)):
             raise self._nonfinite_step(self.step, batch, loss, grad_norm)
         self._metrics |= {"loss": loss, "grad_norm": grad_norm}

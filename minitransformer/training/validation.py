@@ -19,7 +19,9 @@ class Validation:
     """
 
     def __init__(self, task: Task, texts: int, samples: int) -> None:
-        self.task, self.texts, self.samples = task, texts, samples
+        self.task = task
+        self.texts = texts
+        self.samples = samples
         if (texts or samples) and task.live is None:
             raise UserError(
                 f"validation_texts and samples are of a task that has `live`, which `minitransformer train` "
@@ -41,7 +43,8 @@ class Validation:
         return generated | scores, samples
 
     def _generated(self, texts: int) -> tuple[dict[str, float], list[str]]:
-        live, count = self.live, max(texts, self.samples)
+        live = self.live
+        count = max(texts, self.samples)
         if not count:
             return {}, []
         examples = live.splits()["validation"]

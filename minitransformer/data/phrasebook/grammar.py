@@ -120,8 +120,10 @@ def noun_phrase(
     determiner: str, name: str, adjective: str = "", plural: bool = False, negated: bool = False
 ) -> Phrase:
     """the black cat, le chat noir. As the object of a negated verb, "a" and "some" become `de`."""
-    noun, number = NOUNS[name], ILS if plural else IL
-    english, french = noun.english[plural], noun.french[plural]
+    noun = NOUNS[name]
+    number = ILS if plural else IL
+    english = noun.english[plural]
+    french = noun.french[plural]
     if adjective:
         described = ADJECTIVES[adjective]
         form = agree(described.masculine, described.feminine, Phrase("", "", number, noun.feminine))
@@ -131,7 +133,8 @@ def noun_phrase(
         french = f"{form} {french}" if described.precedes else f"{french} {form}"
     article = DETERMINERS[determiner][2 if plural else noun.feminine]
     if negated and determiner in ("a", "some"):
-        article, determiner = "de", determiner.replace("some", "any")
+        article = "de"
+        determiner = determiner.replace("some", "any")
     if plural:
         determiner = determiner.replace("this", "these")
     determiner = determiner.replace("general", "")
@@ -139,13 +142,16 @@ def noun_phrase(
 
 
 def after(preposition: str, phrase: Phrase) -> Phrase:
-    english, french = words(preposition, phrase.english), words(PREPOSITIONS[preposition], phrase.french)
+    english = words(preposition, phrase.english)
+    french = words(PREPOSITIONS[preposition], phrase.french)
     return Phrase(english, french, kind=phrase.kind, preposition=preposition)
 
 
 # --- Phrases to sentences ---------------------------------------------------------------------------------
 
-STATEMENT, NEGATION, QUESTION = "statement", "negation", "question"
+STATEMENT = "statement"
+NEGATION = "negation"
+QUESTION = "question"
 
 
 def third_person(verb: str) -> str:

@@ -304,7 +304,8 @@ def describing(draw: BalancedSampler) -> Sentence:
     """The soup is cold, la soupe est froide. The girls were happy, les filles étaient heureuses."""
     past = draw.chance(3)
     if draw.chance(2):
-        kind, subject = "people", some_subject(draw, "be", str(past), plain=True)
+        kind = "people"
+        subject = some_subject(draw, "be", str(past), plain=True)
     else:
         kind = draw("animals cattle things clothes openings food dishes drinks places furniture")
         subject = some_noun(draw, kind, definite=True, plain=True)
