@@ -29,10 +29,12 @@ CONFIG = TransformerConfig(
 def model() -> Transformer:
     """A translator of the phrasebook's size; its weights make texts differ and end at different lengths."""
     mg.manual_seed(0)
-    translator, rng = Transformer(CONFIG).eval(), np.random.default_rng(SEED)
+    translator = Transformer(CONFIG).eval()
+    rng = np.random.default_rng(SEED)
     for p in translator.parameters():
         p.array += rng.normal(scale=0.1, size=p.shape).astype(np.float32)
-    table, end = translator.embedding.weight.array, CONFIG.eos_token_id
+    table = translator.embedding.weight.array
+    end = CONFIG.eos_token_id
     texts = generate(translator, sources(), LIMIT, eos_token_id=())
     common = int(np.bincount(np.concatenate(texts)).argmax())
     table[[end, common]] = table[[common, end]]  # a token that many texts have ends them
@@ -48,7 +50,8 @@ def sources() -> list[list[int]]:
 
 def translator_of(name: str) -> Callable[[], list[list[int]]]:
     """A library's function that translates the sentences."""
-    ours, texts = model(), sources()
+    ours = model()
+    texts = sources()
     if name == "ours":
         return lambda: generate(ours, texts, LIMIT, num_beams=BEAMS)
     from .peers.torch_beams import BeamTransformer

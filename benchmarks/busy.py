@@ -69,7 +69,8 @@ class Disturbed:
     """A worker's turns while the other process computes."""
 
     def __init__(self, worker: Worker, other: Other) -> None:
-        self.worker, self.other = worker, other
+        self.worker = worker
+        self.other = other
 
     def ready(self) -> int:
         return self.worker.ready()

@@ -50,7 +50,10 @@ class Comparison:
     """Several libraries with the same work, each in its process."""
 
     def __init__(self, key: str, device: str = "cpu", threads: int = 1, clock: str = "wall") -> None:
-        self.key, self.device, self.threads, self.clock = key, device, threads, clock
+        self.key = key
+        self.device = device
+        self.threads = threads
+        self.clock = clock
         self.workers: dict[str, Worker] = {}  # those that have not failed
         self.notes: list[str] = []
         self.not_captured: str | None = None  # why
@@ -186,11 +189,13 @@ def compare(ours: First, theirs: First, key: str, label: str) -> dict[str, float
         raise DifferentWorkError(
             f"{key}: gradients of {odd[:3]} on one side only.\nGive both the same model."
         )
-    worst, where = 0.0, ""
+    worst = 0.0
+    where = ""
     for name, gradient in ours.gradients.items():
         apart = float(np.abs(gradient - theirs.gradients[name]).max() / np.abs(gradient).max())
         if not apart <= worst:
-            worst, where = apart, name
+            worst = apart
+            where = name
     close(ours.loss, theirs.loss, key, f"first loss, {label}'s")
     if not worst < agree(key):
         raise DifferentWorkError(f"{key}: the gradient of {where} differs by {worst:.1e} from {label}'s.")

@@ -78,7 +78,8 @@ class Products(Observer):
         x, y = (edge.shape for edge in node.edges)
         right = self.transposed[x, y]
         batch, m, k, n, _ = _product(x, y, "")
-        of_left, of_right = Product(batch, m, n, k, "" if right else "right"), Product(batch, k, m, n, "left")
+        of_left = Product(batch, m, n, k, "" if right else "right")
+        of_right = Product(batch, k, m, n, "left")
         for edge, _ in contributions:
             self.found[of_left if edge is node.edges[0] else of_right] += 1
 
@@ -163,7 +164,8 @@ def floor_of(key: str, threads: int, clock: str) -> dict[str, float]:
     """The parts of the least time of a step, in seconds, and what they are made of."""
     work = work_of(key)
     step: Any = step_of("ours", work, weights_of(work.model()))
-    rounds, products = round_of(work), Products()
+    rounds = round_of(work)
+    products = Products()
     with mg.fused(False), observe(products):
         for _ in range(rounds):
             step()

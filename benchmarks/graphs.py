@@ -49,14 +49,16 @@ def measure(
     """Seconds of a trace and of its picture; what the picture holds, and how large the page is."""
     with mg.fused(not readable):
         computed = output(model)
-        traces, pictures = [], []
+        traces = []
+        pictures = []
         for _ in range(repeats):
             seconds, graph = timed(lambda: mg.graph.trace(computed, model))
             traces.append(seconds)
             seen = graph.expand() if unfolded else graph
             seconds, _ = timed(seen.to_svg)
             pictures.append(seconds)
-    trace, picture = statistics.median(traces), statistics.median(pictures)
+    trace = statistics.median(traces)
+    picture = statistics.median(pictures)
     return {
         "nodes": len(graph.vertices),
         "boxes": seen.folding.count,

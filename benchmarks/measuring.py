@@ -55,7 +55,9 @@ class LocalTurns:
     def __init__(
         self, step: Callable[[], object], wait: Callable[[], object] = lambda: None, rounds: int = 1
     ) -> None:
-        self.step, self.wait, self.rounds = step, wait, rounds
+        self.step = step
+        self.wait = wait
+        self.rounds = rounds
 
     def ready(self) -> int:
         number = _times_in_a_turn(lambda: (self.step(), self.wait()))

@@ -86,12 +86,14 @@ def growth(library: str, name: str, times: int = 4) -> int:
     """By how many bytes this process grows for each graph that it keeps."""
     program = PROGRAMS[name]
     if library == "minigrad":
-        F, new = functional, lambda array: mg.tensor(array, requires_grad=True)
+        F = functional
+        new = lambda array: mg.tensor(array, requires_grad=True)
     else:
         import torch
 
         torch.set_num_threads(1)
-        F, new = torch.nn.functional, lambda array: torch.tensor(array, requires_grad=True)
+        F = torch.nn.functional
+        new = lambda array: torch.tensor(array, requires_grad=True)
     tensors = [new(array) for array in program.arrays()]
     program.forward(F, *tensors).backward()
     gc.collect()

@@ -18,7 +18,12 @@ from .measuring import measure, ratios, spread
 from .peers import missing
 from .tables import Table
 
-B, T, H, D, V = 12, 64, 4, 128, 65  # of nano
+# of nano
+B = 12
+T = 64
+H = 4
+D = 128
+V = 65
 N = B * T
 
 
@@ -56,7 +61,8 @@ def packed_rotary(F: Any, x: Any) -> Any:
     batch, length, _ = x.shape
     angle = torch.arange(length)[:, None, None] / 10000 ** (torch.arange(0, D // H, 2) / (D // H))
     a, b = x[..., : 2 * D].view(batch, length, 2 * H, 2, -1).unbind(-2)
-    cos, sin = angle.cos(), angle.sin()
+    cos = angle.cos()
+    sin = angle.sin()
     turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1).view(batch, length, 2 * D)
     return torch.cat([turned, x[..., 2 * D :]], -1)
 
@@ -127,7 +133,8 @@ def torch_library() -> Any:
     import torch
 
     class Theirs:
-        F, grad = torch.nn.functional, staticmethod(torch.autograd.grad)
+        F = torch.nn.functional
+        grad = staticmethod(torch.autograd.grad)
 
         @staticmethod
         def new(array: np.ndarray) -> Any:
@@ -139,7 +146,8 @@ def torch_library() -> Any:
 def passes(case: Case, library: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Forward alone, and forward with backward, of one library."""
     floats, ids = case.arrays()
-    tensors, more = [library.new(a) for a in floats], [library.new(a) for a in ids]
+    tensors = [library.new(a) for a in floats]
+    more = [library.new(a) for a in ids]
 
     def forward() -> Any:
         return case.call(library.F, *tensors, *more)

@@ -30,13 +30,16 @@ class Overlapped(MPIRanks):
         bucket: set[int] = set()
         for i in reversed(range(len(parameters))):
             parameters[i].register_hook(lambda g, i=i: self.ready(i, g))
-            bucket, last = bucket | {i}, last - parameters[i].array.size
+            bucket = bucket | {i}
+            last = last - parameters[i].array.size
             if end - last >= BUCKET or i == 0:
                 self.buckets.append((bucket, self._flat[last:end]))
-                bucket, end = set(), last
+                bucket = set()
+                end = last
 
     def shard(self, parts: Any) -> Any:
-        self.missing, self.requests = [set(bucket) for bucket, _ in self.buckets], []
+        self.missing = [set(bucket) for bucket, _ in self.buckets]
+        self.requests = []
         return super().shard(parts)
 
     def ready(self, i: int, g: Tensor) -> None:
@@ -85,7 +88,8 @@ def steps(work: str, turns: int) -> dict[str, list[float]] | None:
         batches = [trainer.task.next_batch() for _ in range(8)]
         for turn in range(WARM + turns):
             for name, ranks in ways.items():
-                trainer.ranks, trainer.task.next_batch = ranks, lambda turn=turn: batches[turn % 8]
+                trainer.ranks = ranks
+                trainer.task.next_batch = lambda turn=turn: batches[turn % 8]
                 flat.barrier()
                 start = time.perf_counter()
                 trainer.train_step()

@@ -29,7 +29,8 @@ Peak = tuple[float | None, float | None]  # what a process grows by at most, and
 
 def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
     """MiB by which this process grows at most, during three training steps, and what it has then."""
-    module, work = peer(name), work_of(key)
+    module = peer(name)
+    work = work_of(key)
     if hasattr(module, "set_threads"):
         module.set_threads(threads)
     if key in module.CANNOT or not hasattr(module, KINDS[type(work)]):

@@ -31,7 +31,9 @@ from .peaks import MIB, _start, _trim, highest
 from .tables import Table
 from .training import BATCH, nano
 
-ALONE, SHARE = "1 process, 1 thread", 4  # the model learns from batches a SHARE-th of the size
+# the model learns from batches a SHARE-th of the size
+ALONE = "1 process, 1 thread"
+SHARE = 4
 ARRANGEMENTS = {  # name: ranks, threads of each
     ALONE: (1, 1),
     "1 process, 2 threads": (1, 2),
@@ -68,13 +70,16 @@ def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
         _trim()
         before = _start()
         trainer = begin(Path(folder), size // part, ranks=ranks)
-        seconds, tokens = [], []
+        seconds = []
+        tokens = []
         for _ in range(WARM + steps):
             start = trainer.seconds
             record = trainer.train_step()
             seconds.append(trainer.seconds - start)
             tokens.append(record["tokens_per_second"] * seconds[-1])
-        most, parameters, sums = highest(), list(trainer.model.parameters()), []
+        most = highest()
+        parameters = list(trainer.model.parameters())
+        sums = []
         for _ in range(SUMS):
             ranks.barrier()
             start = time.perf_counter()
@@ -114,7 +119,8 @@ def _table(work: str, repeats: int, kernels: str | None) -> Table:
     alone = _fastest(found[ALONE], "seconds")
     table = Table(f"training {work}: one process and ranks")
     for name, (n, threads) in ARRANGEMENTS.items():
-        seconds, tokens = _fastest(found[name], "seconds"), found[name][0]["tokens"]
+        seconds = _fastest(found[name], "seconds")
+        tokens = found[name][0]["tokens"]
         table.rows[name] = {
             "tokens a second": spread([t / s for t, s in zip(tokens, seconds, strict=True)]),
             "speedup": ratios(alone, seconds),

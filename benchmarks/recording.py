@@ -40,7 +40,9 @@ def works() -> dict[str, tuple[Any, Callable[[Any], object]]]:
     rng = np.random.default_rng(0)
     mg.manual_seed(0)
     translator = Transformer(TransformerConfig(1100, 128, 4, 512, 2, 2)).eval()
-    source, target = rng.integers(4, 1100, (102, 11)), rng.integers(4, 1100, (102, 10))  # 1,024 tokens
+    # 1,024 tokens
+    source = rng.integers(4, 1100, (102, 11))
+    target = rng.integers(4, 1100, (102, 10))
     writer = GPT(GPTConfig(65, n_positions=64, n_embd=128, n_layer=4, n_head=4)).eval()
     text = rng.integers(0, 65, (12, 64))
     return {

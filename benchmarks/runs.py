@@ -27,7 +27,8 @@ RECIPES = ("phrasebook", "shakespeare-char-cpu")
 def whole(words: list[str], clock: str) -> dict[str, Any]:
     """The seconds of a training, and its scores."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as output:
-        run, start = Path(folder) / "run", CLOCKS[clock]()
+        run = Path(folder) / "run"
+        start = CLOCKS[clock]()
         with contextlib.redirect_stderr(output):
             code = main(["train", *words, "--run-dir", str(run)])
         seconds = CLOCKS[clock]() - start

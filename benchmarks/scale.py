@@ -162,7 +162,8 @@ def plot_steps(measured: Sequence[Table], path: Path) -> Path:
         names = list(table.rows)
         for i, column in enumerate(c for c in table.columns if not c.startswith("MiB")):
             points = [(row[column], y) for y, row in enumerate(table.rows.values()) if row[column]]
-            middle, places = [r[1] for r, _ in points], [y + 0.08 * i for _, y in points]
+            middle = [r[1] for r, _ in points]
+            places = [y + 0.08 * i for _, y in points]
             spread = [[r[1] - r[0] for r, _ in points], [r[2] - r[1] for r, _ in points]]
             panel.errorbar(middle, places, xerr=spread, fmt="o", label=column, markersize=5)
         panel.axvline(1, color="0.5", linewidth=1)

@@ -55,7 +55,9 @@ def seconds_of(words: list[str], clock: str) -> dict[str, float]:
         return call
 
     class Timed(Trainer):
-        train_step, validate, save = timed("train_step"), timed("validate"), timed("save")
+        train_step = timed("train_step")
+        validate = timed("validate")
+        save = timed("save")
 
         def train(self) -> bool:
             config = resolve(load_recipe(words[0]).training, self.model, self.task)

@@ -22,7 +22,13 @@ from minitransformer.training.ranks import Ranks
 from .measuring import CLOCKS, ratios, spread
 from .tables import Table
 
-LAYERS, HEADS, WIDTH, LENGTH, BATCH, LETTERS = 4, 4, 128, 64, 12, 65  # nano
+# nano
+LAYERS = 4
+HEADS = 4
+WIDTH = 128
+LENGTH = 64
+BATCH = 12
+LETTERS = 65
 
 
 def nano(folder: Path, batch: int = BATCH, ranks: Ranks | None = None) -> Trainer:

@@ -42,7 +42,9 @@ class Worker:
         cores: list[int] | None = None,
         timeout: float | None = None,
     ) -> None:
-        self.name, self.timeout = name, timeout  # seconds
+        # seconds
+        self.name = name
+        self.timeout = timeout
         options = {"kernels": kernels if name in ("ours", "captured") else None, "cores": cores}
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
@@ -141,7 +143,8 @@ class _Server:
         self.without = 0  # bytes of the process without gradients, moments, and what passes need
 
     def prepare(self, key: str, device: str = "cpu") -> str | None:
-        module, work = peer(self.name), work_of(key)
+        module = peer(self.name)
+        work = work_of(key)
         kind = KINDS[type(work)]
         if key in module.CANNOT or not hasattr(module, kind):
             return module.CANNOT.get(key) or module.CANNOT.get(kind) or "not written"

@@ -63,7 +63,8 @@ class Phrasebook:
     """The phrasebook recipe: its model, with dropout and label smoothing, and the first of its batches."""
 
     def __str__(self) -> str:
-        c, (source, target, _) = self.config, self.batches()[0]
+        c = self.config
+        source, target, _ = self.batches()[0]
         return (
             f"L{c.num_encoder_layers}+{c.num_decoder_layers} H{c.num_heads} d{c.d_model} "
             f"S{source.shape[1]} T{target.shape[1]} B{len(source)} V{c.vocab_size:,}, dropout {c.dropout}"
@@ -244,7 +245,11 @@ def row_name(key: str) -> str:
     return key if key == size else f"{key}: {size}"
 
 
-LR, BETAS, EPS, DECAY = 1e-3, (0.9, 0.999), 1e-8, 0.01  # of AdamW
+# of AdamW
+LR = 1e-3
+BETAS = (0.9, 0.999)
+EPS = 1e-8
+DECAY = 0.01
 
 
 class First(NamedTuple):

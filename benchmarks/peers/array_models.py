@@ -55,7 +55,8 @@ class Seq2Seq:
     """The paper's model: post-norm, sinusoidal positions, ReLU, one matrix for embeddings and output."""
 
     def __init__(self, lib: Library, config: TransformerConfig) -> None:
-        self.lib, self.config = lib, config
+        self.lib = lib
+        self.config = config
         self.table = positional_encoding(config.max_positions, config.d_model)
         self.dropouts = 2 + 2 * config.num_encoder_layers + 3 * config.num_decoder_layers
 
@@ -68,7 +69,8 @@ class Seq2Seq:
             return drop(p["embedding.weight"][ids] * math.sqrt(c.d_model) + self.table[: ids.shape[1]])
 
         def attend(w: _Layer, name: str, x: Any, memory: Any, mask: Any) -> Any:
-            weight, bias = w[f"{name}.in_proj_weight"].T, w[f"{name}.in_proj_bias"]
+            weight = w[f"{name}.in_proj_weight"].T
+            bias = w[f"{name}.in_proj_bias"]
             if memory is x:
                 parts = lib.thirds(x @ weight + bias)
             else:
@@ -104,7 +106,8 @@ class _Layer:
     """The weights of one layer, by the rest of their names."""
 
     def __init__(self, p: Arrays, prefix: str) -> None:
-        self.p, self.prefix = p, prefix
+        self.p = p
+        self.prefix = prefix
 
     def __getitem__(self, name: str) -> Any:
         return self.p[self.prefix + name]
@@ -134,9 +137,13 @@ class ArrayStep:
         plain: bool = False,
     ) -> None:
         self.weights = {name: array.copy() for name, array in weights.items()}
-        self.batches, self.next, self.value_and_grad = batches, cycle(batches), value_and_grad
+        self.batches = batches
+        self.next = cycle(batches)
+        self.value_and_grad = value_and_grad
         self.moments = {n: (np.zeros_like(a), np.zeros_like(a)) for n, a in weights.items()}
-        self.plain, self.updates, self.steps = plain, True, 0
+        self.plain = plain
+        self.updates = True
+        self.steps = 0
 
     def __call__(self) -> None:
         gradients = self.value_and_grad(self.weights, *next(self.next))[1]

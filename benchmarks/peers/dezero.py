@@ -68,7 +68,8 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
 
 def chain(of: Chain) -> Callable[[], Any]:
     dezero = imported()
-    w, c = dezero.Variable(np.array(START, np.float32)), np.array(CONSTANT, np.float32)
+    w = dezero.Variable(np.array(START, np.float32))
+    c = np.array(CONSTANT, np.float32)
 
     def step() -> None:
         w.cleargrad()

@@ -12,7 +12,8 @@ from ..overhead import CONSTANT, START, Chain
 from ..works import BETAS, DECAY, EPS, LR, MLP, Attention, Decoder, First, Phrasebook
 from .array_models import Library, Seq2Seq, gpt_loss, mlp_loss
 
-LABEL, CHAIN = "JAX jit", "JAX, not compiled"
+LABEL = "JAX jit"
+CHAIN = "JAX, not compiled"
 PACKAGES = ("jax",)
 CANNOT: dict[str, str] = {}
 
@@ -51,7 +52,8 @@ class Step:
         self.batches = [tuple(jnp.array(array) for array in batch) for batch in batches]
         self.next = cycle(self.batches)
         self.step = jax.jit(step, donate_argnums=0)
-        self.value, self.both = jax.jit(loss), jax.jit(jax.value_and_grad(loss))
+        self.value = jax.jit(loss)
+        self.both = jax.jit(jax.value_and_grad(loss))
         self.finished = jax.block_until_ready
 
     def __call__(self) -> None:
@@ -74,7 +76,8 @@ def adamw(state: Any, gradients: Any) -> Any:
     step = step + 1
     m = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, m, gradients)
     v = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, v, gradients)
-    rate, root = LR / (1 - BETAS[0] ** step), 1 / jnp.sqrt(1 - BETAS[1] ** step)
+    rate = LR / (1 - BETAS[0] ** step)
+    root = 1 / jnp.sqrt(1 - BETAS[1] ** step)
     p = jax.tree.map(lambda p, m, v: p * (1 - LR * DECAY) - rate * m / (jnp.sqrt(v) * root + EPS), p, m, v)
     return p, m, v, step
 
@@ -90,7 +93,8 @@ def library() -> Library:
     import jax.numpy as jnp
 
     def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
-        mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        mean = x.mean(-1, keepdims=True)
+        var = x.var(-1, keepdims=True)
         return (x - mean) * jax.lax.rsqrt(var + 1e-5) * weight + bias
 
     def cross_entropy(logits: Any, y: Any) -> Any:
@@ -115,7 +119,9 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
     import jax
     import jax.numpy as jnp
 
-    model, rate, smoothing = Seq2Seq(library(), work.config), work.config.dropout, work.label_smoothing
+    model = Seq2Seq(library(), work.config)
+    rate = work.config.dropout
+    smoothing = work.label_smoothing
 
     def dropout(key: Any) -> Callable[[Any], Any]:
         keys = iter(jax.random.split(key, model.dropouts))
@@ -127,7 +133,8 @@ def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
 
     def loss(p: Any, source: Any, target_in: Any, target_out: Any, key: Any = None) -> Any:
         logits = model.logits(p, source, target_in, (lambda x: x) if key is None else dropout(key))
-        log_p, counts = jax.nn.log_softmax(logits), target_out != -100
+        log_p = jax.nn.log_softmax(logits)
+        counts = target_out != -100
         of_target = jnp.take_along_axis(log_p, jnp.where(counts, target_out, 0)[..., None], -1)[..., 0]
         losses = (1 - smoothing) * of_target + smoothing * log_p.mean(-1)
         return -jnp.where(counts, losses, 0).sum() / counts.sum()

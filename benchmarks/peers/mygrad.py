@@ -72,5 +72,6 @@ def chain(of: Chain) -> Callable[[], Any]:
     import mygrad as mg
 
     mg.turn_memory_guarding_off()
-    w, c = mg.tensor(np.array(START, np.float32)), np.array(CONSTANT, np.float32)
+    w = mg.tensor(np.array(START, np.float32))
+    c = np.array(CONSTANT, np.float32)
     return lambda: mg.sum(of(w, c, mg.tanh)).backward()

@@ -26,7 +26,9 @@ class Step:
     captured: Any = None  # the step as `mg.capture` replays it
 
     def __init__(self, model: Any, loss: Callable[..., Any], batches: list[tuple[np.ndarray, ...]]) -> None:
-        self.model, self.loss_of, self.batches = model, loss, batches
+        self.model = model
+        self.loss_of = loss
+        self.batches = batches
         self.next = cycle(batches)
         self.optimizer = self.optimizer_of(list(model.parameters()))
 
@@ -88,7 +90,8 @@ def decoder(work: Decoder, weights: dict[str, np.ndarray], device: str = "cpu") 
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
-    model, smoothing = work.model(), work.label_smoothing
+    model = work.model()
+    smoothing = work.label_smoothing
     model.load_state_dict(weights)
 
     def loss(source: np.ndarray, target_in: np.ndarray, target_out: np.ndarray) -> Any:

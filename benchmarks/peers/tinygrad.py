@@ -58,7 +58,8 @@ class Step:
 
         self.p = {name: Tensor(array.copy()).realize() for name, array in weights.items()}
         self.batches = [tuple(Tensor(_small(a)).realize() for a in batch) for batch in batches]
-        self.next, self.loss_of = cycle(self.batches), loss
+        self.next = cycle(self.batches)
+        self.loss_of = loss
         self.training = partial(Context, TRAINING=1)
         self.optimizer = None if optimizer is None else optimizer(list(self.p.values()))
         self.jit = TinyJit(self.step)
@@ -114,7 +115,9 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
 
 def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
     def loss(p: Any, g: Any) -> Any:
-        q, k, v = p["query"], p["key"], p["value"]
+        q = p["query"]
+        k = p["key"]
+        v = p["value"]
         return (q.scaled_dot_product_attention(k, v, is_causal=True) * g).sum()
 
     return Step(loss, weights, work.batches(), None)

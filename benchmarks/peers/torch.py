@@ -43,7 +43,9 @@ class Step:
 
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         half = torch.autocast(device, dtype=torch.bfloat16) if precision == "bfloat16" else None
-        self.model, self.loss_of, self.eager = model.to(device), loss, loss
+        self.model = model.to(device)
+        self.loss_of = loss
+        self.eager = loss
         self.autocast: Any = half or nullcontext()
         self.batches = [tuple(torch.from_numpy(array).to(device) for array in batch) for batch in batches]
         self.next = cycle(self.batches)

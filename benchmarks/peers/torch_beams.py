@@ -51,11 +51,13 @@ class BeamTransformer(Transformer):
 
     def remember(self, source: Any, mask: Any) -> list[tuple[Any, Any]]:
         """The keys and values (B, H, S, d) of the encoder's states, for each layer of the decoder."""
-        memory, found = self.embedded(source), []
+        memory = self.embedded(source)
+        found = []
         for layer in self.encoder.layers:
             memory = layer(memory, mask)
         for layer in self.decoder.layers:
-            cross, width = layer.cross_attention, memory.shape[2]
+            cross = layer.cross_attention
+            width = memory.shape[2]
             kv = F.linear(memory, cross.in_proj_weight[width:], cross.in_proj_bias[width:])
             k, v = kv.view(*memory.shape[:2], 2, self.c.num_heads, -1).permute(2, 0, 3, 1, 4).contiguous()
             found.append((k, v))
@@ -63,7 +65,8 @@ class BeamTransformer(Transformer):
 
     @torch.inference_mode()
     def translate(self, sources: list[list[int]], limit: int, beams: int) -> list[list[int]]:
-        c, count = self.c, len(sources)
+        c = self.c
+        count = len(sources)
         source = torch.full((count, max(map(len, sources))), c.pad_token_id)
         for row, ids in zip(source, sources, strict=True):
             row[: len(ids)] = torch.tensor(ids)
@@ -79,7 +82,8 @@ class BeamTransformer(Transformer):
             log_p = self.step(ids[:, position], caches, memories, mask, position)
             totals = (log_p + scores.view(-1, 1)).view(len(numbers), -1)
             best, places = totals.topk(2 * beams)
-            parents, tokens = places // c.vocab_size, places % c.vocab_size
+            parents = places // c.vocab_size
+            tokens = places % c.vocab_size
             rows = parents + torch.arange(len(numbers))[:, None] * scores.shape[1]
             is_last = position + 1 == limit
             ends = tokens == c.eos_token_id
@@ -105,8 +109,12 @@ class BeamTransformer(Transformer):
                 break
             if len(going) < len(numbers):
                 kept = torch.tensor(going)
-                order, rows, tokens, scores = order[kept], rows[kept], tokens[kept], scores[kept]
-                numbers, mask = numbers[kept], mask[kept]
+                order = order[kept]
+                rows = rows[kept]
+                tokens = tokens[kept]
+                scores = scores[kept]
+                numbers = numbers[kept]
+                mask = mask[kept]
                 memories = [(k[kept], v[kept]) for k, v in memories]
             chosen = rows.gather(1, order).flatten()
             ids = ids[chosen]

@@ -22,7 +22,8 @@ class CachedLayer(GPTLayer):
 
     def forward(self, x: Any, keys: Any, values: Any, start: int) -> Any:  # type: ignore[override]
         B, T, D = x.shape
-        end, attention = start + T, self.self_attention
+        end = start + T
+        attention = self.self_attention
         qkv = F.linear(self.residual1.norm(x), attention.in_proj_weight, attention.in_proj_bias)
         q, k, v = qkv.view(B, T, 3, attention.heads, -1).permute(2, 0, 3, 1, 4)
         keys[:, :, start:end] = k
@@ -51,7 +52,10 @@ class CachedGPT(GPT):
 
     @torch.inference_mode()
     def generate(self, prompts: list[list[int]], max_new_tokens: int) -> list[list[int]]:
-        c, ids, start, chosen = self.config, torch.tensor(prompts), 0, []
+        c = self.config
+        ids = torch.tensor(prompts)
+        start = 0
+        chosen = []
         length = ids.shape[1] + max_new_tokens
         caches = torch.empty(c.n_layer, 2, len(ids), c.n_head, length, c.n_embd // c.n_head)
         for _ in range(max_new_tokens):

@@ -48,7 +48,8 @@ class CrossAttention(SelfAttention):
 class FeedForward(nn.Module):
     def __init__(self, width: int, inner: int, activation: str) -> None:
         super().__init__()
-        self.linear1, self.linear2 = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.linear1 = nn.Linear(width, inner)
+        self.linear2 = nn.Linear(inner, width)
         self.activation = activation
 
     def forward(self, x: Any) -> Any:
@@ -81,7 +82,8 @@ class Stack(nn.Module):
 
     def __init__(self, layers: list[nn.Module], norm: nn.Module | None = None) -> None:
         super().__init__()
-        self.layers, self.norm = nn.ModuleList(layers), norm
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
 
 
 class Table(nn.Module):
@@ -97,7 +99,8 @@ class GPT(nn.Module):
 
     def __init__(self, c: GPTConfig) -> None:
         super().__init__()
-        self.embedding, self.positions = Table(c.vocab_size, c.n_embd), Table(c.n_positions, c.n_embd)
+        self.embedding = Table(c.vocab_size, c.n_embd)
+        self.positions = Table(c.n_positions, c.n_embd)
         norm = nn.LayerNorm(c.n_embd, c.layer_norm_epsilon)
         self.layers = Stack([GPTLayer(c) for _ in range(c.n_layer)], norm)
 
@@ -147,7 +150,8 @@ class Transformer(nn.Module):
         super().__init__()
         if c.norm_first or c.positions != "sinusoidal" or c.attention_dropout or c.activation_dropout:
             raise ValueError("written for the paper's model.\nWrite the other parts before comparing them.")
-        self.c, self.factor = c, math.sqrt(c.d_model)
+        self.c = c
+        self.factor = math.sqrt(c.d_model)
         self.embedding = Table(c.vocab_size, c.d_model)
         self.encoder = Stack([EncoderLayer(c) for _ in range(c.num_encoder_layers)])
         self.decoder = Stack([DecoderLayer(c) for _ in range(c.num_decoder_layers)])
