@@ -146,7 +146,8 @@ def _public(info: OpInfo) -> dict[str, Callable]:
 def _signature(info: OpInfo) -> str:
     """`mg.softmax(x, dim=-1)`."""
     name, function = next(iter(_public(info).items()), (info.name, info.source))
-    shown, keywords = [], False
+    shown = []
+    keywords = False
     for p in inspect.signature(function).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not keywords:
             shown.append("*")

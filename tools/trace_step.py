@@ -71,7 +71,8 @@ def training_step() -> Callable[[], Any]:
     )
     model = Transformer(config)
     optimizer = optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
-    source, target = np.array([[5, 6, 7, 3], [8, 9, 3, 0]]), np.array([[2, 7, 6, 5, 3], [2, 9, 8, 3, 0]])
+    source = np.array([[5, 6, 7, 3], [8, 9, 3, 0]])
+    target = np.array([[2, 7, 6, 5, 3], [2, 9, 8, 3, 0]])
 
     def step() -> None:
         logits = model(source, target[:, :-1])  # (batch, length, vocabulary)
