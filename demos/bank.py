@@ -35,7 +35,8 @@ def batch(random, size=32):
     meanings = random.choice(list(BEFORE), size)
     ids = np.array([encode(sentence(meaning, random)) for meaning in meanings])
     target = np.full_like(ids, -100)
-    rows, places = np.arange(size), random.integers(1, ids.shape[1], size)
+    rows = np.arange(size)
+    places = random.integers(1, ids.shape[1], size)
     target[rows, places] = ids[rows, places]
     ids[rows, places] = ID["[MASK]"]
     return ids, target
@@ -48,7 +49,8 @@ def train(steps=600):
         max_position_embeddings=16, hidden_dropout_prob=0.0, initializer_range=0.1,
     )  # fmt: skip
     model = BERT(config)
-    optimizer, random = optim.AdamW(model.parameters(), lr=3e-3), np.random.default_rng(0)
+    optimizer = optim.AdamW(model.parameters(), lr=3e-3)
+    random = np.random.default_rng(0)
     for step in range(1, steps + 1):
         mg.random.set_step(step)
         ids, target = batch(random)
@@ -82,7 +84,8 @@ def main(steps: int = 600):
     Args:
         steps: Of the training; 600 take less than a minute.
     """
-    model, random = train(steps), np.random.default_rng(1)
+    model = train(steps)
+    random = np.random.default_rng(1)
     texts = [sentence(meaning, random) for meaning in ("money", "money", "river", "river")]
     print("\n" + "\n".join(f"{i}  {text.removeprefix('[CLS] ')}" for i, text in enumerate(texts)))
     row, *states = states_of_bank(model, np.array([encode(text) for text in texts]))
@@ -92,7 +95,8 @@ def main(steps: int = 600):
     print(f"{'':<24}{'same meaning':>14}{'other meaning':>15}")
     for i, vectors in enumerate(states, 1):
         c = cosines(vectors)
-        same, other = (c[0, 1] + c[2, 3]) / 2, c[:2, 2:].mean()
+        same = (c[0, 1] + c[2, 3]) / 2
+        other = c[:2, 2:].mean()
         print(f"{f'state after layer {i}':<24}{same:>14.2f}{other:>15.2f}")
     masked = np.array([encode("[CLS] they lend at the bank with its [MASK]")])
     with mg.no_grad():

@@ -26,7 +26,9 @@ def main(output: Output = Path("expression.html")) -> None:
     """Draw micrograd's classic expression."""
     graph = expression()
     for vertex in graph.vertices:
-        name, value, gradient = vertex.name, vertex.value, vertex.gradient
+        name = vertex.name
+        value = vertex.value
+        gradient = vertex.gradient
         if vertex.kind == "op":
             name = vertex.label
         print(f"{name} = {value.numbers.item():3g}   dL/d{name} = {gradient.numbers.item():3g}")

@@ -63,7 +63,8 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 
 def dependent_operations(output: Tensor, source: Tensor) -> int:
     """The number of operations on the longest path from `source` to `output` in the recorded graph."""
-    nodes, stack = set(), [output.node]
+    nodes = set()
+    stack = [output.node]
     while stack:
         node = stack.pop()
         if isinstance(node, Node) and node not in nodes:
@@ -84,7 +85,8 @@ def count_steps(network: nn.Module, n: int, d: int) -> int:
 
 def measure_time(network: nn.Module, n: int, d: int, batch: int, repeats: int) -> float:
     """Milliseconds of processor time for forward and backward: the median of `repeats`."""
-    x, times = mg.randn(batch, n, d, requires_grad=True), []
+    x = mg.randn(batch, n, d, requires_grad=True)
+    times = []
     for _ in range(repeats + 1):  # the first time compiles
         network.zero_grad()
         start = time.process_time()
@@ -95,7 +97,8 @@ def measure_time(network: nn.Module, n: int, d: int, batch: int, repeats: int) -
 
 def gradient_norm(network: nn.Module, n: int, d: int) -> float:
     """The norm of the d x d matrix d output_n / d input_1; each row of a batch computes one row of it."""
-    sequence, total = np.random.default_rng(n).standard_normal((1, n, d)), 0.0
+    sequence = np.random.default_rng(n).standard_normal((1, n, d))
+    total = 0.0
     for rows in np.array_split(np.arange(d), max(d // 8, 1)):
         x = mg.tensor(np.repeat(sequence, len(rows), 0), requires_grad=True)
         last = network(x)[:, -1]  # (rows, d)

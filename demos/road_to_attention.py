@@ -109,7 +109,8 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
     lengths = np.array([(len(source) + 1, len(target) + 1) for source, target in ids])
     batches = BatchStream(TokenBatches(lengths, budget.max_tokens, seed=0))
     optimizer = optim.AdamW(model.parameters(), lr=budget.lr, betas=(0.9, 0.98), weight_decay=0.0)
-    steps, spent = 0, 0.0
+    steps = 0
+    spent = 0.0
     model.train()
     while spent < 1:
         warm_up = min(1.0, (steps + 1) / 100)
@@ -257,7 +258,8 @@ def main(
     lengths = [words(source) for source, _ in test]
     parts = bins(lengths, ranges)
     counts = [sum(first <= n <= last for n in lengths) for first, last in parts] + [len(test)]
-    budget, rows = Budget(minutes, lr, max_tokens), read_rows(results)
+    budget = Budget(minutes, lr, max_tokens)
+    rows = read_rows(results)
     for name in models:
         width = width_for(name, tokenizer.vocab_size, parameters)
         mg.manual_seed(0)
