@@ -362,3 +362,29 @@ def test_what_is_no_mistake_of_the_user_is_not_hidden(cli, monkeypatch):
     monkeypatch.setattr("minitransformer.cli.recipes.run", broken)
     with pytest.raises(ZeroDivisionError):
         cli("recipes")
+
+
+def test_fewer_than_ten_pairs_are_refused(tmp_path, cli):
+    (tmp_path / "few.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(9)))
+    code, _, err = cli("train", "phrasebook", "--data", tmp_path / "few.tsv", "--run-dir", tmp_path / "run")
+    assert code == 2
+    assert "at least 10" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_fewer_steps_than_are_done_are_refused(here, cli):
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 2)
+    before = (here / "mine" / "config.toml").read_bytes()
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "mine is at step 4, more than --steps 2" in err
+    assert (here / "mine" / "config.toml").read_bytes() == before
+
+
+def test_a_damaged_state_is_named(here, cli):
+    (state,) = (here / "mine" / "checkpoints").glob("*4/state.json")
+    state.write_text("{}")
+    command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "mine", "--resume", "--steps", 6)
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "state.json does not match its checksum" in err

@@ -260,3 +260,63 @@ def test_a_class_a_function_or_a_module_is_not_an_operand(value):
                 f"{info.name}{args}",
                 accepted=is_dtype or info.name in ("clone", "contiguous"),
             )
+
+
+def test_clamp_without_a_limit_is_refused():
+    with pytest.raises(OptionError, match="neither min nor max"):
+        mg.tensor([1.0]).clamp()
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(0, axis=1), lambda x: mg.sum(x, dim=0, axis=1)])
+def test_one_setting_under_two_names_is_refused(function):
+    with pytest.raises((OptionError, TypeError)):
+        function(mg.zeros(2, 3))
+
+
+def test_a_diagonal_is_an_integer():
+    with pytest.raises(mg.DtypeError, match="diagonal must be an integer"):
+        mg.ones(2, 2).tril(2.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda x: mg.autograd.grad(x.sum(), 1.0), "inputs must be tensors, got float"),
+        (lambda x: mg.autograd.grad(1.0, x), "outputs must be tensors, got float"),
+        (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
+        (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be an integer or several"),
+        (lambda x: mg.arange(float("nan")), "is not a range"),
+        (lambda x: mg.randperm(2.5), "n must be an integer, got 2.5"),
+        (lambda x: mg.randperm(-1), "non-negative integers"),
+        (lambda x: mg.nn.Linear(-1, 3), r"non-negative integers, got \(3, -1\).\nPass sizes of 0 or more."),
+    ],
+)
+def test_a_mistake_is_explained(call, what):
+    with pytest.raises(mg.MinigradError, match=what):
+        call(mg.ones(2, requires_grad=True))
+
+
+def test_argnums_may_be_a_numpy_number():
+    assert mg.func.grad(lambda x, y: x * y, np.int64(1))(2.0, 3.0).item() == 2.0
+
+
+def test_operands_and_settings_may_be_given_by_pytorchs_names():
+    x, y = mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
+    assert mg.add(input=x, other=y, alpha=2).tolist() == [7, 10]
+    assert x.mul(other=y).tolist() == [3, 8]
+    assert x.pow(exponent=2).tolist() == mg.pow(x, exponent=mg.tensor([2.0, 2.0])).tolist() == [1, 4]
+    assert mg.where(condition=x > 1, input=x, other=y).tolist() == [3, 2]
+    assert mg.addcmul(x, tensor1=x, tensor2=y).tolist() == [4, 10]
+    assert mg.mm(input=x[None], mat2=y[:, None]).item() == 11
+    assert mg.softmax(input=x, dim=0).shape == mg.lerp(input=x, end=y, weight=0.5).shape == (2,)
+    assert mg.reshape(input=x, shape=(2, 1)).shape == mg.permute(input=x[None], dims=(1, 0)).shape == (2, 1)
+    with pytest.raises(OptionError, match="under two names"):
+        mg.add(input=x, x=x, other=y)
+
+
+def test_a_missing_argument_is_named_as_one():
+    with pytest.raises(
+        TypeError, match=r"softmax.*missing.*'dim'[\s\S]*It takes \(x, dim, dtype=None\)"
+    ) as raised:
+        mg.softmax(mg.ones(2))
+    assert "locals" not in str(raised.value)

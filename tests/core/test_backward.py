@@ -1,6 +1,7 @@
 """The tape: what backward() adds where, what it keeps and frees, and what it refuses."""
 
 import gc
+import re
 import sys
 import tracemalloc
 import weakref
@@ -13,6 +14,7 @@ from minigrad import autograd
 from minigrad.core.errors import GraphError, OptionError, ShapeError
 from minigrad.core.registry import ops, registry
 from minigrad.ops import differentiable
+from tests.leaves import message
 
 
 def leaf(*data, shape=None):
@@ -91,7 +93,7 @@ def test_a_second_backward_through_a_graph_names_the_op_and_the_line():
     y = x.exp().sum()
     y.backward()
     with pytest.raises(
-        GraphError, match=r"sum \(recorded at .*test_autograd\.py:\d+\)[\s\S]*retain_graph=True"
+        GraphError, match=r"sum \(recorded at .*test_backward\.py:\d+\)[\s\S]*retain_graph=True"
     ):
         y.backward()
 
@@ -820,3 +822,51 @@ def test_a_grad_that_cannot_be_added_to_is_refused():
     x.grad = mg.ones(1).expand(2)
     with pytest.raises(mg.OptionError, match="its memory is read-only"):
         (x * 2).sum().backward()
+
+
+def test_grad_of_a_result_warns_and_says_how_a_parameter_stays_a_leaf():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    w = w - 0.1 * w.grad
+    (w * w).sum().backward()
+    with pytest.warns(
+        UserWarning, match=r"not a leaf: subtract .*\n.*retain_grad.*no_grad\(\): w -= lr"
+    ) as said:
+        assert w.grad is None
+    assert said[0].filename == __file__
+
+
+def test_grad_does_not_warn_of_leaves_constants_and_retained_gradients():
+    x = mg.tensor([1.0], requires_grad=True)
+    y = x * 2
+    first, second = (mg.ones(2) * x).split(1)
+    for tensor in (y, first):
+        tensor.retain_grad()
+    assert x.grad is mg.ones(1).grad is y.grad is first.grad is None
+    (y + first + second).sum().backward()
+    assert y.grad.tolist() == first.grad.tolist() == [1.0]
+    with pytest.warns(UserWarning, match="not a leaf"):
+        second.grad  # noqa: B018
+    second.grad = mg.ones(1)  # as in PyTorch, it may be assigned
+    assert second.grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("op", [mg.sub, mg.mul, mg.add, mg.div, mg.matmul, mg.maximum])
+def test_none_as_an_operand_speaks_of_gradients(op):
+    assert "A `.grad` is None before backward()" in message(lambda: op(mg.ones(2), None))
+
+
+def test_a_state_carried_over_is_to_be_detached():
+    w = mg.ones(2, 2, requires_grad=True)
+    h = mg.ones(2)
+
+    def step(h):
+        h = (h @ w).tanh()
+        h.sum().backward()
+        return h
+
+    h = step(h)
+    assert re.search(
+        r"freed it\.\n.*\.detach\(\).*h = h\.detach\(\)", message(lambda: step(h), mg.errors.GraphError)
+    )
+    step(h.detach())

@@ -203,3 +203,13 @@ def test_one_triangle_of_a_symmetric_matrix_is_read():
     )
     with pytest.raises(OptionError, match="UPLO"):
         mg.linalg.eigh(x, UPLO="X")
+
+
+@pytest.mark.needs("torch_names")
+@pytest.mark.parametrize("number", [2, 2.0, True, np.float64(2), np.float32(2), np.int64(2)], ids=repr)
+def test_a_number_does_not_change_a_float_tensors_dtype(number):
+    x = mg.ones(2, requires_grad=True)
+    for y in (x * number, number * x, x + number, x / number, number - x, x**number):
+        assert y.dtype == mg.float32
+    (x * number).sum().backward()
+    assert x.grad.dtype == mg.float32

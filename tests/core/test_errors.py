@@ -16,8 +16,11 @@ from minigrad.core.errors import (
     ShapeError,
     SignatureError,
 )
+from minigrad.core.op import Op
+from minigrad.core.registry import registry
 from minigrad.nn import functional as F
-from minigrad.ops import METHODS
+from minigrad.ops import METHODS, differentiable
+from tests.leaves import message
 
 A, B = mg.ones(2, 3), mg.ones(2, 4)
 W = mg.ones(5, 3)
@@ -376,3 +379,89 @@ def raised_by(function, arguments):
     except Exception as error:
         return error
     return None
+
+
+SCALAR = mg.tensor(1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mg.cat([SCALAR, SCALAR]),
+        lambda: mg.cat([SCALAR, mg.ones(2)]),
+        lambda: SCALAR.select(0, 0),
+        lambda: SCALAR.narrow(0, 0, 1),
+        lambda: SCALAR.unflatten(0, (1, 1)),
+        lambda: SCALAR.take_along_dim(mg.tensor([0]), 0),
+        lambda: mg.hstack(()),
+        lambda: mg.linalg.cross(mg.ones(5, 3), mg.ones(5, 3), dim=2),
+        lambda: F.embedding(mg.tensor([0]), mg.ones(3)),
+        lambda: F.scaled_dot_product_attention(mg.ones(3), mg.ones(3), mg.ones(3)),
+        lambda: F.linear(SCALAR, mg.ones(2, 2)),
+    ],
+)
+def test_no_message_is_that_of_a_tuple(call):
+    said = message(call)
+    assert "tuple index" not in said
+    assert "\n" in said
+
+
+def test_each_op_of_tensors_without_axes_speaks_of_axes():
+    """All ops, on their samples with one array without axes: no message is Python's of a tuple."""
+    rng, wrong = np.random.default_rng(0), []
+    for key, info in registry.items():
+        for sample in info.samples(rng) if isinstance(info, Op) and info.samples else ():
+            for i, x in enumerate(sample.args):
+                if not isinstance(x, np.ndarray) or not x.ndim or not x.size:
+                    continue
+                args = [*sample.args[:i], x.reshape(-1)[0].reshape(()), *sample.args[i + 1 :]]
+                args = [mg.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+                if key == "cross_entropy":  # `F.cross_entropy` checks the target
+                    continue
+                try:
+                    info.call(*args, **sample.kwargs)
+                except mg.MinigradError as error:
+                    if "tuple index" in str(error) or "list index" in str(error):
+                        wrong.append((key, i, str(error)))
+    assert not wrong
+
+
+@pytest.mark.parametrize("exponent", [mg.tensor(-1), -1, mg.tensor(-2, dtype="int32")])
+def test_integers_to_a_negative_power_ask_for_floats(exponent):
+    assert "Use floats" in message(lambda: mg.tensor([2, 3]) ** exponent)
+
+
+def test_one_gradient_is_singular():
+    @differentiable
+    def product(x, y, /):
+        return x * y, (lambda g: g * y,)
+
+    @differentiable
+    def product2(x, y, /):
+        return x * y, lambda g, needs: (g * y,)
+
+    x = mg.ones(2, requires_grad=True)
+    try:
+        assert "returned 1 gradient.\n" in message(lambda: product(x, x))
+        assert "returned 1 gradient for 2 arrays" in message(lambda: product2(x, x).sum().backward())
+    finally:
+        for name in [name for name, info in registry.items() if info.source.__module__ == __name__]:
+            del registry[name]
+
+
+def test_what_a_stranger_tried():
+    with pytest.raises(mg.DtypeError, match="Sequential holds modules, got list"):
+        mg.nn.Sequential([mg.nn.ReLU()])
+    with pytest.raises(mg.DtypeError, match="where takes booleans, got float32"):
+        mg.where(mg.ones(2), 1.0, 2.0)
+    assert mg.where(True, mg.ones(2), 0.0).tolist() == [1.0, 1.0]
+    with pytest.raises(mg.ShapeError, match=r"batch_norm of 4 channels .* parameters of shape \(8,\)"):
+        mg.nn.BatchNorm2d(8)(mg.ones(2, 4, 3, 3))
+    with pytest.raises(mg.OptionError, match="'average'"):
+        mg.nn.MSELoss(reduction="average")
+    with pytest.raises(mg.OptionError, match=r"takes parameters, got Linear"):
+        mg.optim.AdamW(mg.nn.Linear(2, 2))
+    with pytest.raises(mg.ShapeError, match=r"stack\(\[float32\[2\], float32\[3\]\]"):
+        mg.stack([mg.ones(2), mg.ones(3)])
+    report = mg.gradcheck(mg.exp, mg.ones(2, dtype="float64", requires_grad=True))
+    assert repr(report) == str(report)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core.errors import DtypeError, GraphError, ShapeError
+from minigrad.core.errors import DtypeError, GraphError, OptionError, ShapeError
+from tests.leaves import vector
 
 X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
 
@@ -232,3 +233,48 @@ def test_a_tensor_prints_where_it_came_from():
         long.endswith("]," + "\n       dtype=float64, requires_grad=True)")
         or max(map(len, long.splitlines())) <= 80
     )
+
+
+def test_a_value_with_a_gradient_is_refused_where_it_would_lose_it():
+    with pytest.raises(OptionError, match="takes one number"):
+        mg.zeros(2).masked_fill(mg.tensor([True, False]), vector(1.0))
+
+
+def test_a_tensor_is_equal_to_nothing_that_is_no_number():
+    x = mg.tensor([1.0, 2.0])
+    for thing in (None, "cpu", object(), {}):
+        assert (x == thing) is False
+        assert (thing == x) is False
+        assert (x != thing) is True
+    assert x in ["cpu", None, x]
+    assert (x == [1.0, 3.0]).tolist() == [True, False]
+
+
+def test_an_element_is_looked_for_in_all_axes():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert 3 in x
+    assert 5 not in x
+
+
+def test_a_tensor_says_where_an_array_is_written():
+    out = np.zeros(2)
+    np.add(1.0, 2.0, out=out, where=mg.tensor([True, False]))
+    np.testing.assert_array_equal(out, [3.0, 0.0])
+
+
+def test_nothing_is_not_written_as_nan():
+    x = mg.ones(2)
+    with pytest.raises(mg.DtypeError, match="item assignment of None"):
+        x[0] = None
+
+
+def test_a_number_out_of_a_dtypes_range_is_a_matter_of_dtype():
+    with pytest.raises(mg.DtypeError, match="300 out of bounds for uint8"):
+        mg.ones(2, dtype="uint8").add_(300)
+
+
+def test_a_view_that_runs_backward_is_not_lent_to_other_libraries():
+    x = mg.from_numpy(np.array([1.0, 2.0])[::-1])
+    with pytest.raises(mg.ShapeError, match="negative strides"):
+        x.__dlpack__()
+    np.testing.assert_array_equal(np.from_dlpack(x.clone()), [2.0, 1.0])

@@ -15,6 +15,7 @@ from minigrad.core import random
 from minigrad.core.errors import OptionError
 from minigrad.nn import functional as F
 from minigrad.ops import draws
+from minitransformer.data.batching import BlockBatches
 
 DRAWS = {
     "rand": lambda: mg.rand(3, 4),
@@ -325,3 +326,13 @@ def test_a_generator_that_is_passed_draws_the_same_again():
     assert [numbers.tobytes() for numbers in seen[2:]] == [*first, first[1]]
     np.testing.assert_array_equal(x.grad.array, y.array)
     assert after.tolist() != states[0]
+
+
+def test_large_seeds_draw_different_blocks():
+    draw = lambda seed: BlockBatches(np.arange(1000), 4, 8, seed).batch(0)[0].tolist()
+    assert draw(2**63) != draw(2**63 + 1)
+
+
+def test_a_seed_is_a_whole_number():
+    with pytest.raises(OptionError, match="'a'"):
+        mg.manual_seed("a")

@@ -1,6 +1,8 @@
 """A user's own op has every right of a built-in one: what it says of itself holds everywhere."""
 
 import contextlib
+import inspect
+import re
 import subprocess
 import sys
 from functools import partial
@@ -11,7 +13,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import minigrad as mg
-from minigrad import kernels
+from minigrad import kernels, nn
 from minigrad.core import kernels as core_kernels
 from minigrad.core.namespace import namespace
 from minigrad.core.registry import ops, registry
@@ -22,6 +24,7 @@ from minigrad.ops.sample_calls import forms
 from minigrad.ops.samplers import real, unary
 from minitransformer.layers.attention_op import multi_head_attention
 from tests.kernel_sets import NUMBA, needs_numba
+from tests.leaves import message
 from tests.slow.standin import cublas, emulator
 
 
@@ -553,3 +556,73 @@ def test_a_captured_step_replays_it(make, device):
     (values, gradient), (again, replayed) = run(plain), run(captured)
     assert values == again
     np.testing.assert_array_equal(gradient, replayed)
+
+
+def own_op(name, rule):
+    """A user's op, made as a script would."""
+    rule.__name__ = rule.__qualname__ = name
+    return mg.ops.differentiable(rule)
+
+
+def test_a_users_op_does_not_hide_the_librarys_of_that_name():
+    x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
+    second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
+    before, records, known = second(), dict(mg.ops.registry), dict(ops)
+    try:
+        alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
+        assert alias(x).tolist() == [30.0, -50.0]
+        np.testing.assert_array_equal(second(), before)
+        assert mg.ops.registry["alias"] is records["alias"]
+        assert mg.ops.registry[f"{__name__}.alias"].name == "alias"
+    finally:
+        mg.ops.registry.clear()
+        mg.ops.registry.update(records)
+        ops.clear()
+        ops.update(known)
+
+
+def test_mistakes_in_a_rule_are_named():
+    a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
+    records, known = dict(mg.ops.registry), dict(ops)
+    try:
+        with pytest.raises(mg.OptionError, match="rule of bare must return a value and its gradients"):
+            own_op("bare", lambda x, /: x * 2)(a)
+        crossed = own_op("crossed", lambda x, y, /: (x @ y, (lambda g: g @ y, lambda g: x.T @ g)))
+        with pytest.raises(mg.ShapeError, match=r"the gradient of crossed \(recorded at .*\) failed: matmul"):
+            crossed(a, b).sum().backward()
+        alone = own_op("alone", lambda x, /: (x * 2, lambda g: g * 2))
+        with pytest.raises(mg.OptionError, match=r"(?s)the rule of alone .*one function of g.*\(g, needs\)"):
+            alone(a)
+    finally:
+        mg.ops.registry.clear()
+        mg.ops.registry.update(records)
+        ops.clear()
+        ops.update(known)
+
+
+def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_number():
+    x, beta = mg.ones(3, requires_grad=True), mg.tensor(2.0, requires_grad=True)
+    with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
+        mg.nn.functional.softplus(x, beta)
+    expected = mg.nn.functional.softplus(x, 2.0)
+    np.testing.assert_array_equal(mg.nn.functional.softplus(x, beta.detach()).array, expected.array)
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "log_softmax", "relu", "sigmoid", "silu", "exp", "matmul", "logsumexp"]
+)
+def test_help_has_the_derivative_and_the_source_is_the_definition(name):
+    function = getattr(mg, name)
+    assert re.search(r"d/d|gradient|derivative|d[A-Z] =", inspect.getdoc(function))
+    assert f"def {name}(" in inspect.getsource(function)
+    assert "dtype" in inspect.signature(function).parameters or "softmax" not in name
+
+
+def test_a_method_that_replaces_one_of_the_librarys_is_named():
+    class Layer(nn.Linear):
+        def parameters(self):
+            return list(super().parameters())
+
+    said = message(lambda: Layer(2, 3))
+    assert "Layer.parameters() got an unexpected keyword argument 'recurse'" in said
+    assert "same arguments" in said

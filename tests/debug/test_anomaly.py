@@ -2,6 +2,7 @@
 
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -237,3 +238,12 @@ def test_the_first_module_that_is_not_finite_is_found():
     assert first_nonfinite(model, forward) == "0"
     model[0].bias.array[...] = 3.0
     assert first_nonfinite(model, forward) is None
+
+
+def test_one_thread_watching_for_anomalies_does_not_disturb_another():
+    def elsewhere():
+        with np.errstate(all="ignore"):
+            return mg.zeros(1).log().item()
+
+    with mg.autograd.detect_anomaly(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(elsewhere).result() == -np.inf

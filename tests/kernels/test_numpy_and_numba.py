@@ -590,3 +590,12 @@ def test_layer_norm_of_one_number_has_no_gradient():
     x, w = mg.tensor([[5.0], [6.0], [7.0]], requires_grad=True), mg.tensor([1.3])
     F.layer_norm(x, (1,), w, w).backward(mg.tensor([[1.0], [2.0], [3.0]]))
     assert x.grad.tolist() == [[0.0]] * 3
+
+
+def test_every_composite_has_a_definition_and_a_kernel():
+    composites = {name for name, op in ops.items() if op.definition}
+    assert composites == {
+        "softmax", "log_softmax", "logsumexp", "gelu", "dropout", "layer_norm", "linear", "embedding",
+        "cross_entropy",
+        "scaled_dot_product_attention", "multi_head_attention", "rms_norm", "rotary", "rnn", "lstm", "gru",
+    }  # fmt: skip

@@ -187,3 +187,18 @@ def test_a_mask_that_does_not_fit_the_scores_is_refused():
     attention = MultiHeadAttention(8, 2)
     with pytest.raises(mg.ShapeError, match=r"mask of shape \(4,\) for scores of shape \(2, 2, 3, 3\)"):
         attention(mg.zeros(2, 3, 8), mask=mg.ones(4).bool())
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ([1, 2], [[2]], "batch of one"),
+        ([[1.0, 2.0]], [[2]], r"got float64 \(1, 2\).\nPass what the tokenizer's encode returns"),
+        ([[1, 2], [1]], [[2], [2]], "different lengths"),
+        ([[0.5]], [[2]], "integers"),
+    ],
+)
+def test_token_ids_of_a_wrong_kind_are_explained(source, target, message):
+    model = Transformer(TransformerConfig(5, 4, 2, 8, 1, 1))
+    with pytest.raises(UserError, match=message):
+        model(source, target)

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -611,3 +612,35 @@ def test_a_module_made_from_a_function_is_copied_with_its_settings(copied):
     loss = copied(nn.NLLLoss(weight=mg.tensor([1.0, 2.0]), reduction="sum"))
     assert loss.reduction == "sum"
     assert loss.state_dict()["weight"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("make", "data"),
+    [
+        (lambda: nn.Linear(3, 2), np.ones((2, 3))),
+        (lambda: nn.Conv1d(3, 2, 1), np.ones((2, 3, 4))),
+    ],
+)
+def test_float64_data_that_turns_a_float32_model_to_float64_is_said(make, data):
+    model = make()
+    with pytest.warns(UserWarning, match=r"float64 data .*\n.*x\.float\(\)") as said:
+        result = model(mg.tensor(data))
+    assert result.dtype == "float64"
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(mg.tensor(data).float())
+        model.double()(mg.tensor(data))
+
+
+def test_float64_data_is_said_once_for_a_model_and_at_the_users_line():
+    class Model(nn.Sequential):
+        pass
+
+    model = Model(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            model(np.ones((2, 3)))
+    assert len(said) == 1
+    assert said[0].filename == __file__

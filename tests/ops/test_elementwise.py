@@ -8,6 +8,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.nn import functional as F
+from tests.leaves import INF, assert_equal, gradient_of, leaf, vector
 
 
 def slope(function, *numbers):
@@ -165,3 +166,127 @@ def test_the_shapes_that_glu_and_prelu_refuse_are_named():
         F.glu(mg.ones(2, 3))
     with pytest.raises(mg.ShapeError, match="one weight or 3"):
         F.prelu(mg.ones(2, 3), mg.ones(2))
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_a_tied_pair_shares(name):
+    x = leaf([1, 2])
+    getattr(x, name)(leaf([1, 2])).sum().backward()
+    assert_equal(x.grad, [0.5, 0.5])
+
+
+def test_clamp_passes_gradients_at_its_limits_and_relu_none_at_zero():
+    assert_equal(gradient_of(lambda x: x.clamp(-1, 1), [-2, -1, 0, 1, 2]), [0, 1, 1, 1, 0])
+    assert_equal(gradient_of(lambda x: x.relu(), [-1, 0, 1]), [0, 0, 1])
+    assert_equal(gradient_of(lambda x: x.abs(), [-1, 0, 1]), [-1, 0, 1])
+
+
+def test_values_and_gradients_at_zero_are_pytorchs():
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert_equal(mg.zeros(1).log(), [-INF])
+        assert_equal(gradient_of(lambda x: x.log(), [0]), [INF])
+        assert_equal(gradient_of(lambda x: x.sqrt(), [0]), [INF])
+        assert_equal(gradient_of(lambda x: x**0.5, [0]), [INF])
+    assert_equal(gradient_of(lambda x: x.norm(), [0, 0]), [0, 0])
+    assert_equal(gradient_of(lambda x: x.std(), [3, 3]), [0, 0])
+    assert_equal(gradient_of(lambda x: x**0, [0, 2]), [0, 0])
+    assert_equal(gradient_of(lambda x: x**1, [0, 2]), [1, 1])
+    assert_equal(gradient_of(lambda x: x**2, [0, 2]), [0, 4])
+    assert_equal(mg.zeros(1) ** 0, [1])
+    assert_equal(mg.zeros(1) ** mg.zeros(1), [1])
+
+
+def test_powers_of_tensors_at_zero():
+    x, y = leaf([0, 0, 2]), leaf([0, 2, 3])
+    (x**y).sum().backward()
+    assert_equal(x.grad, [0, 0, 12])
+    assert_equal(y.grad, [0, 0, 8 * math.log(2)])
+
+
+def test_an_infinite_gradient_does_not_pass_a_closed_gate():
+    closed = np.array([True, False])
+    gates = [
+        lambda x: x.masked_fill(mg.tensor(closed), 0.0),
+        lambda x: mg.where(~closed, x, 0.0),
+        lambda x: mg.where(closed, 0.0, x),
+        lambda x: (x * np.where(closed, -1.0, 1.0)).relu(),
+        lambda x: (x * np.where(closed, -1.0, 1.0)).clamp(min=0.0),
+        lambda x: mg.maximum(x * np.where(closed, -1.0, 1.0), 0.0),
+    ]
+    for gate in gates:
+        assert_equal(gradient_of(lambda x, gate=gate: gate(x).sqrt(), [4, 4]), [0, 0.25])
+
+
+def test_sigmoid_and_friends_keep_their_small_tails():
+    x = mg.tensor([-80.0, -30.0])
+    assert_equal(x.sigmoid(), np.exp([-80.0, -30.0]), rtol=1e-6)
+    assert_equal(mg.tensor([-1000.0, 1000.0]).sigmoid(), [0, 1])
+    assert_equal(F.log_softmax(mg.tensor([[0.0, 1000.0]])), [[-1000, 0]])
+    assert_equal(mg.tensor([1000.0, 1000.0]).logsumexp(0), 1000 + math.log(2), rtol=1e-6)
+
+
+def test_where_of_two_numbers_is_float32():
+    assert mg.where(mg.tensor([True, False]), 1.0, 0.0).dtype == mg.float32
+
+
+def test_gelu_of_a_0d_tensor_is_0d():
+    x = mg.tensor(1.0, requires_grad=True)
+    for form in ("none", "tanh"):
+        y = mg.nn.functional.gelu(x, form)
+        assert y.shape == ()
+        y.backward()
+        assert x.grad.shape == ()
+
+
+def test_bits_of_integers_and_logic_of_booleans():
+    a = mg.tensor([6, 5])
+    assert (a & 3).tolist() == [2, 1]
+    assert (a | 1).tolist() == [7, 5]
+    assert (~a).tolist() == [-7, -6]
+    b = mg.tensor([True, False])
+    assert (~b).tolist() == [False, True]
+    assert (b | ~b).tolist() == [True, True]
+
+
+def test_infinite_gradients_do_not_pass_closed_gates():
+    x = vector(-1.0, 1.0)
+    x.relu().backward(mg.tensor([np.inf, np.inf]))
+    assert x.grad.tolist() == [0.0, np.inf]
+
+
+def test_distances_to_infinity_have_slopes():
+    for loss in (F.smooth_l1_loss, F.huber_loss):
+        x = vector(-np.inf, -0.5, 1.0, np.inf)
+        loss(x, mg.zeros(4), reduction="sum").backward()
+        assert x.grad.tolist() == [-1, -0.5, 1, 1]
+
+
+def test_logarithms_of_sums_at_infinity():
+    x, y = (mg.tensor(v) for v in np.meshgrid([-np.inf, 0.0, 1e30, np.inf, np.nan], [-np.inf, 2.0, np.inf]))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(mg.logaddexp(x, y).array, np.logaddexp(x.array, y.array))
+
+
+@pytest.mark.parametrize("n", [-3, -2, 3, 4])
+def test_small_powers_are_products_with_the_same_derivatives(n):
+    x = vector(0.5, -2.0, 3.0)
+    (slopes,) = mg.autograd.grad((x**n).sum(), x, create_graph=True)
+    (curvatures,) = mg.autograd.grad(slopes.sum(), x)
+    np.testing.assert_allclose((x**n).array, x.array**n, rtol=1e-6)
+    np.testing.assert_allclose(slopes.array, n * x.array ** (n - 1), rtol=1e-6)
+    np.testing.assert_allclose(curvatures.array, n * (n - 1) * x.array ** (n - 2), rtol=1e-6)
+
+
+def test_half_precision_does_not_overflow_on_the_way():
+    x = mg.tensor(np.array([300.0, -300.0, 300.0, -300.0], np.float16), requires_grad=True)
+    F.layer_norm(x, (4,)).sum().backward()
+    assert F.layer_norm(x, (4,)).tolist() == F.rms_norm(x, (4,)).tolist() == [1, -1, 1, -1]
+    assert (x.grad.dtype, x.std().dtype, x.norm().item()) == (mg.float16, mg.float16, 600)
+    assert x.std().item() == 346.5
+    assert np.isfinite(mg.zeros(70000, dtype="float16").softmax(0).array).all()
+
+
+def test_whole_numbers_have_bits_and_divisors():
+    x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
+    assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
+    assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])

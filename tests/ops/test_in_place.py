@@ -503,3 +503,18 @@ def test_data_of_what_requires_a_gradient_stays_floating():
         w.data = 5
     with pytest.raises(mg.RangeError, match=r"out of bounds[\s\S]*Indices count from 0"):
         mg.zeros(2)[9] = 1
+
+
+def test_shared_elements_are_not_changed_in_place():
+    with pytest.raises(mg.MinigradError, match="clone"):
+        mg.tensor([1.0]).expand(3).add_(1)
+
+
+def test_a_change_in_place_that_failed_is_none():
+    x = mg.ones(3, requires_grad=True)
+    b = mg.ones(3)
+    y = x * b
+    with pytest.raises(mg.ShapeError):
+        b += mg.ones(2)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.array, np.ones(3))

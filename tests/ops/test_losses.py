@@ -9,6 +9,7 @@ import minigrad as mg
 from minigrad import nn
 from minigrad.core.errors import DtypeError, OptionError, RangeError, ShapeError
 from minigrad.nn import functional as F
+from tests.leaves import message
 
 LOGITS = np.random.default_rng(0).normal(size=(4, 3))
 TARGET = np.array([2, -100, 0, 0])
@@ -229,3 +230,43 @@ def test_a_variance_may_have_1_for_one_axis(shape):
     assert F.gaussian_nll_loss(x, target, var).item() == pytest.approx(0.5 * (np.log(2) + 0.5))
     with pytest.raises(ShapeError, match="with 1 for one of its axes"):
         F.gaussian_nll_loss(x, target, mg.ones(1, 1))
+
+
+@pytest.mark.needs("breadth")
+@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
+@pytest.mark.parametrize(
+    ("logits", "target", "advice"),
+    [
+        ((2, 3, 5), mg.zeros(2, 3, dtype="int64"), "logits.reshape(-1, V), target.reshape(-1)"),
+        ((4, 5), mg.zeros(4), "target.long()"),
+        ((4, 5), mg.zeros(4, 1, dtype="int64"), "target.reshape(4)"),
+    ],
+)
+def test_a_target_that_does_not_fit_says_the_line_to_write(loss, logits, target, advice):
+    assert advice in message(lambda: getattr(F, loss)(mg.randn(*logits), target))
+
+
+@pytest.mark.needs("breadth")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ids: nn.Embedding(4, 5)(ids),
+        lambda ids: F.one_hot(ids),
+        lambda ids: mg.ones(3, 3).gather(0, ids.reshape(1, -1)),
+        lambda ids: mg.ones(3, 3)[ids],
+        lambda ids: mg.ones(3, 3).index_select(0, ids),
+        lambda ids: mg.ones(3).take(ids),
+        lambda ids: mg.ones(3).scatter(0, ids, 1.0),
+        lambda ids: mg.bincount(ids),
+        lambda ids: mg.ones(3, 3).take_along_dim(ids.reshape(1, -1), 0),
+    ],
+)
+def test_float_ids_say_long(call):
+    assert ".long()" in message(lambda: call(mg.zeros(2)))
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3, 3), ()])
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_table_of_other_axes_is_refused_by_embedding(shape, fuse):
+    with mg.fused(fuse):
+        assert "The table is a matrix" in message(lambda: F.embedding(mg.tensor([0]), mg.ones(*shape)))

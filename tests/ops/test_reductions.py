@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.core.errors import DtypeError, RangeError, ShapeError
 from minigrad.nn import functional as F
+from tests.leaves import assert_equal, gradient_of, leaf
 
 NAN, INF = math.nan, math.inf
 
@@ -221,3 +222,21 @@ def test_the_gradient_of_a_bias_over_half_a_million_rows(name, fused):
         y = BIASED[name](x.detach(), b)
         y.backward(mg.tensor(np.full(y.shape, 0.1, np.float32)))
     np.testing.assert_allclose(b.grad.numpy(), 500_000 * TENTH, rtol=3e-6)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_ties_over_all_elements_share(name):
+    assert_equal(gradient_of(lambda x: getattr(x, name)(), [2, 2, 2, 2]), [0.25] * 4)
+
+
+@pytest.mark.parametrize(("name", "row"), [("max", [1, 3, 3]), ("min", [3, 1, 1])])
+def test_ties_along_an_axis_go_to_the_first(name, row):
+    assert_equal(gradient_of(lambda x: getattr(x, name)(dim=1).values, [row]), [[0, 1, 0]])
+    assert_equal(gradient_of(lambda x: getattr(x, "a" + name)(dim=1), [row]), [[0, 0.5, 0.5]])
+
+
+def test_reductions_of_numbers_take_an_axis():
+    x = leaf(3.0)
+    for name in ("sum", "mean", "amax", "amin"):
+        assert_equal(getattr(x, name)(dim=0), 3)
+    assert_equal(x.argmax(dim=-1), 0)

@@ -11,6 +11,7 @@ import minigrad as mg
 from minigrad import load_file, nn, optim, save_file
 from minigrad.core.errors import NonFiniteError, OptionError, ShapeError, StateError
 from minigrad.optim import cosine_schedule, inverse_sqrt_schedule, paper_schedule
+from tests.leaves import vector
 
 MAKERS = {
     "SGD": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
@@ -463,3 +464,9 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
 def test_what_no_optimizer_can_work_with(make, message):
     with pytest.raises((OptionError, StateError), match=message):
         make(mg.nn.Parameter(np.ones(3, np.float32)))
+
+
+@pytest.mark.parametrize("options", [{"lr": -1}, {"lr": "0.1"}, {"betas": (1.5, 0.9)}, {"eps": -1e-8}])
+def test_an_optimizer_refuses_rates_that_cannot_be(options):
+    with pytest.raises(OptionError):
+        mg.optim.Adam([vector(1.0)], **options)

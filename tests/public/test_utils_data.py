@@ -16,6 +16,7 @@ from minigrad.utils.data import (
     default_collate,
     random_split,
 )
+from tests.leaves import message
 
 
 class Squares(Dataset):
@@ -166,3 +167,13 @@ def test_what_is_not_a_dataset_is_refused():
     with pytest.raises(mg.OptionError, match="lengths sum to"):
         random_split(range(3), [-1, 4])
     assert [len(part) for part in random_split([7], [0.5, 0.5])] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [[mg.ones(2), mg.ones(3)], [np.ones(2), np.ones(3)], [[1, 2], [3]], [(mg.ones(2), 1), (mg.ones(3), 0)]],
+)
+def test_examples_of_different_shapes_are_to_be_padded(examples):
+    said = message(lambda: next(iter(DataLoader(examples, batch_size=2))), mg.errors.ShapeError)
+    assert "Pad them" in said
+    assert "collate_fn" in said

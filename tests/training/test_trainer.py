@@ -643,3 +643,14 @@ def test_json_has_no_number_that_is_none():
         "scores": {"bleu": None},
     }
     assert json.loads(to_json({"bounds": [math.nan, 1.5, (math.inf,)]})) == {"bounds": [None, 1.5, [None]]}
+
+
+def test_infinite_logits_name_the_output_layer():
+    model = Transformer(TransformerConfig(5, 4, 2, 8, 1, 1, dropout=0.0))
+
+    def loss():
+        states = model.decode(np.array([[2]]), model.encode(np.array([[4]])))
+        return (model.logits(states) * np.inf).sum()
+
+    with np.errstate(invalid="ignore"):
+        assert first_nonfinite(model, loss) == ""  # outside of all modules: logits or loss

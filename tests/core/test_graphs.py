@@ -1,0 +1,256 @@
+"""Aliased gradients, deep and wide graphs, and what is freed when."""
+
+import functools
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import autograd
+from minigrad.core.backward import GradientSums
+from minigrad.core.errors import GraphError
+from minigrad.core.node import Node
+from minigrad.core.registry import ops
+from minigrad.nn import functional as F
+from minigrad.ops import differentiable
+from tests.leaves import assert_equal, gradient_of, leaf, vector
+
+
+def test_adding_into_an_aliased_gradient():
+    x, y = leaf([1, 2]), leaf([3, 4])
+    ((x + y).mean() + x.mean()).backward()
+    assert_equal(x.grad, [1, 1])
+    assert_equal(y.grad, [0.5, 0.5])
+    z = leaf([1, 2, 3, 4])
+    (x.reshape(2, 1) + z.reshape(2, 2)).mean().backward()
+    assert_equal(z.grad, [0.25] * 4)
+
+
+def test_a_sum_with_itself():
+    x = leaf([1, 2])
+    (x + x).sum().backward()
+    assert_equal(x.grad, [2, 2])
+
+
+def test_views_of_one_gradient():
+    x = leaf([[1, 2], [3, 4]])
+    y = x.T + x + x.reshape(2, 2)
+    y.backward(np.array([[1.0, 10.0], [100.0, 1000.0]]))
+    assert_equal(x.grad, [[3, 120], [210, 3000]])
+
+
+def test_a_chain_of_20000_ops_is_walked_once_without_recursion(monkeypatch):
+    n, calls = 20_000, []
+    x = leaf([1.0])
+    y = x
+    for _ in range(n):
+        y = y + 1
+    add = GradientSums.add
+
+    def counted(self, *args, **kwargs):
+        calls.append(1)
+        add(self, *args, **kwargs)
+
+    monkeypatch.setattr(GradientSums, "add", counted)
+    y.backward()
+    assert_equal(x.grad, [1])
+    assert len(calls) <= n + 1
+
+
+def test_a_chain_that_is_dropped_unwalked():
+    x = leaf([1.0])
+    y = x
+    for _ in range(20_000):
+        y = y + 1
+    node = weakref.ref(y.node)
+    del y
+    assert node() is None
+
+
+def test_a_second_derivative_of_a_chain():
+    x = leaf([1.0])
+    y = x
+    for _ in range(1_000):
+        y = y * 1.001
+    (g,) = autograd.grad((y * y).sum(), x, create_graph=True)
+    (h,) = autograd.grad(g.sum(), x)
+    assert_equal(h, [2 * 1.001**2000], rtol=1e-9)
+
+
+def test_paths_that_double_at_each_step_are_walked_once():
+    x = leaf([1.0])
+    y = x
+    for _ in range(60):
+        y = y + y  # 2**60 paths
+    y.backward()
+    assert_equal(x.grad, [2.0**60])
+
+
+def test_the_same_operand_twice_is_two_edges():
+    for function, expected in (
+        (lambda x: x * x, [2, 4]), (lambda x: x + x, [2, 2]), (lambda x: x - x, [0, 0]),
+        (lambda x: x / x, [0, 0]),
+        (lambda x: mg.cat([x, x]), [2, 2]), (lambda x: mg.maximum(x, x), [1, 1]), (lambda x: x @ x, [2, 4]),
+    ):  # fmt: skip
+        assert_equal(gradient_of(function, [1, 2]), expected, atol=1e-15)
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def step(x):
+    """A forward and a backward pass through ops of every kind; gives weak references to what they made."""
+    made = [x.exp()]
+    made.append(made[-1].reshape(2, 2).softmax(-1))
+    made += list(made[-1].split(1, dim=1))
+    made.append(mg.cat(made[-2:], dim=1))
+    made[-1].register_hook(lambda g: g * 1)
+    made[1].retain_grad()
+    made[-1].sum().backward()
+    return [weakref.ref(t) for t in made] + [weakref.ref(t.array) for t in made]
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_reference_counting_alone_frees_a_graph():
+    x = leaf([1, 2, 3, 4])
+    assert not any(ref() is not None for ref in step(x))
+    (g,) = autograd.grad((x.exp() * x).softmax(-1)[0], x, create_graph=True)
+    refs = [weakref.ref(g), weakref.ref(g.node), weakref.ref(g.array)]
+    del g
+    assert not any(ref() is not None for ref in refs)
+
+
+def nodes():
+    return sum(type(thing) is Node for thing in gc.get_objects())
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("where", ["forward", "backward", "hook", "create_graph"])
+def test_nothing_is_left_after_an_exception(where):
+    x = leaf([1, 2, 3, 4])
+    before = nodes()
+
+    def broken(g):
+        raise RuntimeError("on purpose")
+
+    def run():
+        y = (x.exp() * x).softmax(-1)
+        if where == "hook":
+            y.register_hook(broken)  # noqa: F821
+        z = y.reshape(2, 2) @ (y[:3] if where == "forward" else y.reshape(2, 2))
+        if where == "backward":
+            z.sum().backward()
+        autograd.grad(z.sum(), x, create_graph=where == "create_graph")
+        if where == "create_graph":
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        run()
+    del broken
+    assert nodes() == before
+
+
+def test_a_gradient_penalty_through_a_block():
+    rng = np.random.default_rng(0)
+    x, w = leaf(rng.normal(size=(2, 3, 4))), leaf(rng.normal(size=(4, 4)))
+
+    def penalty(x, w):
+        y = F.gelu(F.layer_norm(F.scaled_dot_product_attention(x, F.linear(x, w), x, is_causal=True), 4))
+        loss = F.cross_entropy(y[:, -1], mg.tensor([1, 3]), label_smoothing=0.1)
+        (g,) = autograd.grad(loss, x, create_graph=True)
+        return (g * g).sum()
+
+    fast = autograd.grad(penalty(x, w), [x, w])
+    with mg.fused(False):
+        slow = autograd.grad(penalty(x, w), [x, w])
+    for a, b in zip(fast, slow, strict=True):
+        assert_equal(a, b.array, rtol=1e-9, atol=1e-12)
+    mg.gradcheck(penalty, [x, w])
+
+
+def test_uneven_micro_batches_weighted_by_their_count_give_the_big_batch():
+    rng = np.random.default_rng(0)
+    x, target = rng.normal(size=(5, 3)), np.array([0, 2, -100, 1, -100])
+    w = leaf(rng.normal(size=(3, 3)))
+    F.cross_entropy(mg.tensor(x) @ w, target).backward()
+    whole, w.grad = w.grad, None
+    for rows in (slice(0, 3), slice(3, 4), slice(4, 5)):
+        (F.cross_entropy(mg.tensor(x[rows]) @ w, target[rows], reduction="sum") / 3).backward()
+    assert_equal(w.grad, whole.array, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("allow_unused", [False, True])
+def test_grad_through_a_freed_graph_says_that_it_was_freed(allow_unused):
+    x = vector(1.0, 2.0)
+    y = x * x
+    mg.autograd.grad(y.sum(), x)
+    with pytest.raises(GraphError, match="first backward freed it"):
+        mg.autograd.grad(y.sum(), x, allow_unused=allow_unused)
+
+
+def test_gradients_with_graphs_share_no_memory():
+    x, y = vector(1.0, 2.0), vector(3.0, 4.0)
+    (x + y).sum().backward(create_graph=True)
+    assert x.grad is not y.grad
+    mg.optim.clip_grad_norm_([x, y], 1.0)
+    np.testing.assert_allclose(x.grad.numpy(), [0.5, 0.5], rtol=1e-5)
+
+
+@pytest.fixture
+def twice():
+    @differentiable
+    def the_same_twice(x, y, /):
+        def gradients(g, needs):
+            r = g * 2
+            return r, r
+
+        return 2 * x + 2 * y, gradients
+
+    yield the_same_twice
+    del ops["the_same_twice"]
+
+
+def test_an_array_that_a_rule_gives_twice_is_not_added_into(twice):
+    x, y = vector(1.0), vector(1.0)
+    (twice(x, y) + 5 * x).sum().backward()
+    assert (x.grad.item(), y.grad.item()) == (7.0, 2.0)
+
+
+@pytest.mark.parametrize("how", ["default", "partial"])
+def test_arrays_kept_in_defaults_and_partials_have_versions_too(how):
+    @differentiable
+    def scaled(x, y, /):
+        keep = (lambda g, y=y: g * y) if how == "default" else functools.partial(lambda y, g: g * y, y)
+        return x * y, (keep, None)
+
+    x, y = vector(1.0), mg.tensor([2.0])
+    z = scaled(x, y)
+    y += 5.0
+    with pytest.raises(GraphError, match="changed since"):
+        z.backward()
+    del ops[scaled.op.key]
+
+
+def test_a_mutated_input_is_found():
+    x, c = leaf([1, 2]), mg.ones(2, dtype="float64")
+    loss = (x * c).sum()
+    c += 1
+    with pytest.raises(mg.GraphError, match="changed since by add_"):
+        loss.backward()
+
+
+def test_switches_of_recording_decorate_with_and_without_parentheses():
+    x = mg.ones(2, requires_grad=True)
+    for switch in (mg.no_grad, lambda f: mg.no_grad()(f), lambda f: mg.set_grad_enabled(False)(f)):
+        assert not switch(lambda: x * 2)().requires_grad
+        assert mg.is_grad_enabled()
+    with mg.no_grad():
+        assert mg.enable_grad(lambda: x * 2)().requires_grad
+    assert mg.is_grad_enabled()
