@@ -1,6 +1,6 @@
 """minitransformer: Transformer models on minigrad, and a trainer for them.
 
-A name is imported when it is first used: that takes a second, in which the command line has to handle Ctrl-C.
+Names are imported when first used: that takes a second, during which the command line must handle Ctrl-C.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """The command `minitransformer`, also as `python -m minitransformer`.
 
-Its imports take a second. Ctrl-C in that time ends the process at once: nothing has been written yet, and an
-interrupted import would print a traceback.
+Its imports take a second. Ctrl-C during that time ends the process at once: nothing has been written yet, and
+an interrupted import would print a traceback.
 """
 
 import os
@@ -21,7 +21,7 @@ def main() -> int:
     startup.prepare_streams()
     warnings.showwarning = startup.show_warning
     try:
-        import numpy as np  # noqa: F401 (if it fails, then by itself: in an extension it would print a traceback)
+        import numpy as np  # noqa: F401 (first, as a failure inside another extension prints a traceback)
 
         from . import cli
 

@@ -13,7 +13,7 @@ import numpy as np
 from .errors import UserError, nearest, short
 
 C = TypeVar("C")
-KINDS: dict[Any, tuple[Any, str]] = {  # of an annotation: the types that fit, and what they are called
+KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> the types that fit, and their name in errors
     bool: (bool | np.bool_, "True or False"),
     int: (Integral, "an integer"),
     float: (Real, "a number"),
@@ -23,8 +23,8 @@ KINDS: dict[Any, tuple[Any, str]] = {  # of an annotation: the types that fit, a
 
 
 class Config:
-    """Base of the configurations, frozen dataclasses. An unknown field is refused with the nearest names, and
-    a value that does not fit its field's annotation."""
+    """Base class of configurations, which are frozen dataclasses. A UserError is raised for an unknown field,
+    with similar names, and for a value that does not fit its field's annotation."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -53,7 +53,7 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a value fits an annotation made of KINDS. Other annotations are not checked."""
+    """Whether a value fits an annotation composed of KINDS. Other annotations are not checked."""
     parts = get_args(annotation)
     if isinstance(annotation, UnionType):
         return any(fits(value, part) for part in parts)
@@ -65,7 +65,7 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def describe(annotation: Any) -> str:
-    """An annotation made of KINDS in words, for errors."""
+    """An annotation composed of KINDS in words, for errors."""
     parts = list(map(describe, get_args(annotation)))
     if isinstance(annotation, UnionType):
         return " or ".join(parts)

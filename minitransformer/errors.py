@@ -18,7 +18,7 @@ class UserError(ValueError):
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
     """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits.
 
-    None, where the field may be that, is not checked.
+    None is not checked, if the field may be None.
     """
     for name in names.split():
         value = getattr(config, name)
@@ -31,7 +31,7 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
 
 
 def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
-    """Raise a UserError if the value is not one of those that are known."""
+    """Raise a UserError if the value is not one of the known ones."""
     if value not in (known := list(known)):
         names = list(map(str, known))
         raise UserError(
@@ -52,12 +52,12 @@ def _interval(low: float, below: float) -> str:
 
 
 def counted_units(n: int, units: str) -> str:
-    """`1 pair`, `1,000 pairs`: of the name of several, as a task's `unit` is."""
+    """`1 pair`, `1,000 pairs`, from a plural such as a task's `unit`."""
     return f"{n:,} {singular(units) if n == 1 else units}"
 
 
 def singular(units: str) -> str:
-    """`pair` of `pairs`, `box` of `boxes`, `query` of `queries`."""
+    """`pair` for `pairs`, `box` for `boxes`, `query` for `queries`."""
     if units.endswith("ies"):
         return f"{units[:-3]}y"
     if units.endswith(("sses", "xes", "ches", "shes")):

@@ -20,15 +20,16 @@ from minigrad.io import write_atomically
 
 from .errors import UserError, counted
 
-# what a terminal obeys, or what reorders a line; half a surrogate pair cannot be printed at all
+# control characters of terminals, characters that reorder a line, and lone surrogates, which cannot be
+# printed
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TYPE_NAMES = {
     int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list",
     dict: "an object", type(None): "null",
 }  # fmt: skip
 
-LIMIT = 2**28  # bytes of a file; as text, and cut into lines, it takes up to 8 times as much memory
-JSON_LIMIT = 2**25  # bytes; what is read takes up to 30 times as much memory
+LIMIT = 2**28  # bytes of a file; as text, split into lines, it takes up to 8 times as much memory
+JSON_LIMIT = 2**25  # bytes; the parsed content takes up to 30 times as much memory
 
 
 def printable(text: object) -> str:
@@ -41,8 +42,8 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\s*(\..*)?", re.IGNOR
 
 
 def check_name(name: str, what: str) -> str:
-    """The name; a UserError unless it can be the name of a file or folder on any system, and leads nowhere
-    else: not a path, "..", a drive or a device of Windows, and at most 200 bytes."""
+    """The name; a UserError unless it can be the name of a file or folder on any system: not a path, "..", or
+    a drive or device of Windows, and at most 200 bytes."""
     is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
     size = len(name.encode(errors="surrogatepass"))
     if (
@@ -53,21 +54,22 @@ def check_name(name: str, what: str) -> str:
         or size > 200
         or _DEVICES.fullmatch(name)
     ):
-        given = f"{what} is {reprlib.repr(printable(name))}, of {counted(size, 'byte')}"
+        given = f"{what} is {reprlib.repr(printable(name))} ({counted(size, 'byte')})"
         raise UserError(
-            f"{given}; expected a name that a folder can have on any system.\n"
+            f"{given}; expected a name that is valid for a folder on any system.\n"
             f"Use letters, digits, hyphens and dots, at most 200 bytes."
         )
     return name
 
 
 def one_line(text: object) -> str:
-    """The text on one line, with control characters made visible: nothing in it looks like a line of ours."""
+    """The text on one line, with control characters made visible, so that none of it looks like our
+    output."""
     return printable(text).replace("\n", "\\n")
 
 
 def shell_command(words: Iterable[object]) -> str:
-    """A command as it is typed in a shell, on one line. A Path that begins with "-" is not an option."""
+    """A command as typed in a shell, on one line. A Path that starts with "-" is not taken for an option."""
     return " ".join(map(_shell_word, words))
 
 
@@ -83,7 +85,7 @@ def _shell_word(word: object) -> str:
 
 
 def _path_bytes(text: str) -> bytes:
-    """The bytes of a path; of half a surrogate pair, which no path here has, those of UTF-8."""
+    """The bytes of a path; a lone surrogate, which is in no path here, is encoded as in UTF-8."""
     try:
         return os.fsencode(text)
     except UnicodeEncodeError:
@@ -113,7 +115,7 @@ def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
 
 
 UTF_16 = "UTF-16, not UTF-8", "Save the file as UTF-8: iconv -f UTF-16 -t UTF-8 {file} > utf8-{file}"
-BINARY = {  # what files begin with that are not text, what they are, and what to do
+BINARY = {  # first bytes of files that are not text -> what they are, and what to do
     b"\x1f\x8b": ("compressed (gzip)", "Decompress it: gunzip -k {file}"),
     b"BZh": ("compressed (bzip2)", "Decompress it: bunzip2 -k {file}"),
     b"\xfd7zXZ": ("compressed (xz)", "Decompress it: unxz -k {file}"),
@@ -126,14 +128,14 @@ BINARY = {  # what files begin with that are not text, what they are, and what t
 
 
 def check_is_text(path: str | Path, content: bytes) -> None:
-    """Raise a UserError for a compressed file, for one in UTF-16, and for other bytes that are no text."""
+    """Raise a UserError for a compressed file, a file in UTF-16, and other bytes that are not text."""
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
             name = shell_command([Path(Path(path).name)])
             raise UserError(f"{printable(path)} is {kind}.\n{fix.format(file=name)}.")
     if content[:4096].count(0) > len(content[:4096]) / 8:
         raise UserError(
-            f"{printable(path)} is not UTF-8 text: many bytes are 0.\nSave the file as text in UTF-8."
+            f"{printable(path)} is not UTF-8 text: it has many zero bytes.\nSave the file as text in UTF-8."
         )
 
 
@@ -159,7 +161,7 @@ def read_json(
 ) -> Any:
     """The content of a JSON file of a run. Numbers must be finite.
 
-    With `fields`, it must be an object that has each of these keys, with a value of that type.
+    With `fields`, it must be an object that has each of these keys, with a value of the given type.
     """
     text = read_text(path, limit)
     try:
@@ -194,9 +196,9 @@ def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """Valid JSON: NumPy's numbers become Python's, infinity and NaN null.
+    """Valid JSON: NumPy's numbers become Python's, infinity and NaN become null.
 
-    The bytes of a path that are not UTF-8 are escaped.
+    Bytes of a path that are not UTF-8 are escaped.
     """
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
     return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)

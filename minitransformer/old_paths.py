@@ -1,7 +1,7 @@
-"""Import paths that programs have from before a module moved, or became several.
+"""Former import paths of modules that were moved or split.
 
-A module at an old path gives the names of the module, or modules, that it became, which it imports when the
-first of them is asked for: `import minitransformer` stays quick.
+A module at an old path has the names of its new modules, which it imports when the first name is used, so
+that `import minitransformer` stays fast.
 """
 
 import sys
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # of `typing`, which takes longer to import than this fil
 if TYPE_CHECKING:
     from typing import Any
 
-# of each package, its former modules: where their names are now
+# package -> former module -> the modules that have its names now
 MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
     "minitransformer": {
         "attention": ("layers.attention", "layers.attention_op"),
@@ -47,7 +47,7 @@ MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
     },
 }
 
-# of a module that is still there, names that are elsewhere now
+# module that still exists -> name that moved -> its module now
 MOVED_NAMES = {
     "minitransformer.layers": {"EncoderDecoderModel": "models.encoder_decoder"},
     "minitransformer.training.validation": {"LiveRun": "runs.live"},
@@ -55,7 +55,7 @@ MOVED_NAMES = {
 
 
 class MovedModule(ModuleType):
-    """A module at its old path."""
+    """A module at its old path, which looks its names up in the new modules."""
 
     def __init__(self, path: str, became: tuple[str, ...]) -> None:
         super().__init__(path, f"Former path of {', '.join(f'minitransformer.{name}' for name in became)}.")
@@ -74,7 +74,7 @@ class MovedModule(ModuleType):
 
 
 def keep(package: str) -> None:
-    """Let the former modules of a package be imported, and be its attributes."""
+    """Make the former modules of a package importable, and its attributes."""
     for name, became in MOVED[package].items():
         module = MovedModule(f"{package}.{name}", became)
         sys.modules[module.__name__] = module
@@ -82,7 +82,7 @@ def keep(package: str) -> None:
 
 
 def moved_name(module: str, name: str) -> "Any":
-    """What a module's `__getattr__` gives for a name that is elsewhere now."""
+    """The object that a module's `__getattr__` returns for a name that moved."""
     if name not in MOVED_NAMES[module]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     return getattr(import_module(f"minitransformer.{MOVED_NAMES[module][name]}"), name)

@@ -1,9 +1,9 @@
-"""Environment variables: one that is set for OpenBLAS, and wrong ones, as an error of two lines.
+"""Environment variables: one is set for OpenBLAS, and invalid ones become an error of two lines.
 
-Also the standard streams, and warnings of packages, as one line each.
+Also prepares the standard streams, and shows packages' warnings on one line each.
 
-A package reads its variables when it is imported or first used, and raises what it likes if it cannot make
-sense of one. This module imports nothing else, since NumPy, too, may be what fails.
+A package reads its variables when it is imported or first used, and raises any exception if one is invalid.
+This module imports nothing else, since NumPy itself may fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from types import TracebackType
 from typing import Any, TextIO
 
-READ_BY = {  # what the names of the variables that a package cannot make sense of begin with
+READ_BY = {  # package -> the prefixes of the variables that it reads
     "numpy": ("NPY_", "NUMPY_"),
     "ml_dtypes": ("NPY_", "NUMPY_"),
     "numba": ("NUMBA_",),
@@ -31,14 +31,14 @@ READ_BY = {  # what the names of the variables that a package cannot make sense 
 }
 
 
-AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # what OpenBLAS's SkylakeX needs
+AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # needed by OpenBLAS's SkylakeX
 
 
 def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
-    """Name kernels with AVX-512 to OpenBLAS where it chooses others: 0.3.31 does not know AMD's family 26.
+    """Select OpenBLAS's AVX-512 kernels where it would choose others: 0.3.31 does not know AMD's family 26.
 
-    OpenBLAS reads the variable once, when NumPy is imported. A value that is set already stays. Where there
-    is no such file (it is Linux's) nothing is done.
+    OpenBLAS reads the variable once, when NumPy is imported. A value that is already set is kept. Without
+    `cpuinfo`, which only Linux has, nothing is done.
     """
     try:
         with open(cpuinfo, encoding="utf-8", errors="replace") as file:
@@ -53,7 +53,7 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
 
 
 def explain(error: BaseException) -> str | None:
-    """Two lines if a package failed that reads variables that are set; None if the error is another."""
+    """Two lines if a package failed that reads environment variables which are set; None for other errors."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     reason = reason if len(reason) <= 200 else f"{reason[:200]}..."
     if isinstance(error, Warning) and "PYTHONWARNINGS" in os.environ:
@@ -64,14 +64,14 @@ def explain(error: BaseException) -> str | None:
         names = [name for name in sorted(os.environ) if starts and name.startswith(starts)]
         listed = ", ".join(f"{name} (now {_value(name)})" for name in names)
         if package == "matplotlib" and os.path.lexists("matplotlibrc"):
-            listed = ", ".join(filter(None, ["the file matplotlibrc of this folder", listed]))
+            listed = ", ".join(filter(None, ["the file matplotlibrc in this folder", listed]))
         if listed:
             return f"{package} cannot be used: {reason}.\nCorrect or unset what it reads: {listed}."
     return None
 
 
 def packages(traceback: TracebackType | None) -> list[str]:
-    """The packages that were called from the last line of our own, the last one first."""
+    """The packages that were called from the last line of our code, the last one first."""
     found: list[str] = []
     while traceback is not None:
         name = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -91,7 +91,7 @@ OUTPUT = "standard output"
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors say that they are its."""
+    """Standard output, whose errors name it."""
 
     def write(self, data: Any) -> int:
         try:
@@ -102,7 +102,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error: a training does not end because nobody can read its messages."""
+    """Standard error: training does not stop because its messages cannot be written."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -111,10 +111,10 @@ class _Messages(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Let standard output say that an error is its own, and standard error have none.
+    """Let errors of standard output name it, and ignore errors of standard error.
 
-    A stream that is closed becomes /dev/null, opened so that it cannot be used: otherwise the next file that
-    is opened has its number, and gets what is printed.
+    A closed stream becomes /dev/null, opened so that it cannot be used: otherwise the next file that is
+    opened would get its file descriptor, and whatever is printed.
     """
     for number in range(3):
         try:
@@ -126,7 +126,7 @@ def prepare_streams() -> None:
 
 
 def _wrap(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
-    """A stream as the interpreter makes it, with another way to write to the file."""
+    """A stream as the interpreter makes it, but on another raw file."""
     is_unbuffered = getattr(stream, "write_through", False)  # python -u
     return io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),
@@ -148,7 +148,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """`warnings.showwarning` of the command line: the first line, without the line of the code."""
+    """`warnings.showwarning` of the command line: the first line of the message, without the line of code."""
     stream = file or sys.stderr
     if stream is not None:
         print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=stream)

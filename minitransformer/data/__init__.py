@@ -1,1 +1,1 @@
-"""Data: where it comes from, how files are read, and batches."""
+"""Data: data sets, reading of files, and batches."""

@@ -1,7 +1,7 @@
 """Batches: sentence pairs of similar length, up to a number of tokens, and blocks of a long text.
 
-The examples of a batch are a function of the seed and the batch number, so that a run continues exactly where
-it stopped.
+The examples of a batch are a function of the seed and the batch number, so a resumed run continues exactly
+where it stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHUFFLE, BLOCKS = 1, 2  # random streams
 
 
 def generator(seed: int, stream: int, counter: int) -> np.random.Generator:
-    """The random numbers of a stream (a constant of the file that draws) at a place of a run."""
+    """A random generator for a stream (a constant of the file that draws) and a place in a run."""
     key = np.array([seed, stream], np.uint64)  # a list would become floats, where large seeds are equal
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, counter, 0]))
 
@@ -73,8 +73,8 @@ def pad_rows(rows: Sequence[Sequence[Any]], padding: int | None) -> Int[np.ndarr
 class TokenBatches:
     """The batches of an epoch: each example once, sorted by length, the batches in random order.
 
-    `lengths` (N, 2) are the lengths of sources and targets. The rows of a batch times its longest side are at
-    most `max_tokens`; a longer example is a batch of its own.
+    `lengths` (N, 2) are the lengths of sources and targets. The number of rows of a batch times its longest
+    side is at most `max_tokens`; a longer example is a batch on its own.
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], max_tokens: int, seed: int) -> None:
@@ -102,7 +102,8 @@ class TokenBatches:
 
 
 class BatchStream:
-    """An endless iterator over the batches of successive epochs; `state` and `restore` its position."""
+    """An endless iterator over the batches of successive epochs; `state` and `restore` handle its
+    position."""
 
     def __init__(self, batches: TokenBatches) -> None:
         self.batches = batches
@@ -152,7 +153,7 @@ class BlockBatches:
 def all_blocks(
     ids: Int[np.ndarray, " n"], block_size: int, batch_size: int
 ) -> Iterator[tuple[Int[np.ndarray, "B T"], Int[np.ndarray, "B T"]]]:
-    """A whole text in blocks: each token but the first is a target once; IGNORE pads the last block."""
+    """A whole text in blocks: each token except the first is a target once; IGNORE pads the last block."""
     targets = len(ids) - 1
     number = -(-targets // block_size)
     x = np.zeros(number * block_size, np.int64)

@@ -1,7 +1,7 @@
-"""Which columns of a table a task reads: by the names of a header, by number, or as the user says.
+"""The columns of a table that a task reads: by the names of a header, by number, or as the user says.
 
-A task asks for roles, such as text and label. A header is recognized by names that others use (ALIASES). What
-may be a header, or leaves open which column has a role, is an error that names the flag which decides.
+A task needs roles, such as text and label. A header is recognized by common names (ALIASES). If a line may be
+a header, or several columns may have a role, an error names the flag that decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..errors import counted, nearest
 from ..files import one_line
 from .tables import DataError, FileFormat, Table, without_line_ends
 
-# What others call the columns, in headers and fields. "answers.text" is `text` in the object `answers`.
+# Common names of columns in headers and fields. "answers.text" is `text` in the object `answers`.
 ALIASES = {
     "text": """sentence content review review_text tweet tweet_text comment comment_text message sms body
         document article headline title phrase utterance question query description name names line input""",
@@ -49,13 +49,13 @@ KNOWN = {*NAMES.split(), *IDS, *JUDGEMENTS, *(name for names in ROLES.values() f
 
 
 def normal_name(name: str) -> str:
-    """A name of a column as ALIASES writes it: "#1 String" is "1_string"."""
+    """The name of a column as written in ALIASES: "#1 String" is "1_string"."""
     name = name.strip()
     return name if name == "#" else re.sub(r"[\s-]+", "_", name.lstrip("# ").lower())
 
 
 def is_language(name: str) -> bool:
-    """Whether a name is a language's: "en", "en-US", "translation.en", "French"."""
+    """Whether a name is that of a language: "en", "en-US", "translation.en", "French"."""
     return re.split("_", normal_name(name).removeprefix("translation."))[0] in LANGUAGES
 
 
@@ -70,7 +70,7 @@ def is_number(cell: str) -> bool:
 
 
 def match_roles(names: Sequence[str], roles: Sequence[str]) -> tuple[list[int | None], bool]:
-    """The column of each role by its name, None where none has one; and whether some role has several."""
+    """The column of each role by name, or None; and whether a role has several columns."""
     normal = [normal_name(name) for name in names]
     found: list[int | None] = []
     several = False
@@ -82,7 +82,7 @@ def match_roles(names: Sequence[str], roles: Sequence[str]) -> tuple[list[int | 
         found.append(columns[0] if len(columns) == 1 else None)
     if list(roles) == ["source", "target"] and found == [None, None] and not several:
         languages = [i for i, name in enumerate(names) if is_language(name)]
-        if len(languages) == 3:  # "id" is Indonesian's code too
+        if len(languages) == 3:  # "id" is also the code of Indonesian
             languages = [i for i in languages if normal[i] != "id"]
         if len(languages) == 2:
             return list(languages), False
@@ -100,10 +100,10 @@ def select_columns(
     lists: bool = False,
     optional: Sequence[str] = (),
 ) -> list[tuple[str, list[Any]]]:
-    """The rows with the cells of these roles, in their order, then those of `optional` ones, or None.
+    """The rows with the cells of these roles, in order, followed by those of `optional` roles, or None.
 
-    `labels` are what errors call the roles; cells may be `lists`. The table gets a note of what is read,
-    unless that is all that it has.
+    `labels` are the names of the roles in errors; cells may be `lists`. A note in the table says which
+    columns are read, unless all are.
     """
     if not table.rows:
         return []
@@ -114,7 +114,7 @@ def select_columns(
     if table.names is not None or how.chosen:
         _check_widths(table)
         table.notes += [
-            _what_is_read(table, [*roles, *more], [*columns, *more.values()]),
+            _describe_columns(table, [*roles, *more], [*columns, *more.values()]),
             *_repeated_ids(table),
         ]
     rows = []
@@ -122,7 +122,7 @@ def select_columns(
         values = [_one_line(cells[i]) for i in columns]
         for value, label in zip(values, labels, strict=True):
             if value in ("", []):
-                raise DataError(_incomplete(where, cells, labels, label, table))
+                raise DataError(_describe_incomplete(where, cells, labels, label, table))
             if isinstance(value, list) and not lists:
                 problem = f"{where}: expected a text as {label}, found a list: {value!r:.60}"
                 raise DataError(f"{problem}.\nWrite a text.")
@@ -132,29 +132,31 @@ def select_columns(
 
 
 def _one_line(value: Any) -> Any:
-    """A text with spaces for line ends and tabs, one for each, and nothing if it has no words."""
+    """A text with each line end and tab replaced by a space; empty if it has no words."""
     if not isinstance(value, str):
         return value
     return without_line_ends(value) if value.strip() else ""
 
 
-def _incomplete(where: str, cells: Sequence[Any], labels: Sequence[str], label: str, table: Table) -> str:
+def _describe_incomplete(
+    where: str, cells: Sequence[Any], labels: Sequence[str], label: str, table: Table
+) -> str:
     if table.names is None:
         line = "\t".join(map(str, cells))
         problem = f"expected {'<TAB>'.join(labels)}, found an empty side: {line[:60]!r}"
     else:
-        problem = f"the {label} is missing or empty: {_shown(cells)}"
+        problem = f"the {label} is missing or empty: {_show_cells(cells)}"
     return f"{where}: {problem}.\nFix the line, or remove it."
 
 
-def _shown(cells: Sequence[Any]) -> str:
+def _show_cells(cells: Sequence[Any]) -> str:
     return " | ".join(str(cell) for cell in cells)[:80]
 
 
 def _check_widths(table: Table) -> None:
-    """Raise a DataError for a row with more cells than there are columns, or with fewer.
+    """Raise a DataError for a row with more or fewer cells than there are columns.
 
-    Empty cells at its end do not count.
+    Empty cells at its end are ignored.
     """
     width = len(table.names or ())
     if table.names is None:
@@ -164,15 +166,15 @@ def _check_widths(table: Table) -> None:
             cells.pop()
         if len(cells) != width:
             most = "most lines have" if table.names is None else "the header has"
-            hint = "Put cells with commas in quotes" if table.is_csv else "A cell may have a tab in it"
+            hint = "Put cells with commas in quotes" if table.is_csv else "A cell may contain a tab"
             raise DataError(
-                f"{where}: {counted(len(cells), 'column')}, {most} {width}: {_shown(cells)}.\n"
+                f"{where}: {counted(len(cells), 'column')}, {most} {width}: {_show_cells(cells)}.\n"
                 f"{hint}; fix the line, or remove it."
             )
 
 
-def _what_is_read(table: Table, roles: Sequence[str], columns: Sequence[int]) -> str:
-    """The note of the columns that are read, and of those that are not."""
+def _describe_columns(table: Table, roles: Sequence[str], columns: Sequence[int]) -> str:
+    """A note of the columns that are read, and of those that are not."""
     if table.names is None:
         read = ", ".join(f"column {i + 1} as {role}" for i, role in zip(columns, roles, strict=True))
         return f"{table.file}: {table.kind}, {read}"
@@ -205,16 +207,16 @@ def _repeated_ids(table: Table) -> list[str]:
 
 
 def take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat) -> None:
-    """Make the first row the names of the columns if it is a header; a DataError if that is not clear."""
+    """If the first row is a header, make it the names of the columns; a DataError if that is unclear."""
     if table.names is not None:
         return
     where, first = table.rows[0]
     has_header = how.header
     if has_header is None:
         has_header = _is_header(table, labels, roles, how)
-    elif has_header and (reason := _why_data(table, roles, how)):
+    elif has_header and (reason := _reason_for_data(table, roles, how)):
         raise DataError(
-            f"{where}: with --header this line would not be data, but {reason}: {_shown(first)}.\n"
+            f"{where}: --header takes this line for a header, but {reason}: {_show_cells(first)}.\n"
             f"Leave --header out, or pass --no-header."
         )
     if not has_header:
@@ -223,11 +225,11 @@ def take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: 
     table.rows = table.rows[1:]
     if again := next((place for place, cells in table.rows if cells == first), ""):
         raise DataError(
-            f"{again} is the header again: {_shown(first)}.\nRemove it; were several files put together?"
+            f"{again} repeats the header: {_show_cells(first)}.\nRemove it; were several files concatenated?"
         )
     if not table.rows:
         raise DataError(
-            f"{table.file} has a header and no other line: {_shown(first)}.\nWrite the examples below it."
+            f"{table.file} has only a header: {_show_cells(first)}.\nWrite the examples below it."
         )
     while len(table.names) > 1 and table.names[-1] == "":
         table.names.pop()
@@ -235,27 +237,27 @@ def take_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: 
     repeated = [name for name, n in counts.items() if n > 1]
     if repeated and not how.chosen:
         raise DataError(
-            f"{where}: two columns are called {repeated[0]!r}.\nName columns by number, such as "
+            f"{where}: two columns are named {repeated[0]!r}.\nChoose columns by number, such as "
             f"--columns {_numbers(len(roles))}."
         )
 
 
 def _is_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: FileFormat) -> bool:
-    """Whether the first row is a header; a DataError if it may be one, or data."""
+    """Whether the first row is a header; a DataError if it may be a header or data."""
     where, first = table.rows[0]
     if how.chosen and not all(name.isdecimal() for name in how.chosen):
         return True  # columns are chosen by name
     columns, _ = match_roles(first, roles)
     if all(map(is_name, first)) and None not in columns:
         return True
-    if reason := _why_header(table, roles, how):
+    if reason := _reason_for_header(table, roles, how):
         raise DataError(
-            f"{where} may be a header: {reason}: {_shown(first)}.\n"
+            f"{where} may be a header: {reason}: {_show_cells(first)}.\n"
             f"Pass --header if it is one, or --no-header if it is data."
         )
     if table.is_csv:
         raise DataError(
-            f"{where}: is this line a header or data: {_shown(first)}?\n"
+            f"{where}: is this line a header or data: {_show_cells(first)}?\n"
             f"Pass --header or --no-header; --columns {_numbers(len(roles))} says which columns are "
             f"{' and '.join(labels)}."
         )
@@ -263,18 +265,18 @@ def _is_header(table: Table, labels: Sequence[str], roles: Sequence[str], how: F
 
 
 def _positions(roles: Sequence[str], how: FileFormat) -> list[int]:
-    """The columns of the roles, if they are chosen by number or not at all."""
+    """The columns of the roles, if they are chosen by number or by default."""
     if not how.chosen:
         return list(range(len(roles)))
     return [int(n) - 1 for n in how.chosen] if all(n.isdecimal() for n in how.chosen) else []
 
 
-def _why_header(table: Table, roles: Sequence[str], how: FileFormat) -> str:
-    """Why the first row may be a header; an empty string if nothing says so."""
+def _reason_for_header(table: Table, roles: Sequence[str], how: FileFormat) -> str:
+    """Why the first row may be a header; empty if there is no reason."""
     first, *others = [cells for _, cells in table.rows]
     known = [cell for cell in first if cell and normal_name(cell) in KNOWN]
     if known and others and all(map(is_name, first)):
-        return f"{known[0]!r} is a common name of a column"
+        return f"{known[0]!r} is a common column name"
     numbered = any(list(first) == [str(n + start) for n in range(len(first))] for start in (0, 1))
     if numbered and len(first) > 1 and not any(all(map(is_number, cells)) for cells in others):
         return "its columns are numbered"
@@ -295,8 +297,8 @@ def _column(table: Table, i: int) -> list[str]:
     return [cells[i] if len(cells) > i else "" for _, cells in table.rows]
 
 
-def _why_data(table: Table, roles: Sequence[str], how: FileFormat) -> str:
-    """Why the first row cannot be a header; an empty string if nothing says so."""
+def _reason_for_data(table: Table, roles: Sequence[str], how: FileFormat) -> str:
+    """Why the first row cannot be a header; empty if there is no reason."""
     positions = _positions(roles, how)
     if "label" not in roles or len(positions) != len(roles) or len(table.rows[0][1]) != len(roles):
         return ""
@@ -316,7 +318,7 @@ def _columns(table: Table, labels: Sequence[str], roles: Sequence[str], how: Fil
                 f"{' and '.join(labels)}.\nName {len(roles)}, such as --columns {_numbers(len(roles))}."
             )
         if len(set(how.chosen)) < len(how.chosen):
-            raise DataError(f"--columns {how.columns} names a column twice.\nName another for each.")
+            raise DataError(f"--columns {how.columns} names a column twice.\nName one for each role.")
         return [_column_of(table, name) for name in how.chosen]
     if table.names is None:
         return _columns_in_order(table, labels)
@@ -324,7 +326,7 @@ def _columns(table: Table, labels: Sequence[str], roles: Sequence[str], how: Fil
     missing = [k for k, column in enumerate(found) if column is None]
     rest = [i for i in range(len(table.names)) if i not in found]
     if table.is_delimited and not several and len(rest) == len(missing) and len(missing) in (1, len(roles)):
-        for k, column in zip(missing, rest, strict=True):  # those that are left, in order
+        for k, column in zip(missing, rest, strict=True):  # the remaining ones, in order
             found[k] = column
     if None in found:
         which = "several columns may be" if several else "no column is known to be"
@@ -345,7 +347,7 @@ def _names(table: Table) -> str:
 
 
 def _suggestion(table: Table, found: Sequence[int | None], roles: Sequence[str]) -> str:
-    """An example of columns by name: those that fit, or those that are left."""
+    """An example of columns by name: those that match, or the remaining ones."""
     names = table.names or []
     rest = iter([name for i, name in enumerate(names) if i not in found and normal_name(name) not in IDS])
     chosen: list[str] = []
@@ -356,7 +358,7 @@ def _suggestion(table: Table, found: Sequence[int | None], roles: Sequence[str])
 
 
 def _column_of(table: Table, name: str) -> int:
-    """The column of a name or a number; of the field of an inner object, its own name will do."""
+    """The column of a name or a number; for the field of an inner object, its own name is enough."""
     names = table.names or []
     exact = [i for i, known in enumerate(names) if known == name]
     similar = [i for i, known in enumerate(names) if normal_name(known) == normal_name(name)]
@@ -377,7 +379,7 @@ def _column_of(table: Table, name: str) -> int:
 
 
 def _columns_in_order(table: Table, labels: Sequence[str]) -> list[int]:
-    """The first columns of a file without a header; a DataError if it has others."""
+    """The first columns of a file without a header; a DataError if it has more."""
     n = len(labels)
     expected = "<TAB>".join(labels)
     for _, cells in table.rows:
@@ -405,7 +407,7 @@ def _columns_in_order(table: Table, labels: Sequence[str]) -> list[int]:
 
 
 def _fix(table: Table) -> str:
-    """What to do about a line without enough tabs."""
+    """What to do about a line with too few tabs."""
     if any(len(cells) > 1 for _, cells in table.rows):
         return "Fix the line, or remove it."
     if any(all(delimiter in cells[0] for _, cells in table.rows) for delimiter in ",;"):
@@ -414,7 +416,7 @@ def _fix(table: Table) -> str:
 
 
 def _counts_up(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers that go up by one."""
+    """Whether cells are numbers that increase by one."""
     if len(cells) < 3 or not all(cell.isdecimal() for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]

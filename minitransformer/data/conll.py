@@ -1,4 +1,4 @@
-"""Words with a tag each, a line for each word: CoNLL's formats, CoNLL-U, and JSON lines with lists."""
+"""Tagged words, one per line: CoNLL's formats, CoNLL-U, and JSON lines with lists."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .tables import (
     FileFormat,
     cell_text,
     detect_format,
+    format_error,
     looks_like_conllu,
-    no_such_format,
     read_lines,
     read_table,
 )
@@ -30,7 +30,7 @@ TAG_NAMES = {"tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "upos", "label"
 
 
 class Word(NamedTuple):
-    """A word and its tag, and where they are."""
+    """A word, its tag, and their place in the file."""
 
     where: str
     word: str
@@ -54,7 +54,7 @@ def read_words(path: str | Path, how: FileFormat) -> Examples:
             return _lists(path, how)
         case "conll" | "tsv":
             return _conll(path, lines, how)
-    raise no_such_format(printable(path), KINDS[kind], EXPECTED)
+    raise format_error(printable(path), KINDS[kind], EXPECTED)
 
 
 def _plain(path: str | Path) -> Examples:
@@ -65,13 +65,13 @@ def _plain(path: str | Path) -> Examples:
         if not columns:
             sentences.append([])
         elif len(columns) == 1:
-            raise _no_tag(where, line)
+            raise _missing_tag(where, line)
         elif columns[0] != "-DOCSTART-":
             sentences[-1].append(Word(where, columns[0], columns[-1]))
     return Examples(sentence for sentence in sentences if sentence)
 
 
-def _no_tag(where: str, line: str) -> DataError:
+def _missing_tag(where: str, line: str) -> DataError:
     return DataError(f"{where}: expected word<TAB>tag, found {line[:60]!r}.\nFix the line, or remove it.")
 
 
@@ -80,7 +80,7 @@ def _no_tag(where: str, line: str) -> DataError:
 
 def _conll(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) -> Examples:
     """Columns separated by tabs, or by spaces: the first is the word and the last its tag, unless columns
-    are chosen. Comments and -DOCSTART- are left out."""
+    are chosen. Comments and -DOCSTART- are skipped."""
     file = printable(Path(path).name)
     data = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     tabs = bool(data) and all("\t" in line for line in data)
@@ -104,7 +104,7 @@ def _conll(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) 
             continue
         elif cells == names:
             raise DataError(
-                f"{where} is the header again: {line[:60]!r}.\nRemove it; were several files put together?"
+                f"{where} repeats the header: {line[:60]!r}.\nRemove it; were several files concatenated?"
             )
         elif cells[0] == "-DOCSTART-":
             sentences.append([])
@@ -114,13 +114,13 @@ def _conll(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) 
             word, tag = _word_and_tag(where, line, cells, columns)
             if tabs and any(map(str.isspace, word)):
                 raise DataError(
-                    f"{where}: a word has a space in it: {word[:60]!r}.\n"
-                    f"Give each word a line, with a tag of its own."
+                    f"{where}: a word contains a space: {word[:60]!r}.\n"
+                    f"Write each word on its own line, with its tag."
                 )
             if len(cells) > width and not how.chosen:
                 raise DataError(
                     f"{where} has {counted(len(cells), 'column')}, most have {width}: {line[:60]!r}.\n"
-                    f"Give each word a line of its own; if these are columns, name two: --columns 1,{width}."
+                    f"Write each word on its own line; if these are columns, name two: --columns 1,{width}."
                 )
             if len(cells) != width and not ragged:
                 ragged = f"{where.rpartition(', ')[2]} has {counted(len(cells), 'column')}, most have {width}"
@@ -150,7 +150,7 @@ def _one_column(lines: Sequence[str]) -> str:
 
 
 def _is_comment(line: str, cells: Sequence[str], width: int, tabs: bool) -> bool:
-    """Whether a line that begins with # before the first word of a sentence is a comment."""
+    """Whether a line that starts with # before the first word of a sentence is a comment."""
     return len(cells) != width or (tabs and "\t" not in line)
 
 
@@ -160,7 +160,7 @@ def _numbers(file: str, how: FileFormat, width: int) -> tuple[int, int]:
         return 0, -1
     if len(how.chosen) != 2 or not all(name.isdecimal() for name in how.chosen):
         raise DataError(
-            f"{file}: --columns {how.columns}, but CoNLL's columns have numbers.\n"
+            f"{file}: expected two column numbers for CoNLL, got --columns {how.columns}.\n"
             f"Name those of word and tag, such as --columns 1,{width}."
         )
     numbers = [int(name) for name in how.chosen]
@@ -172,7 +172,7 @@ def _numbers(file: str, how: FileFormat, width: int) -> tuple[int, int]:
 
 
 def _conll_header(lines: Sequence[tuple[str, str]], split: Any, how: FileFormat) -> str:
-    """Where the header is; an empty string if there is none. A DataError if that is not clear."""
+    """The place of the header; an empty string if there is none. A DataError if that is unclear."""
     first = next(((where, split(line)) for where, line in lines if line.strip()), None)
     if first is None or how.header is False:
         return ""
@@ -193,7 +193,7 @@ def _conll_header(lines: Sequence[tuple[str, str]], split: Any, how: FileFormat)
 
 def _word_and_tag(where: str, line: str, cells: Sequence[str], columns: tuple[int, int]) -> tuple[str, str]:
     if len(cells) < 2 or max(columns) >= len(cells) or not (cells[columns[0]] and cells[columns[1]]):
-        raise _no_tag(where, line)
+        raise _missing_tag(where, line)
     return cells[columns[0]], cells[columns[1]]
 
 
@@ -202,7 +202,7 @@ def _word_and_tag(where: str, line: str, cells: Sequence[str], columns: tuple[in
 
 def _conllu(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat) -> Examples:
     """The words of CoNLL-U (universaldependencies.org/format.html) with their parts of speech, or with
-    another column. Comments, ranges of words (1-2) and empty nodes (1.1) are left out."""
+    another column. Comments, ranges of words (1-2) and empty nodes (1.1) are skipped."""
     file = printable(Path(path).name)
     word, tag = _conllu_columns(file, how)
     sentences: list[list[Word]] = [[]]
@@ -223,7 +223,7 @@ def _conllu(path: str | Path, lines: Sequence[tuple[str, str]], how: FileFormat)
         elif "." in cells[0]:
             left["empty node"] += 1
         else:
-            # a word of a treebank may have spaces in it ("10 000"), and no word has an empty tag
+            # a word of a treebank may contain spaces ("10 000"), and no word has an empty tag
             sentences[-1].append(Word(where, "".join(cells[word].split()), cells[tag].strip() or "_"))
     found = [sentence for sentence in sentences if sentence]
     if found and all(each.tag == "_" for sentence in found for each in sentence):

@@ -1,7 +1,7 @@
-"""Stories with their summaries, and dialogues with their replies, made of the phrasebook's sentences.
+"""Stories with summaries, and dialogues with replies, composed of the phrasebook's sentences.
 
-The grammar knows the parts of each sentence, so that every summary and reply is right by construction. The
-sentences of a split are those of the phrasebook's split: no sentence of the test is ever trained on.
+The grammar knows the parts of each sentence, so every summary and reply is correct by construction. The
+sentences of a split are those of the phrasebook's split: test sentences are never trained on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _clauses(sentences: Sequence[Sentence], persons: Sequence[int]) -> list[Part
 
 @cache
 def summaries(count: int = 20_000) -> Splits:
-    """Stories of 4 to 6 sentences about two or three people, and what the one with most sentences did.
+    """Stories of 4 to 6 sentences about two or three people, and what the one with the most sentences did.
 
     Paul sat in the park yesterday. The queen sang. She lost a red hat. She can see my mother in the street.
     -> The queen sang, lost a hat and can see my mother.
@@ -84,7 +84,7 @@ def _in_short(phrase: Phrase) -> str:
 
 @cache
 def dialogues(count: int = 20_000) -> Splits:
-    """The turns of a dialogue so far, and the reply: who talks remembers what was said, and from whose view.
+    """The turns of a dialogue so far, and the reply, which remembers what was said and takes the user's view.
 
     user: I am Marie. bot: Hello, Marie. user: I lost my hat. bot: You lost your hat. user: What did I lose?
     -> Your hat.
@@ -114,7 +114,7 @@ def _dialogue(draw: np.random.Generator, clauses: Sequence[Parts]) -> Pair:
             turns.append(("Who am I?", f"You are {name}." if name else UNKNOWN))
         elif what < 0.4 and told:
             turns += _question(draw, told[int(draw.integers(len(told)))], known=True)
-        elif all(new.verb[1] != parts.verb[1] for parts in told):  # so that a question fits one statement
+        elif all(new.verb[1] != parts.verb[1] for parts in told):  # a question must fit one statement only
             if what < 0.5:
                 turns += _question(draw, new, known=False)
             else:
@@ -133,7 +133,7 @@ def _spoken(parts: Parts) -> str:
 
 
 def _reaction(parts: Parts) -> str:
-    """What the user said, from the other's view: I am eating my soup -> You are eating your soup."""
+    """What the user said, from the bot's point of view: I am eating my soup -> You are eating your soup."""
     if parts.subject.person != JE:
         return "I see."
     return _capital(_other_view(_spoken(parts))) + "."
@@ -147,7 +147,7 @@ def _other_view(text: str) -> str:
 
 
 def _question(draw: np.random.Generator, parts: Parts, known: bool) -> list[tuple[str, str]]:
-    """A question about a statement and its answer, if it has any."""
+    """A question about a statement and its answer, if there is one."""
     found = question_of(parts, int(draw.integers(4)))
     if found is None:
         return []
@@ -161,10 +161,10 @@ def _question(draw: np.random.Generator, parts: Parts, known: bool) -> list[tupl
 def _splits(
     stream: int, count: int, prepare: Callable[[Sequence[Sentence]], tuple[Callable, list[Parts]]]
 ) -> Splits:
-    """`count` different examples to train on, and HELD_OUT for validation and for the test."""
+    """`count` different training examples, and HELD_OUT each for validation and test."""
     splits: Splits = {"train": []}
     seen: set[str] = set()
-    for number, name in enumerate(("test", "validation", "train")):  # what is held out is not trained on
+    for number, name in enumerate(("test", "validation", "train")):  # first what is held out
         make, clauses = prepare(sentence_splits()[name])
         draw = generator(number, stream, len(clauses))
         splits[name] = []

@@ -28,10 +28,10 @@ from .tables import (
     FileFormat,
     Table,
     detect_format,
-    no_such_format,
+    format_error,
     read_lines,
     read_table,
-    read_whole,
+    read_utf8,
 )
 from .turns import dialogue_pairs, turns_column
 
@@ -61,7 +61,7 @@ SHA256 = {
 def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = False) -> Examples:
     """The pairs of a file with `source<TAB>target` on each line, or of another format.
 
-    Blank lines are skipped. Of JSON objects with a list of messages each reply is a target, and all turns
+    Blank lines are skipped. In JSON objects with a list of messages, each reply is a target, and all turns
     before it are its source. With `same_meaning`, a column that says which pairs mean the same is an error.
     """
     names = ("source", "target")
@@ -71,20 +71,20 @@ def read_pairs(path: str | Path, how: FileFormat = AUTO, same_meaning: bool = Fa
         table = read_table(path, how, "tsv", _expected(names))
         if (column := turns_column(table, how.chosen)) is not None:
             return dialogue_pairs(table, column)
-        rows = _rows_of(table, names, how)
+        rows = _table_rows(table, names, how)
         if same_meaning and not how.chosen:
-            check_no_judgement(table)
+            check_no_similarity_column(table)
     _check_any(path, rows, names)
     return Examples([(source, target) for _, (source, target) in rows], rows.notes)
 
 
-def check_no_judgement(table: Table) -> None:
+def check_no_similarity_column(table: Table) -> None:
     """Raise a DataError for a column that says whether, or how much, the texts of a pair mean the same."""
     found = [name for name in table.names or () if normal_name(name) in JUDGEMENTS]
     if found:
         raise DataError(
-            f"{table.file}: the column {found[0]} says which pairs mean the same, but all are read so.\n"
-            f"Remove those that do not, then name the texts, such as --columns sentence1,sentence2."
+            f"{table.file}: the column {found[0]} says which pairs mean the same, but all must.\n"
+            f"Remove the other pairs, then name the columns, such as --columns sentence1,sentence2."
         )
 
 
@@ -97,21 +97,21 @@ def read_prefixed(path: str | Path, how: FileFormat = AUTO) -> Examples:
         if not prefix.strip() or not text.strip():
             raise DataError(
                 f"{where}: expected a prefix before the source, such as 'negate: ', found {source[:60]!r}.\n"
-                f"Write what is to be done before it, or use the task translation."
+                f"Write a prefix that names the task before it, or use the task translation."
             )
         pairs.append((source, target))
     return Examples(pairs, rows.notes)
 
 
 def read_fields(path: str | Path, *names: str, how: FileFormat = AUTO) -> Examples:
-    """The fields of a file, and where each example is: separated by tabs, blank lines are skipped.
+    """The fields of a file, separated by tabs, and the place of each example. Blank lines are skipped.
 
-    CSV, JSON lines and other tables are read too, and a header names the columns: see `tables`.
+    CSV, JSON lines and other tables are also read, and a header names the columns: see `tables`.
     """
     if how.is_plain:
         rows = _plain_fields(path, names)
     else:
-        rows = _rows_of(read_table(path, how, "tsv", _expected(names)), names, how)
+        rows = _table_rows(read_table(path, how, "tsv", _expected(names)), names, how)
     _check_any(path, rows, names)
     return rows
 
@@ -120,8 +120,8 @@ def _expected(names: Sequence[str]) -> str:
     return f"{'<TAB>'.join(names)} on each line"
 
 
-def _rows_of(table: Table, names: Sequence[str], how: FileFormat) -> Examples:
-    """The cells of a table for these names, whose last words are roles."""
+def _table_rows(table: Table, names: Sequence[str], how: FileFormat) -> Examples:
+    """The cells of a table for these names, the last words of which are roles."""
     rows = select_columns(table, names, [name.rpartition(" ")[2] for name in names], how)
     return Examples([(where, [cell.strip() for cell in cells]) for where, cells in rows], table.notes)
 
@@ -154,7 +154,7 @@ TEXT_NAMES = ("text", "texts", "sentence", "sentences", "name", "names", "conten
 
 
 def read_texts(path: str | Path, how: FileFormat = AUTO) -> Examples:
-    """The lines of a file, blank ones too; or of a table (CSV, JSON lines, ...) a text of each row."""
+    """The lines of a file, including blank ones; or one text per row of a table (CSV, JSON lines, ...)."""
     return _texts(path, [line for _, line in read_lines(path)], how)
 
 
@@ -165,14 +165,14 @@ def _texts(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
     if kind == "plain":
         return lines_of_text(path, lines, how)
     if kind not in TABLES:
-        raise no_such_format(printable(path), KINDS[kind], "a text on each line")
+        raise format_error(printable(path), KINDS[kind], "a text on each line")
     table = read_table(path, FileFormat(kind, how.header, how.columns), kind, "a text on each line")
     rows = select_columns(table, ["text"], ["text"], how)
     return Examples([text for _, (text,) in rows], table.notes)
 
 
 def lines_of_text(path: str | Path, lines: list[str], how: FileFormat) -> Examples:
-    """The lines, without a header if there is one; a DataError if the first may be one."""
+    """The lines without the header, if there is one; a DataError if the first line may be a header."""
     file = printable(Path(path).name)
     filled = [i for i, line in enumerate(lines) if line.strip()]
     if how.is_plain or len(filled) < 2:
@@ -201,8 +201,8 @@ def read_long_text(path: str | Path, how: FileFormat = AUTO) -> str:
 
 
 def read_noted_text(path: str | Path, how: FileFormat = AUTO) -> tuple[str, list[str]]:
-    """`read_long_text`, and the lines about how the file was read. Each text of a table is a line."""
-    whole = read_whole(path)
+    """`read_long_text`, and notes on how the file was read. Each text of a table is a line."""
+    whole = read_utf8(path)
     lines = whole.removesuffix("\n").split("\n")
     found = _texts(path, lines, how)
     text = whole if found == lines else "".join(f"{line}\n" for line in found)
@@ -222,7 +222,7 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
         if language not in LANGUAGES and data_dir is None:
             raise DataError(
                 f"Multi30k has no language {language!r}.\n"
-                f"Choose from {', '.join(LANGUAGES)}, or pass a folder that has it with --data-dir DIR."
+                f"Choose from {', '.join(LANGUAGES)}, or pass a folder that contains it with --data-dir DIR."
             )
     pairs = {}
     for split, stem in SPLITS.items():
@@ -237,7 +237,7 @@ def multi30k(source: str, target: str, data_dir: Path | None = None) -> dict[str
 
 
 def check_language(name: str) -> None:
-    """Raise a DataError unless the name of a language can be part of a file's name: "en", "pt-BR"."""
+    """Raise a DataError unless the name of a language can be part of a file name: "en", "pt-BR"."""
     if not re.fullmatch("[A-Za-z-]{1,35}", name):
         raise DataError(f"{name!r:.60} is not a language.\nUse letters and hyphens, such as en or pt-BR.")
 
@@ -268,7 +268,7 @@ def cache_folder() -> Path:
         return Path(os.environ.get("MINITRANSFORMER_CACHE") or Path.home() / ".cache" / "minitransformer")
     except RuntimeError:
         raise DataError(
-            "there is no folder for downloaded data: this user has no home.\n"
+            "there is no folder for downloaded data: this user has no home directory.\n"
             "Name one in the environment variable MINITRANSFORMER_CACHE."
         ) from None
 
@@ -278,9 +278,11 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
     if data_dir is not None:
         return _from_folder(Path(data_dir), name)
     cached = cache_folder() / name
-    if (content := _intact(cached)) is None:
+    if (content := _verified_content(cached)) is None:
         with _writable(cached.parent), downloads.downloading(cached):
-            if (content := _intact(cached)) is None:  # another process may have downloaded it meanwhile
+            if (
+                content := _verified_content(cached)
+            ) is None:  # another process may have downloaded it meanwhile
                 content = _download(name, base_url)
                 write_atomically(cached, content)
     return content.decode("utf-8")
@@ -288,18 +290,18 @@ def _text(name: str, base_url: str, data_dir: Path | None) -> str:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """A context in which the cache is written to; a DataError if it cannot be."""
+    """A context in which the cache is written; a DataError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise DataError(
-            f"cannot keep downloaded data in {printable(folder)}: {error.strerror}.\n"
+            f"cannot store downloaded data in {printable(folder)}: {error.strerror}.\n"
             f"Name another folder in the environment variable MINITRANSFORMER_CACHE."
         ) from None
 
 
-def _intact(cached: Path) -> bytes | None:
+def _verified_content(cached: Path) -> bytes | None:
     """The content of a file of the cache, or None if there is none or its checksum is wrong."""
     content = read_bytes(cached, downloads.LIMIT) if cached.is_file() else b""
     return content if sha256(content) == SHA256.get(cached.name) else None
@@ -316,7 +318,7 @@ def _from_folder(folder: Path, name: str) -> str:
             except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
                 raise DataError(f"{printable(path)} is damaged: {error}.\nDownload it again.") from None
     raise DataError(
-        f"there is no {name} or {name}.gz in {printable(folder)}.\n"
+        f"{printable(folder)} has no file {name} or {name}.gz.\n"
         f"Pass the folder that contains it with --data-dir DIR."
     )
 
@@ -331,7 +333,7 @@ def _download(name: str, base_url: str) -> bytes:
     checksum = sha256(content)
     if checksum != SHA256[name]:
         raise DataError(
-            f"{url} has changed: sha256 is {checksum}, expected {SHA256[name]}.\n"
+            f"{url} has changed: expected sha256 {SHA256[name]}, got {checksum}.\n"
             f"Pass the folder of an original copy with --data-dir DIR."
         )
     return content

@@ -1,7 +1,7 @@
 """Denoising: T5's span corruption (Raffel et al. 2020, 3.1.4), BART's infilling (Lewis et al. 2019, 2.2).
 
-Both take spans out of a text. T5 puts a sentinel in the place of each, and the target is the spans; BART puts
-one mask in the place of each, and the target is the whole text.
+Both remove spans from a text. T5 replaces each with a sentinel, and the target is the spans; BART replaces
+each with one mask, and the target is the whole text.
 
     Thank you <extra_id_0> me to your party <extra_id_1> week
         -> <extra_id_0> for inviting <extra_id_1> last <extra_id_2>
@@ -23,9 +23,9 @@ Span = tuple[int, int]  # start, end
 def corrupted_spans(
     length: int, random: np.random.Generator, rate: float = 0.15, mean_span: float = 3.0
 ) -> list[Span]:
-    """T5's spans: a share of `rate` of the tokens, in spans of `mean_span` on average, none beside another.
+    """T5's spans: a fraction `rate` of the tokens, in spans of `mean_span` on average, none next to another.
 
-    The numbers of tokens and spans are fixed by the length; the lengths of the spans, and of what is between
+    The length determines the number of tokens and spans; the lengths of the spans, and of the gaps between
     them, are random.
     """
     if length < 2:
@@ -34,7 +34,7 @@ def corrupted_spans(
     count = min(max(round(noise / mean_span), 1), noise, length - noise + 1)
     spans = _partition(noise, count, random)
     between = _partition(length - noise + 2, count + 1, random)
-    between[0] -= 1  # a span may stand at the start, or at the end
+    between[0] -= 1  # a span may be at the start, or at the end
     starts = np.cumsum(between[:-1]) + np.cumsum([0, *spans[:-1]])
     return [(int(start), int(start) + size) for start, size in zip(starts, spans, strict=True)]
 
@@ -48,16 +48,16 @@ def _partition(total: int, parts: int, random: np.random.Generator) -> list[int]
 def infilled_spans(
     length: int, random: np.random.Generator, rate: float = 0.3, mean_span: float = 3.0
 ) -> list[Span]:
-    """BART's spans: lengths from a Poisson distribution, until a share of `rate` of the tokens is in them.
+    """BART's spans: lengths from a Poisson distribution, until they contain a fraction `rate` of the tokens.
 
-    A span of length 0 is a place where a mask is put in. The spans have a token between them.
+    A span of length 0 is a place where a mask is inserted. There is at least one token between two spans.
     """
     budget = round(length * rate)
     lengths: list[int] = []
     while budget > 0:
         lengths.append(min(int(random.poisson(mean_span)), budget))
-        budget -= max(lengths[-1], 1)  # an inserted mask counts too, so that this ends
-    free = length - sum(lengths) - max(len(lengths) - 1, 0)  # what is left beside one token between two spans
+        budget -= max(lengths[-1], 1)  # an inserted mask counts as a token, so that this ends
+    free = length - sum(lengths) - max(len(lengths) - 1, 0)  # tokens beyond one between two spans
     if not lengths or free < 0:
         return []
     gaps = np.sort(random.integers(0, free + 1, len(lengths)))
@@ -75,7 +75,7 @@ def span_corruption(
 ) -> tuple[list[int], list[int]]:
     """(source, target): sentinel i stands for span i in the source and before it in the target.
 
-    A last sentinel ends the target, so there must be one more than there are spans.
+    A final sentinel ends the target, so one more sentinel than spans is needed.
     """
     source: list[int] = []
     target: list[int] = []
@@ -98,7 +98,7 @@ def text_infilling(ids: Sequence[int], spans: Sequence[Span], mask_id: int) -> t
 
 
 def restored(source: Sequence[int], target: Sequence[int], sentinels: Container[int]) -> list[int]:
-    """The text of which `span_corruption` made source and target; also of a target that a model wrote."""
+    """The text that `span_corruption` split into source and target; also for a target that a model wrote."""
     spans: dict[int, list[int]] = {}
     current: list[int] = []
     for i in target:

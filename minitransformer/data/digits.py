@@ -21,38 +21,38 @@ from .tables import LIMIT, DataError
 
 PIXELS = 2**24  # of an image; as floats of four channels they are 2**28 bytes
 IMAGES, WARPS = 9, 10  # random streams
-LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # the grey of red, green and blue (ITU-R BT.601)
+LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # weights of red, green and blue (ITU-R BT.601)
 
 
 class PixelRange(NamedTuple):
-    """The pixels of a file, before integers are divided.
+    """The range of a file's pixels, before integers are divided.
 
-    Those of the training images say how other files are read.
+    That of the training images determines how other files are read.
     """
 
     integer_pixels: bool
     largest_pixel: float
 
     def divisor(self) -> float:
-        """What integer pixels are divided by, if these are the training images."""
+        """The divisor of integer pixels, if these are the training images."""
         return max(self.largest_pixel, 1.0) if self.integer_pixels else 1.0
 
     def problem(self, trained: PixelRange) -> str:
-        """What is wrong if the training images have these pixels; "" if nothing is."""
+        """How these pixels disagree with those of the training images; "" if they agree."""
         if self.integer_pixels and self.largest_pixel > trained.largest_pixel:
             kind = "integers" if trained.integer_pixels else "floats"
             return (
-                f"has integer pixels up to {self.largest_pixel:g}, the training images have {kind} up to "
+                f"has integer pixels up to {self.largest_pixel:g}, but the training images have {kind} up to "
                 f"{trained.largest_pixel:g}"
             )
         learned = trained.largest_pixel / trained.divisor()
         if not self.integer_pixels and self.largest_pixel > learned + abs(learned):  # not an outlier: a unit
-            return f"has floats up to {self.largest_pixel:g}, the model has learned pixels up to {learned:g}"
+            return f"has floats up to {self.largest_pixel:g}, the model was trained on up to {learned:g}"
         return ""
 
 
 class Images(NamedTuple):
-    """Images and the number of each one's class."""
+    """Images and the class number of each."""
 
     images: Float[np.ndarray, "N C H W"]
     labels: Int[np.ndarray, " N"]
@@ -78,7 +78,7 @@ def digits() -> dict[str, Images]:
 def split_images(
     images: Float[np.ndarray, "N C H W"], labels: Int[np.ndarray, " N"], test: int, validation: int
 ) -> dict[str, Images]:
-    """Random splits, always the same."""
+    """Random splits with a fixed seed."""
     order = generator(0, IMAGES, len(images)).permutation(len(images))
     parts = {
         "test": order[:test],
@@ -93,8 +93,8 @@ def split_images(
 def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     """The arrays `images`, (N, H, W) or (N, H, W, C), and `labels` (N,) of an .npz file.
 
-    Integer pixels are divided by the largest one of the training images, or else of the file: larger ones
-    than those of the training images are a DataError. Floats are left as they are.
+    Integer pixels are divided by the largest pixel of the training images, or else of the file; pixels larger
+    than those of the training images are a DataError. Floats are not changed.
     """
     where = printable(path)
     content = read_bytes(path, LIMIT)
@@ -111,7 +111,7 @@ def read_images(path: str | Path, trained: PixelRange | None = None) -> Images:
     pixels, found = _pixels(images, f"{where}: images", ("N", "H", "W"), trained)
     if trained is not None and (problem := found.problem(trained)):
         if found.integer_pixels:
-            raise _other_unit(where, problem, trained)
+            raise _unit_error(where, problem, trained)
         print(f"warning: {where} {problem}", file=sys.stderr)
     integers = labels.shape == images.shape[:1] and labels.dtype.kind in "ui"
     if not integers or labels.min() < 0 or int(labels.max()) >= 2**63:
@@ -128,8 +128,8 @@ def read_image(
 ) -> Float[np.ndarray, "C H W"]:
     """The image of a .png file, pixels from 0 to 1, or of an .npy file, (H, W) or (H, W, C).
 
-    Integer pixels are divided by the largest one of the training images, or else of the image. Those of
-    another unit, more than twice as large, are a DataError. Colours become greys if there is one channel.
+    Integer pixels are divided by the largest pixel of the training images, or else of the image. Pixels more
+    than twice as large, in another unit, are a DataError. Colours become grey if there is one channel.
     """
     where = printable(path)
     content = read_bytes(path, LIMIT)
@@ -150,7 +150,7 @@ def read_image(
     if trained is not None and (problem := found.problem(trained)):
         brighter = trained.integer_pixels and found.largest_pixel <= 2 * trained.largest_pixel
         if found.integer_pixels and not brighter:
-            raise _other_unit(where, problem, trained)
+            raise _unit_error(where, problem, trained)
         print(f"warning: {where} {problem}", file=sys.stderr)
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if channels == 1 and pixels.shape[-1] in (3, 4):  # the last of four is opacity
@@ -158,20 +158,20 @@ def read_image(
     return np.ascontiguousarray(pixels[..., : max(channels, 3)].transpose(2, 0, 1))
 
 
-def _other_unit(where: str, problem: str, trained: PixelRange) -> DataError:
+def _unit_error(where: str, problem: str, trained: PixelRange) -> DataError:
     scale = f", pixels / {trained.largest_pixel:g}" if trained.integer_pixels else ""
-    return DataError(f"{where} {problem}.\nSave floats that are scaled as the training images are{scale}.")
+    return DataError(f"{where} {problem}.\nSave floats scaled like the training images{scale}.")
 
 
 def _pixels(
     array: np.ndarray, what: str, axes: tuple[str, ...], trained: PixelRange | None
 ) -> tuple[np.ndarray, PixelRange]:
-    """The array as floats, integers divided as the training images (or itself, without them), and its range;
-    a DataError unless it has these axes, and perhaps one of channels."""
+    """The array as floats, and its range: integers are divided as in the training images (or by its own
+    range); a DataError unless it has these axes, and perhaps one of channels."""
     if array.ndim - len(axes) not in (0, 1) or array.dtype.kind not in "uif" or not array.size:
         shapes = f"({', '.join(axes)}) or ({', '.join(axes)}, C)"
         raise DataError(
-            f"{what} must be numbers of shape {shapes}, got {array.dtype} {array.shape}.\nSave them so."
+            f"{what} must be numbers of shape {shapes}, got {array.dtype} {array.shape}.\nSave such an array."
         )
     pixels = array.astype(np.float32)
     if not np.isfinite(pixels).all():
@@ -183,7 +183,7 @@ def _pixels(
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """An array of an .npz file, to be read. A ValueError if it is not there."""
+    """An open array of an .npz file. A ValueError if it is missing."""
     if f"{name}.npy" not in (names := archive.namelist()):
         found = ", ".join(each.removesuffix(".npy") for each in names)
         raise ValueError(f"no array {name}, found {found or 'none'}")
@@ -193,13 +193,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
 def _read_array(open_file: Callable[[], IO[bytes]], name: str) -> np.ndarray:
     """The array of an .npy file. A ValueError if its header declares more than LIMIT bytes."""
     with open_file() as opened:
-        file = io.BytesIO(opened.read(2**16))  # whatever length the header declares
+        file = io.BytesIO(opened.read(2**16))  # a header may declare any length
         version = np.lib.format.read_magic(file)
         read_header = (
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         shape, _, dtype = read_header(file)
-        if (size := math.prod(shape) * max(dtype.itemsize, 4)) > LIMIT:  # as floats of 32 bits
+        if (size := math.prod(shape) * max(dtype.itemsize, 4)) > LIMIT:  # as float32
             raise ValueError(f"{name} has {size:,} bytes as floats, the limit is {LIMIT:,}")
     with open_file() as opened:
         return np.lib.format.read_array(opened, allow_pickle=False)
@@ -212,9 +212,9 @@ def warp_images(
     rotation: float = 0.0,
     scale: float = 0.0,
 ) -> Float[np.ndarray, "N C H W"]:
-    """Each image moved by up to `shift` pixels along both axes, turned by up to `rotation` degrees, and made
-    larger or smaller by a factor of up to 1 + `scale`, as its own generator draws. Between pixels values are
-    interpolated; outside they are 0."""
+    """Each image shifted by up to `shift` pixels along both axes, rotated by up to `rotation` degrees, and
+    scaled by a factor of up to 1 + `scale` either way, drawn by its own generator. Values between pixels are
+    interpolated; values outside are 0."""
     n, _, height, width = images.shape
     turn, grow, *moves = np.transpose([random.uniform(-1, 1, 4) for random in generators])
     angle = np.deg2rad(rotation * turn)
@@ -222,7 +222,7 @@ def warp_images(
     move = shift * np.reshape(moves, (2, n, 1, 1))
     y, x = np.mgrid[:height, :width] - np.array([height - 1, width - 1]).reshape(2, 1, 1) / 2
     cos, sin = (factor * np.array([np.cos(angle), np.sin(angle)]))[..., None, None]
-    # where each pixel comes from, (N, H, W), in the image with a frame of two zeros
+    # the source of each pixel, (N, H, W), in the image padded with two zeros
     rows = np.clip(cos * y - sin * x + (height - 1) / 2 + move[0] + 2, 0, height + 2.999)
     columns = np.clip(sin * y + cos * x + (width - 1) / 2 + move[1] + 2, 0, width + 2.999)
     padded = np.pad(images, [(0, 0), (0, 0), (2, 2), (2, 2)]).transpose(0, 2, 3, 1)

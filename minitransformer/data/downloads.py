@@ -1,7 +1,7 @@
-"""Downloads that end: at most LIMIT bytes, within DEADLINE seconds, whatever the server does.
+"""Downloads with limits: at most LIMIT bytes, within DEADLINE seconds, whatever the server does.
 
-A server may send a byte a second, headers without an end, or a chunk of a negative size, and no timeout of a
-socket ends that. So a thread talks to the server, and the caller waits for it, until the deadline.
+A server may send a byte a second, endless headers, or a chunk of a negative size, which no socket timeout
+stops. So a thread talks to the server, and the caller waits for it until the deadline.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ from .tables import DataError
 
 LIMIT = 2**26  # bytes of a file, decompressed
 DEADLINE = 600.0  # seconds for a file, with all attempts
-IDLE = 30.0  # seconds without a byte, after which a connection has failed
-# seconds before the second attempt, twice as many before the third
+IDLE = 30.0  # seconds without a byte after which a connection has failed
 ATTEMPTS = 3
-WAIT = 1.0
+WAIT = 1.0  # seconds before the second attempt, twice as many before the third
 REDIRECTS = 5
 
 
-class Refused(OSError):
-    """What trying again does not help against."""
+class PermanentError(OSError):
+    """A failure for which another attempt is useless."""
 
 
 def download(url: str, name: str, compressed: bool = False, limit: int | None = None) -> bytes:
-    """What an address gives. A connection that fails is tried again; late or in vain it is a DataError."""
+    """The content of a URL. Failed connections are retried; a DataError if none succeeds by the deadline."""
     transfer = _Transfer(url, compressed, LIMIT if limit is None else limit)
     start = time.monotonic()
     thread = threading.Thread(target=transfer.run, daemon=True, name=f"download of {name}")
@@ -57,7 +56,7 @@ def download(url: str, name: str, compressed: bool = False, limit: int | None = 
     problem = transfer.problem
     if thread.is_alive():
         seconds = f"{DEADLINE:g}"
-        problem = f"{counted(transfer.received, 'byte')} came in {seconds} s, and that is too slow"
+        problem = f"too slow: {counted(transfer.received, 'byte')} in {seconds} s"
     raise DataError(
         f"could not download {url}: {problem}.\n"
         f"Connect to a network, or pass a folder that contains {name} with --data-dir DIR."
@@ -65,13 +64,13 @@ def download(url: str, name: str, compressed: bool = False, limit: int | None = 
 
 
 class _Transfer:
-    """A download in a thread of its own: how far it has come, and what became of it."""
+    """A download in its own thread: its progress and its outcome."""
 
     def __init__(self, url: str, compressed: bool, limit: int) -> None:
         self.url = url
         self.compressed = compressed
         self.limit = limit
-        # bytes so far, and of the file, or 0 if the server does not say
+        # bytes so far, and of the file (0 if the server does not say)
         self.received = 0
         self.size = 0
         self.content: bytes | None = None
@@ -84,9 +83,9 @@ class _Transfer:
                 content = self._fetch()
                 self.content = decompress(content, self.limit) if self.compressed else content
                 return
-            except Exception as error:  # of a thread nobody sees any: the caller says what it was
+            except Exception as error:  # not shown in a thread: the caller reports it
                 self.problem = printable(" ".join(f"{error}"[:200].split())) or type(error).__name__
-                final = isinstance(error, Refused)
+                final = isinstance(error, PermanentError)
                 if isinstance(error, urllib.error.HTTPError):
                     error.close()
                     final = error.code < 500  # such as "not found"
@@ -99,7 +98,8 @@ class _Transfer:
         self.received = self.size = 0
         with open_url(self.url) as response:
             self.size = _size(response.headers.get("Content-Length"))
-            # read1 gives what has come, and never more: read(n) reads a chunk of a negative size to its end
+            # read1 returns what has arrived, and never more: read(n) reads a chunk of negative size to its
+            # end
             while self.received < self.limit and not self.stopped:
                 part = response.read1(min(2**16, self.limit - self.received))
                 if not part:
@@ -112,7 +112,7 @@ class _Transfer:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects to `open_url`; urllib reads the whole body of one, however large."""
+    """Leaves redirects to `open_url`; urllib would read the whole body of one, of any size."""
 
     def http_error_302(self, *args: Any) -> None:
         return None
@@ -121,7 +121,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def open_url(url: str) -> Any:
-    """The response of a server. Redirects lead to web pages only, and from https only to https."""
+    """The response of a server. Redirects are followed only to http and https, and from https only to
+    https."""
     opener = urllib.request.build_opener(_NoRedirects)
     for _ in range(REDIRECTS + 1):
         try:
@@ -134,29 +135,29 @@ def open_url(url: str) -> Any:
         allowed = ("https",) if urlsplit(url).scheme == "https" else ("http", "https")
         new = urljoin(url, target)
         if urlsplit(new).scheme not in allowed:
-            raise Refused(f"it is redirected to {new[:80]}, which is not {' or '.join(allowed)}")
+            raise PermanentError(f"it redirects to {new[:80]}, which is not {' or '.join(allowed)}")
         url = new
-    raise Refused(f"it is redirected more than {REDIRECTS} times")
+    raise PermanentError(f"it redirects more than {REDIRECTS} times")
 
 
 def _size(text: str | None) -> int:
-    """The number of bytes that a server announces, or 0 if it does not, or says what is not a number."""
+    """The number of bytes that a server announces; 0 if it announces none, or not a number."""
     is_number = text is not None and text.isascii() and text.isdecimal() and len(text) < 20
     return int(text) if is_number and text else 0
 
 
 def decompress(content: bytes, limit: int) -> bytes:
-    """What is in a gzip file. More than `limit` bytes is an OSError, as other damage."""
+    """The content of a gzip file. More than `limit` bytes is an OSError, like other damage."""
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise Refused(f"it has more than {limit:,} bytes")
+        raise PermanentError(f"it has more than {limit:,} bytes")
     return content
 
 
 @contextmanager
 def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error: a function of the bytes so far, and of all (0 if not known)."""
+    """A progress bar on standard error: a function of the bytes so far and in total (0 if unknown)."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -171,7 +172,7 @@ def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def downloading(cached: Path) -> Iterator[None]:
-    """A context that only one process is in. Another one says for whom it waits, and not for ever."""
+    """A context for one process at a time. Others say which process they wait for, and give up in the end."""
     lock = FileLock(f"{cached}.lock")
     owner = cached.with_name(f"{cached.name}.owner")
     end = time.monotonic() + DEADLINE + IDLE
@@ -203,7 +204,7 @@ def downloading(cached: Path) -> Iterator[None]:
 
 
 def _owner(path: Path) -> str:
-    """Who wrote its name there."""
+    """The process that wrote its name there."""
     with suppress(UserError):
         known = read_json(path, {"pid": int, "host": str}, limit=1000)
         return f"process {known['pid']} on {one_line(known['host'])[:80]}"

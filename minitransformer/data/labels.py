@@ -1,7 +1,7 @@
 """Labelled sentences of the phrasebook: kinds of sentences, entities, questions with answers.
 
-The grammar knows what it puts together (`Sentence.parts`), so that every label is right by construction. The
-splits are those of the phrasebook, so that no test sentence is ever trained on, whatever the objective.
+The grammar knows what it composes (`Sentence.parts`), so every label is correct by construction. The splits
+are those of the phrasebook, so test sentences are never trained on, whatever the objective.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tagged(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A question, a text that answers it, and the answer, which stands somewhere in the text."""
+    """A question, a text that answers it, and the answer, which occurs somewhere in the text."""
 
     question: str
     context: str
@@ -62,7 +62,7 @@ class Answered(NamedTuple):
 
 
 class AnsweredAt(NamedTuple):
-    """A question whose answer begins at a known place of the text, counted in characters from 0."""
+    """A question whose answer starts at a known place in the text, counted in characters from 0."""
 
     question: str
     context: str
@@ -88,7 +88,7 @@ def sentence_kind(sentence: Sentence) -> str:
 
 
 def object_type(sentence: Sentence) -> str | None:
-    """What is acted on: a person, an animal, food, a place or a thing. None without a direct object."""
+    """The type of the direct object: a person, an animal, food, a place or a thing. None without one."""
     for phrase in sentence.parts.rest:
         if phrase.kind and phrase.kind != "time" and not phrase.preposition and sentence.parts.is_clause:
             return ENTITY_TYPES[phrase.kind]
@@ -191,7 +191,7 @@ def answered(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) ->
 
 
 def _differ(one: Parts, other: Parts) -> bool:
-    """Whether two statements differ in subject and in verb, so that a question fits one of them."""
+    """Whether two statements differ in subject and verb, so that a question fits only one of them."""
     return one.subject.english != other.subject.english and one.verb[2] != other.verb[2]
 
 
@@ -200,7 +200,7 @@ def _with_stop(text: str) -> str:
 
 
 def _place(context: str, texts: list[str], text: str, answer: str) -> int:
-    """Where the answer of `text` begins in the context."""
+    """Where the answer from `text` starts in the context."""
     before = " ".join(texts[: texts.index(text)])
     start = len(before) + bool(before)
     return context.lower().find(answer.lower(), start)
@@ -223,7 +223,7 @@ def check_labels(where: str, found: Iterable[str], known: Collection[str]) -> No
 
 
 def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
-    """What to say of labels that the training data does not have: how many each; empty if there are none."""
+    """A message about labels that the training data does not have, with counts; empty if there are none."""
     counts = Counter(found)
     unknown = [(label, n) for label, n in counts.most_common() if label not in known]
     if not unknown:
@@ -246,7 +246,7 @@ def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def _check_labels_repeat(path: str | Path, examples: Sequence[Labelled]) -> None:
-    """Raise a DataError if the labels are hardly ever the same: then another column has them."""
+    """Raise a DataError if labels rarely repeat, which means that they are in another column."""
     labels, texts = ({example[i] for example in examples} for i in (1, 0))
     if len(examples) < 10 or len(labels) <= len(examples) // 2:
         return
@@ -262,8 +262,8 @@ def _check_labels_repeat(path: str | Path, examples: Sequence[Labelled]) -> None
 
 
 def describe_labels(file: str, noun: str, found: Sequence[tuple[str, str]]) -> list[str]:
-    """A line with how often each label occurs, and warnings of those that may be mistakes. `found` has each
-    label, and where it is."""
+    """A line with the count of each label, and warnings about labels that may be mistakes. `found` has each
+    label and its place."""
     counts = Counter(label for _, label in found)
     most = counts.most_common(10)
     others = f" and {len(counts) - len(most):,} others" if len(counts) > len(most) else ""
@@ -295,9 +295,9 @@ def is_bio(tag: str) -> bool:
 def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The sentences of a file with word<TAB>tag on each line, and a blank line after each sentence.
 
-    This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the
-    word and the last its tag. CoNLL-U and JSON lines are read too (see `conll`). If one tag is B-type or
-    I-type, all others must be so too, or O.
+    This is CoNLL-2003's format: columns are separated by tabs or spaces, the first is the word and the last
+    its tag. CoNLL-U and JSON lines are also read (see `conll`). If one tag is B-type or I-type, all others
+    must be of these types, or O.
     """
     sentences = read_words(path, how)
     words = [word for sentence in sentences for word in sentence]
@@ -329,15 +329,15 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with question<TAB>context<TAB>answer on each line, or of another format, such as
-    SQuAD's JSON: of several answers the first is read, and questions without an answer are left out."""
+    SQuAD's JSON: the first of several answers is read, and questions without an answer are left out."""
     names = ("question", "context", "answer")
     if how.is_plain:
         fields = read_fields(path, *names, how=how)
-        return Examples(_checked(where, Answered(*texts)) for where, texts in fields)
+        return Examples(_check_row(where, Answered(*texts)) for where, texts in fields)
     table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line", strip=False)
     unanswered = _drop_unanswered(table, how)
     rows = select_columns(table, names, names, how, lists=True, optional=["start"])
-    examples = Examples(_checked(where, _answered_row(where, *cells)) for where, cells in rows)
+    examples = Examples(_check_row(where, _answered_row(where, *cells)) for where, cells in rows)
     if not examples:
         raise DataError(
             f"{printable(path)} has no examples.\nWrite question<TAB>context<TAB>answer on each line."
@@ -361,7 +361,7 @@ def _drop_unanswered(table: Table, how: FileFormat) -> int:
 
 
 def _answered_row(where: str, question: Any, context: Any, answer: Any, start: Any) -> Answered | AnsweredAt:
-    """The question of a row: the first answer, and where it begins if that is known."""
+    """The question of a row, with the first answer, and where it starts if that is known."""
     answer, start = (value[0] if isinstance(value, list) and value else value for value in (answer, start))
     if isinstance(answer, dict):
         answer, start = answer.get("text"), answer.get("answer_start", start)
@@ -372,20 +372,20 @@ def _answered_row(where: str, question: Any, context: Any, answer: Any, start: A
         return Answered(*fields)
     if not str(start).isdecimal():
         raise DataError(
-            f"{where}: the answer begins at {start!r:.20}, which is not a number.\n"
+            f"{where}: the answer starts at {start!r:.20}, which is not a number.\n"
             f"Count the characters of the context from 0."
         )
     left_out = len(context) - len(context.lstrip()) - (len(answer) - len(answer.lstrip()))
     return AnsweredAt(*fields, int(start) - left_out)
 
 
-def _checked(where: str, example: Answered | AnsweredAt) -> Answered | AnsweredAt:
+def _check_row(where: str, example: Answered | AnsweredAt) -> Answered | AnsweredAt:
     check_answer(where, example)
     return example
 
 
 def check_answer(where: str, example: Answered | AnsweredAt) -> None:
-    """Raise a DataError for an answer that does not stand in its context, or not where the data says."""
+    """Raise a DataError for an answer that does not occur in its context, or not where the data says."""
     if not example.answer.strip():
         raise DataError(
             f"{where}: the answer is empty.\nRemove the question: each needs an answer in its context."
@@ -399,23 +399,23 @@ def check_answer(where: str, example: Answered | AnsweredAt) -> None:
 
 
 def answer_places(example: Answered | AnsweredAt) -> list[tuple[int, int]]:
-    """Where an answer may begin and end in its context: at its `start`, if the data has it; else wherever
-    the context has it, and if it has it nowhere, wherever it does with other capitals, spaces or accents."""
+    """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
+    occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
     context, answer = example.context, example.answer
     start = example.start if isinstance(example, AnsweredAt) else None
     exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
     exact = [place for place in exact if start in (None, place[0])]
     if exact:
         return exact
-    folded, places = _folded(context)
-    matches = re.finditer(re.escape(_folded(answer)[0].strip()), folded)
+    folded, places = _fold_text(context)
+    matches = re.finditer(re.escape(_fold_text(answer)[0].strip()), folded)
     found = [(places[m.start()], places[m.end()]) for m in matches if m[0]]
     return [place for place in found if start in (None, place[0])]
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
-    """A text without differences of case, spaces and Unicode forms, and where each character (and the end)
-    comes from."""
+def _fold_text(text: str) -> tuple[str, list[int]]:
+    """A text with case, spaces and Unicode forms normalized, and where each character (and the end) comes
+    from."""
     parts = []
     places = []
     # a run of spaces, or a character with its accents
@@ -453,7 +453,7 @@ def read_documents(path: str | Path, how: FileFormat = AUTO) -> Examples:
 
 
 def documents(sentences: Iterable[Pair], language: int = 0) -> list[list[str]]:
-    """Sentences grouped by who they are about: in a document, each is about the subject of the one before."""
+    """Sentences grouped into documents by their subject: each is about the subject of the one before."""
     groups: dict[str, list[str]] = {}
     for pair in sentences:
         key = pair.parts.subject.english if isinstance(pair, Sentence) else pair[0].split()[0]

@@ -1,7 +1,7 @@
-"""BERT's objectives: tokens that are masked, sentences that follow each other (Devlin et al. 2018, 3.1).
+"""BERT's objectives: masked tokens, and sentences that follow each other (Devlin et al. 2018, 3.1).
 
 Every draw is a function of (seed, step, row): masks are new in each step (dynamic masking, Liu et al. 2019,
-4.1), and a run that is resumed draws what it would have drawn.
+4.1), and a resumed run draws the same as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from jaxtyping import Bool, Int
 from .batching import IGNORE
 
 MASKING, PAIRING = 6, 7  # random streams
-# the rest of the chosen tokens stay as they are
+# the rest of the chosen tokens are not changed
 RATE = 0.15
 MASKED = 0.8
 RANDOM = 0.1
 
 
 def row_generator(seed: int, stream: int, step: int, row: int) -> np.random.Generator:
-    """The random numbers of a row of a step's batch."""
+    """The random generator for a row of a step's batch."""
     key = np.array([seed, stream], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=[0, row, step, 0]))
 
@@ -36,8 +36,8 @@ def mask_tokens(
 ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
     """What the model reads, and its targets, IGNORE where nothing is predicted.
 
-    Of the maskable tokens a share of `rate` is chosen, at least one. Of these 80% become `mask_id`, 10% a
-    random token of `words` (first id, end), and 10% stay.
+    A fraction `rate` of the maskable tokens is chosen, at least one. 80% of these become `mask_id`, 10% a
+    random token of `words` (first id, end), and 10% do not change.
     """
     read = ids.copy()
     targets = np.full(ids.shape, IGNORE, np.int64)
@@ -46,7 +46,7 @@ def mask_tokens(
         return read, targets
     number = max(
         1, int(rate * len(places) + random.random())
-    )  # rounded at random: the share is exact on average
+    )  # rounded at random: the fraction is exact on average
     chosen = random.permutation(places)[:number]
     targets[chosen] = ids[chosen]
     kind = random.random(number)
@@ -62,9 +62,9 @@ Example = tuple[str, ...]  # a sentence, the one that follows it, the name of th
 def next_or_other(
     example: Example, others: Sequence[Example], random: np.random.Generator
 ) -> tuple[Example, bool]:
-    """The example, and True; or, half of the time, with a sentence of another document, and False.
+    """The example and True; or, half of the time, its first sentence with one of another document, and False.
 
-    If the first tries find no other document, there may be none, and the example stays.
+    If the first tries find no other document, there may be none, and the example does not change.
     """
     if random.random() < 0.5:
         return example, True

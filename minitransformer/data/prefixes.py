@@ -1,4 +1,4 @@
-"""Several tasks as one, text to text: a prefix says what is to be done (Raffel et al. 2020, 2.4).
+"""Several tasks in one, text to text: a prefix names the task (Raffel et al. 2020, 2.4).
 
 translate English to French: She is happy.      ->  Elle est heureuse.
 negate: She is happy.                           ->  She is not happy.
@@ -41,7 +41,7 @@ def prefixed(sentences: Sequence[Sentence]) -> list[Pair]:
 
 
 def statements(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The statements that have a negation and a question in this grammar."""
+    """The statements that this grammar can negate and turn into a question."""
     return [
         sentence
         for sentence in sentences
@@ -64,7 +64,7 @@ def in_mode(parts: Parts, mode: str) -> str:
 
 
 def summaries(sentences: Sequence[Sentence]) -> list[Pair]:
-    """Two statements about the same subject, and in short what it does in both."""
+    """Two statements about the same subject, and a short one of what it does in both."""
     groups: dict[str, list[Sentence]] = {}
     for sentence in statements(sentences):
         if sentence.parts.is_clause:

@@ -1,4 +1,4 @@
-"""The splits of a run's data: what it is trained on, validated on, and tested on."""
+"""The splits of a run's data: training, validation and test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where data is: your own files, or the folder of a public data set."""
+    """The location of data: your own files, or the folder of a public data set."""
 
     data: Path | None = None
     validation_data: Path | None = None
@@ -42,7 +42,7 @@ class Sources:
         return {"dataset": dataset, "name": printable(self.name or dataset), **paths, "sha256": file}
 
     def updated(self, given: Sources) -> Sources:
-        """The remembered places, or those that are given; a DataError if one is no longer there."""
+        """The remembered paths, replaced by those in `given`; a DataError if one no longer exists."""
         new = {key: path for key, path in vars(given).items() if path is not None}
         for key, path in vars(self).items():
             if path is not None and key not in new and not os.path.exists(path):
@@ -52,7 +52,8 @@ class Sources:
                     if key in ("data", "data_dir")
                     else f"Put it back, or resume with {flag} PATH"
                 )
-                raise DataError(f"the data of this run was in {printable(path)}, which is not there.\n{fix}.")
+                place = printable(path)
+                raise DataError(f"the data of this run was in {place}, which does not exist.\n{fix}.")
         return replace(self, **new)
 
     @classmethod
@@ -64,8 +65,8 @@ class Sources:
 class Splits(dict[str, Any]):
     """The splits by name, "train", "validation" and "test": lists of pairs, or texts.
 
-    `dropped` is how many pairs were left out, by reason; `notes` are lines about the files; `reading` is how
-    they were read, if the examples do not tell (see `Task.reading`).
+    `dropped` counts the pairs that were left out, by reason; `notes` are lines about the files; `reading` is
+    how they were read, if the examples do not show it (see `Task.reading`).
     """
 
     def __init__(
@@ -85,11 +86,11 @@ def check_sources(data: Any, sources: Sources) -> None:
     """Raise a DataError for a user's files that are missing, or that lack the training data."""
     own = sources.data is not None
     if getattr(data, "dataset", "") == "file" and not own:
-        raise DataError("the data is a file of your own; no path was recorded.\nPass it with --data FILE.")
+        raise DataError("the data is your own file, but its path is unknown.\nPass it with --data FILE.")
     if not own and (sources.validation_data or sources.test_data):
         raise DataError(
-            "--validation-data and --test-data belong to training data of your own.\n"
-            "Pass that with --data FILE, or leave them out."
+            "--validation-data and --test-data need your own training data.\n"
+            "Pass it with --data FILE, or leave them out."
         )
 
 
@@ -103,7 +104,7 @@ def phrasebook_splits() -> Splits:
 
 
 def random_indices(n: int, number: int) -> np.ndarray:
-    """`number` of n indices, always the same."""
+    """`number` of n indices, drawn with a fixed seed."""
     return np.random.Generator(np.random.Philox(key=[0, n])).permutation(n)[:number]
 
 
@@ -119,8 +120,8 @@ def own_pairs(
     unit: str = "pairs",
     key: Callable[[Any], Any] = lambda pair: pair,
 ) -> Splits:
-    """A user's pairs (or what `read` makes of a file). Of the splits without a file, each gets a tenth, at
-    most HELD_OUT. Pairs with equal keys are the same."""
+    """A user's pairs (or what `read` returns for a file). Each split without a file gets a tenth, at most
+    HELD_OUT. Pairs with equal keys are duplicates."""
     assert sources.data is not None
     pairs = read(sources.data)
     unique = list({key(pair): pair for pair in pairs}.values())
@@ -135,7 +136,7 @@ def own_pairs(
             different = f"1 {singular(unit)} is"
         raise DataError(
             f"{different} too few for training and {' and '.join(missing)}.\n"
-            f"Provide at least 10, or files of their own with --validation-data and --test-data."
+            f"Provide at least 10, or separate files with --validation-data and --test-data."
         )
     known = {key(pair) for split in held.values() for pair in split}
     train = [pair for pair in unique if key(pair) not in known]
@@ -154,7 +155,7 @@ def own_pairs(
 
 
 def own_texts(sources: Sources, how: FileFormat = AUTO) -> Splits:
-    """A user's text. Its last tenth is the validation split, unless that has a file."""
+    """A user's text. Its last tenth is the validation split, unless there is a file for it."""
     assert sources.data is not None
     text, notes = read_noted_text(sources.data, how)
     cut = len(text) * 9 // 10
@@ -170,7 +171,7 @@ def own_texts(sources: Sources, how: FileFormat = AUTO) -> Splits:
 
 
 def checksums(splits: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each split: of a text, or of the examples one by one."""
+    """SHA-256 of each split: of its text, or of its examples one by one."""
     return {
         name: sha256_of([split] if isinstance(split, str) else map(example_line, split))
         for name, split in splits.items()

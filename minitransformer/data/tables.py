@@ -1,8 +1,9 @@
-"""The formats of a user's file: which one it has, and its rows as a table.
+"""The formats of a user's file: detects the format, and reads the rows as a table.
 
-A table is rows of cells, from a file of tabs (TSV) or commas (CSV), or of JSON objects; TREC's and fastText's
-lines with the label first are tables too. `columns` chooses what a task reads of it. What can be read in two
-ways is an error that names the flag which decides: --format, --header or --columns, each a key of [data].
+A table has rows of cells, from a file with tabs (TSV) or commas (CSV), or of JSON objects; TREC's and
+fastText's lines, which start with the label, are tables too. `columns` selects what a task reads. If a file
+can be read in two ways, an error names the flag that decides: --format, --header or --columns, each a key of
+[data].
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ FORMATS = ("auto", "plain", "tsv", "csv", "jsonl", "json", "conll", "conllu", "t
 
 
 class DataError(UserError):
-    """Data that is missing or not valid."""
+    """Raised for data that is missing or invalid."""
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How a user's file is read: keys of [data] that every task with text has.
+    """How a user's file is read: the keys of [data] that every task with text has.
 
     "plain" is the task's own form, in which every line is data; "auto" looks at the file.
     """
@@ -50,13 +51,13 @@ class FileFormat:
 
     @classmethod
     def of(cls, data: Any) -> FileFormat:
-        """That of a [data] section; the default for what it does not have."""
+        """The format in a [data] section, with defaults for missing keys."""
         names = [each.name for each in fields(cls)]
         return cls(**{name: getattr(data, name) for name in names if hasattr(data, name)})
 
     @property
     def chosen(self) -> list[str]:
-        """The columns that the user names."""
+        """The columns that the user chose."""
         return [name.strip() for name in self.columns.split(",")] if self.columns else []
 
     @property
@@ -68,7 +69,7 @@ AUTO = FileFormat()
 
 
 class Examples(list[Any]):
-    """The examples of a file, and `notes`: lines about how it was read, and what looks wrong in it."""
+    """The examples of a file, and `notes`: lines on how it was read, and on what looks wrong."""
 
     def __init__(self, examples: Iterable[Any] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(examples)
@@ -77,7 +78,7 @@ class Examples(list[Any]):
 
 @dataclass
 class Table:
-    """Rows of cells, with where each one is ("mine.tsv, line 3"). `names` are those of a header, if any."""
+    """Rows of cells, each with its place ("mine.tsv, line 3"). `names` are those of a header, if any."""
 
     file: str
     kind: str  # what it is, for messages
@@ -106,25 +107,25 @@ def read_content(path: str | Path) -> bytes:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Where each line of a UTF-8 file is, for errors ("mine.tsv, line 3"), and the line."""
+    """The place of each line of a UTF-8 file, for errors ("mine.tsv, line 3"), and the line."""
     for number, raw in enumerate(read_content(path).splitlines(), 1):
         where = f"{printable(path)}, line {number}"
         try:
             yield where, raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise not_utf8(where, path) from None
+            raise utf8_error(where, path) from None
 
 
-def read_whole(path: str | Path) -> str:
+def read_utf8(path: str | Path) -> str:
     r"""The text of a UTF-8 file, with \n as line ends."""
     try:
         text = read_content(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise not_utf8(f"{printable(path)}, byte {error.start}", path) from None
+        raise utf8_error(f"{printable(path)}, byte {error.start}", path) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def not_utf8(where: str, path: str | Path) -> DataError:
+def utf8_error(where: str, path: str | Path) -> DataError:
     name = printable(Path(path).name)
     return DataError(
         f"{where}: not UTF-8.\n"
@@ -148,7 +149,7 @@ _FASTTEXT = re.compile(r"__label__(\S+)\s+(.+)")
 
 
 def detect_format(path: str | Path, lines: Sequence[str], default: str) -> str:
-    """The format of a file, by its lines and its extension; `default` if nothing says another."""
+    """The format of a file, by its lines and its extension; `default` if these do not show another."""
     suffix = SUFFIXES.get(Path(path).suffix.lower(), "")
     filled = [line for line in lines if line.strip()]
     if not filled:
@@ -156,9 +157,9 @@ def detect_format(path: str | Path, lines: Sequence[str], default: str) -> str:
     if looks_like_conllu(filled):
         return "conllu"
     first = filled[0].lstrip()
-    if first.startswith("{") and (suffix == "jsonl" or _is_json(first)):
+    if first.startswith("{") and (suffix == "jsonl" or _looks_like_json(first)):
         return "json" if suffix == "json" and len(filled) == 1 else "jsonl"
-    if first[:1] in ("[", "{") and (suffix == "json" or _is_json("\n".join(filled))):
+    if first[:1] in ("[", "{") and (suffix == "json" or _looks_like_json("\n".join(filled))):
         return "json"
     if all("\t" not in line for line in filled):
         if all(_TREC.fullmatch(line.strip()) for line in filled):
@@ -169,15 +170,15 @@ def detect_format(path: str | Path, lines: Sequence[str], default: str) -> str:
 
 
 def looks_like_conllu(lines: Sequence[str]) -> bool:
-    """Whether the lines, but for comments, have CoNLL-U's ten columns."""
+    """Whether the lines, except comments, have CoNLL-U's ten columns."""
     words = [line.split("\t") for line in lines if not line.startswith("#")][:50]
     return bool(words) and all(
         len(columns) == 10 and _CONLLU_ID.fullmatch(columns[0].strip()) for columns in words
     )
 
 
-def _is_json(text: str) -> bool:
-    """Whether a text is an object of JSON, or a list of them."""
+def _looks_like_json(text: str) -> bool:
+    """Whether a text looks like a JSON object, or a list of objects."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -186,11 +187,11 @@ def _is_json(text: str) -> bool:
     return bool(items) and all(isinstance(item, dict) for item in items)
 
 
-def no_such_format(file: str, kind: str, expected: str) -> DataError:
+def format_error(file: str, kind: str, expected: str) -> DataError:
     """The error for a format that the task does not read."""
     return DataError(
         f"{file} is {kind}, which this task does not read.\n"
-        f"Write {expected}; --format plain takes every line as it is."
+        f"Write {expected}; --format plain reads every line unchanged."
     )
 
 
@@ -200,18 +201,18 @@ TABLES = ("tsv", "csv", "jsonl", "json", "trec", "fasttext")
 
 
 def read_table(path: str | Path, how: FileFormat, default: str, expected: str, strip: bool = True) -> Table:
-    """The table of a file. `default` is its format if nothing says another; `expected` is for errors.
+    """The table of a file. `default` is its format if none is detected; `expected` is for errors.
 
-    Cells of CSV keep the spaces around them if not `strip`: positions in them count from there.
+    Without `strip`, cells of CSV keep the spaces around them, so that positions in them are correct.
     """
     lines = list(read_lines(path))
     kind = detect_format(path, [line for _, line in lines], default) if how.format == "auto" else how.format
     if kind not in TABLES:
-        raise no_such_format(printable(path), KINDS[kind], expected)
+        raise format_error(printable(path), KINDS[kind], expected)
     file = printable(Path(path).name)
     match kind:
         case "jsonl" | "json":
-            return Table(file, KINDS[kind], *_records(path, lines, kind))
+            return Table(file, KINDS[kind], *_json_rows(path, lines, kind))
         case "csv":
             rows, name = _csv_rows(path, strip)
             return Table(file, name, rows)
@@ -222,7 +223,7 @@ def read_table(path: str | Path, how: FileFormat, default: str, expected: str, s
 
 
 def _quoted_columns(file: str, rows: Sequence[tuple[str, list[str]]]) -> list[str]:
-    """What to say of a TSV file in which all cells of a column are in quotes."""
+    """Warnings about a TSV file in which all cells of a column are in quotes."""
     widths = {len(cells) for _, cells in rows}
     if len(widths) != 1 or len(rows) < 2:
         return []
@@ -233,8 +234,8 @@ def _quoted_columns(file: str, rows: Sequence[tuple[str, list[str]]]) -> list[st
     ]
     if not quoted:
         return [
-            f"warning: {file}: {where.rpartition(', ')[2]} has a cell with quotes as CSV has them, which are "
-            f"read as text; --format csv removes them"
+            f"warning: {file}: {where.rpartition(', ')[2]} has a cell in quotes as in CSV, which are read "
+            f"as text; --format csv removes them"
             for where, cells in rows
             if any(re.fullmatch('"(.*"")+.*"', cell) for cell in cells)
         ][:1]
@@ -245,8 +246,8 @@ def _quoted_columns(file: str, rows: Sequence[tuple[str, list[str]]]) -> list[st
 
 
 def _csv_rows(path: str | Path, strip: bool = True) -> tuple[list[tuple[str, list[str]]], str]:
-    """The rows of a CSV file, whose cells may be in quotes, and what separates them: , ; or tabs."""
-    text = read_whole(path)
+    """The rows of a CSV file, whose cells may be in quotes, and the separator: , ; or a tab."""
+    text = read_utf8(path)
     found = {delimiter: _split_csv(text, delimiter) for delimiter in (",", ";", "\t")}
     best = max(found, key=lambda delimiter: _regularity([cells for _, cells in found[delimiter][0]]))
     rows, problem = found[best]
@@ -264,7 +265,7 @@ def _csv_rows(path: str | Path, strip: bool = True) -> tuple[list[tuple[str, lis
 
 
 def _split_csv(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], tuple[int, str] | None]:
-    """The number of the first line of each row, and its cells; and the line and the text of an error."""
+    """The first line's number and the cells of each row; and the line and the text of an error, if any."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = []
     start = 1
@@ -280,7 +281,7 @@ def _split_csv(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], 
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let csv read cells as long as a file may be; its own limit, 131,072 characters, is the process's."""
+    """Let csv read cells of any length; its limit of 131,072 characters applies to the whole process."""
     before = csv.field_size_limit(LIMIT)
     try:
         yield
@@ -289,7 +290,7 @@ def _long_cells() -> Iterator[None]:
 
 
 def _regularity(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """How many rows have as many cells as most have, 0 if that is one cell; and how many cells."""
+    """How many rows have the most common number of cells (0 if that is one cell), and that number."""
     counts = Counter(len(cells) for cells in rows if cells)
     if not counts:
         return 0.0, 0
@@ -298,14 +299,14 @@ def _regularity(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
 
 
 def without_line_ends(text: str) -> str:
-    """The text with spaces for line ends and tabs, one for each: all else stays in its place."""
+    """The text with each line end and tab replaced by a space, so that positions do not change."""
     return re.sub(r"[\n\r\t]", " ", text)
 
 
 def _labels_first(
     lines: Iterable[tuple[str, str]], kind: str
 ) -> tuple[list[tuple[str, list[Any]]], list[str]]:
-    """Rows of lines that begin with a label, and the names of their columns."""
+    """Rows of lines that start with a label, and the names of their columns."""
     pattern, names = (_TREC, ["label", "fine", "text"]) if kind == "trec" else (_FASTTEXT, ["label", "text"])
     rows = []
     for where, line in lines:
@@ -322,10 +323,10 @@ def _labels_first(
     return rows, names
 
 
-def _records(
+def _json_rows(
     path: str | Path, lines: Sequence[tuple[str, str]], kind: str
 ) -> tuple[list[tuple[str, list[Any]]], list[str]]:
-    """Rows of JSON objects, and the names of their fields; those of an object in an object have a dot."""
+    """Rows of JSON objects, and the names of their fields; those of nested objects have a dot."""
     found = list(_objects(path, lines, kind))
     names = list(dict.fromkeys(name for _, record in found for name in record))
     return [(where, [record.get(name, "") for name in names]) for where, record in found], names
@@ -338,25 +339,25 @@ def _objects(
     if kind == "jsonl":
         for where, line in lines:
             if line.strip():
-                yield where, _flat(_parsed(where, line, how), where, how)
+                yield where, _flatten(_parse_json(where, line, how), where, how)
         return
     where = printable(path)
-    content = _parsed(where, "\n".join(line for _, line in lines), how)
+    content = _parse_json(where, "\n".join(line for _, line in lines), how)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         content = content["data"]
     if not isinstance(content, list):
         raise DataError(f"{where}: expected a list of objects.\n{how}.")
     if any(isinstance(x, dict) and "paragraphs" in x for x in content):
-        content = list(_of_squad(content, where))
+        content = list(_squad_rows(content, where))
     for number, record in enumerate(content, 1):
         place = f"{where}, object {number}"
-        yield place, _flat(record, place, how)
+        yield place, _flatten(record, place, how)
 
 
-def _parsed(where: str, text: str, how: str) -> Any:
+def _parse_json(where: str, text: str, how: str) -> Any:
     try:
         content = json.loads(text)
-        if "\\ud" in text.lower():  # half of a pair of surrogates is no character
+        if "\\ud" in text.lower():  # a lone surrogate is not a character
             json.dumps(content, ensure_ascii=False).encode()
         return content
     except json.JSONDecodeError as error:
@@ -366,7 +367,7 @@ def _parsed(where: str, text: str, how: str) -> Any:
         raise DataError(f"{where}: not valid JSON: {error}.\n{how}.") from None
 
 
-def _of_squad(articles: Sequence[Any], where: str) -> Iterator[dict[str, Any]]:
+def _squad_rows(articles: Sequence[Any], where: str) -> Iterator[dict[str, Any]]:
     """The questions of SQuAD's nested JSON (Rajpurkar et al. 2016), each with its context."""
     for number, article in enumerate(articles, 1):
         place = f"{where}, object {number}"
@@ -395,14 +396,14 @@ def _squad_list(record: dict[str, Any], name: str, where: str) -> list[Any]:
     return value
 
 
-def _flat(record: Any, where: str, how: str) -> dict[str, Any]:
-    """The fields of an object: texts, numbers as texts, lists as they are."""
+def _flatten(record: Any, where: str, how: str) -> dict[str, Any]:
+    """The fields of an object: texts, numbers as texts, and lists."""
     if not isinstance(record, dict):
         raise DataError(f"{where}: expected an object, found {json.dumps(record)[:60]}.\n{how}.")
     flat: dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": each for inner, each in _flat(value, where, how).items()}
+            flat |= {f"{name}.{inner}": each for inner, each in _flatten(value, where, how).items()}
         elif isinstance(value, list):
             flat[name] = value
         else:
@@ -411,7 +412,7 @@ def _flat(record: Any, where: str, how: str) -> dict[str, Any]:
 
 
 def cell_text(value: Any) -> str:
-    """A value of JSON as text; null and NaN are empty, and 1.0 is 1."""
+    """A JSON value as text; null and NaN are empty, and 1.0 is 1."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():

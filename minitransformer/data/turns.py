@@ -39,13 +39,13 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
     name = (table.names or [])[column]
     system = without = unanswered = 0
     for where, cells in table.rows:
-        turns = _system_as_bot([_turn(where, turn) for turn in _listed(where, name, cells[column])])
+        turns = _system_as_bot([_turn(where, turn) for turn in _turns_in(where, name, cells[column])])
         system += sum(speaker == "system" for speaker, _ in turns)
-        said = _joined(_who(where, [turn for turn in turns if turn[0] != "system"]))
+        said = _join_turns(_who(where, [turn for turn in turns if turn[0] != "system"]))
         if said and said[0][0] == "bot":
             raise DataError(
-                f"{where}: the dialogue begins with a reply: {said[0][1][:60]!r}.\n"
-                f"Begin it with what the user says."
+                f"{where}: the dialogue starts with a reply: {said[0][1][:60]!r}.\n"
+                f"Start it with what the user says."
             )
         exchanges = [(said[i][1], said[i + 1][1]) for i in range(0, len(said) - 1, 2)]
         without += not exchanges
@@ -72,15 +72,15 @@ def dialogue_pairs(table: Table, column: int) -> Examples:
 
 
 def _system_as_bot(turns: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The turns with "bot" for "system" where that is who replies to the user, not a message before all."""
+    """The turns with "bot" for "system", if the system replies to the user and is not the first message."""
     speakers = {speaker for speaker, _ in turns}
     if "system" not in speakers or len(speakers) != 2 or turns[0][0] == "system":
         return turns
     return [("bot" if speaker == "system" else speaker, said) for speaker, said in turns]
 
 
-def _listed(where: str, name: str, cell: Any) -> list[Any]:
-    """The turns of a cell; of an empty one, none."""
+def _turns_in(where: str, name: str, cell: Any) -> list[Any]:
+    """The turns of a cell, none if it is empty."""
     if isinstance(cell, list):
         return cell
     if cell == "":
@@ -92,7 +92,7 @@ def _listed(where: str, name: str, cell: Any) -> list[Any]:
 
 
 def _turn(where: str, turn: Any) -> tuple[str, str]:
-    """Who speaks ("" if that is not said), and what."""
+    """The speaker ("" if unknown) and the text of a turn."""
     if isinstance(turn, str):
         return "", without_line_ends(turn).strip()
     fields = {key.lower(): value for key, value in turn.items()} if isinstance(turn, dict) else {}
@@ -107,11 +107,11 @@ def _turn(where: str, turn: Any) -> tuple[str, str]:
 
 
 def _who(where: str, turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The turns by "user" and "bot"; of speakers without a role, the first has the role that is free."""
+    """The turns by "user" and "bot"; the first speaker without a role gets the free role."""
     speakers = list(dict.fromkeys(speaker for speaker, _ in turns if speaker))
     if len(speakers) > 2:
         raise DataError(
-            f"{where}: {len(speakers)} speakers: {', '.join(speakers)[:60]}.\n"
+            f"{where}: expected 2 speakers, found {len(speakers)}: {', '.join(speakers)[:60]}.\n"
             f"Write dialogues of two, or source<TAB>target on each line."
         )
     roles = {speaker: "bot" if speaker in BOT else "user" for speaker in speakers if speaker in BOT + USER}
@@ -122,8 +122,8 @@ def _who(where: str, turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(roles[speaker] if speaker else by_place[i % 2], text) for i, (speaker, text) in enumerate(turns)]
 
 
-def _joined(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The turns, those of one speaker after the other as one."""
+def _join_turns(turns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The turns, with consecutive turns of one speaker joined."""
     joined: list[tuple[str, str]] = []
     for speaker, text in turns:
         if joined and joined[-1][0] == speaker:

@@ -1,7 +1,7 @@
-"""The documents' worked examples: their numbers beside the ones that follow from their inputs.
+"""The documents' worked examples: their numbers beside the ones computed from their inputs.
 
-Their own model is small enough for paper: ten words, vectors of width 4, one head. Its embedding and its
-three projections are the documents'; they give no other weights, so these are trained on the one pair of
+Their model is small enough for paper: ten words, vectors of width 4, one head. The embedding and the three
+projections are from the documents. They give no other weights, so the others are trained on the pair of
 sentences that the documents translate.
 """
 
@@ -27,12 +27,12 @@ from .record import record
 SENTENCE = "I love you"
 TRANSLATION = "Je t'aime"
 PATH = "encoder.layers.0.self_attention"
-BESIDE = {"scores": "scores", "weights": "weights", "heads": "output"}  # arrays of the page, names of theirs
+BESIDE = {"scores": "scores", "weights": "weights", "heads": "output"}  # array of the page -> its name there
 Computed = dict[str, np.ndarray]
 
 
 def examples() -> list[dict[str, Any]]:
-    """What the documents state: inputs, and the results that they print."""
+    """The documents' examples: inputs, and the results that they print."""
     return json.loads((files(__package__) / "documents.json").read_text(encoding="utf-8"))
 
 
@@ -63,13 +63,13 @@ def documents_model() -> tuple[Transformer, list[str]]:
     state = mg.get_rng_state()
     mg.manual_seed(0)
     try:
-        return _trained(given), given["vocabulary"]
+        return _train(given), given["vocabulary"]
     finally:
-        mg.set_rng_state(state)  # the caller's draws go on as if nothing had been drawn
+        mg.set_rng_state(state)  # the caller's random draws are not affected
 
 
-def _trained(given: Any) -> Transformer:
-    """Their embedding and projections, and the other weights trained on their pair of sentences."""
+def _train(given: Any) -> Transformer:
+    """A model with their embedding and projections, and other weights trained on their pair of sentences."""
     config = TransformerConfig(
         vocab_size=10, d_model=4, num_heads=1, d_ff=16, num_encoder_layers=1, num_decoder_layers=1,
         dropout=0.0, scale_embeddings=False, tie_embeddings=False,
@@ -102,7 +102,7 @@ def _trained(given: Any) -> Transformer:
 
 
 def comparison() -> dict[str, Any]:
-    """Each example with its numbers, and those that stand beside the arrays of the page."""
+    """Each example with its numbers, and the numbers shown beside the arrays of the page."""
     found = []
     for example in examples():
         ours = RECOMPUTED[example["id"]](example["inputs"])
@@ -156,7 +156,8 @@ def _label_smoothing(given: Any) -> Computed:
 
 
 def _parameters(given: Any) -> Computed:
-    """Of a layer's attention, without biases; of the whole model, which shares one matrix of embeddings."""
+    """The number of parameters of a layer's attention, without biases, and of the model with tied
+    embeddings."""
     d, d_ff = given["d_model"], given["d_ff"]
     attention = 4 * d**2 + 4 * d
     forward = 2 * d * d_ff + d_ff + d

@@ -1,6 +1,6 @@
-"""The model that runs in the page: JavaScript, in `assets/model`, which computes what the engine computes.
+"""The model that runs in the page: JavaScript, in `assets/model`, which computes the same as minigrad.
 
-`createModel(payload)` of that script gives a model with `tokenize`, `run` (every activation), `backward`
+`createModel(payload)` in that script returns a model with `tokenize`, `run` (every activation), `backward`
 (every gradient), `generate` and `beams`. The script has no other name at its top level.
 """
 
@@ -12,7 +12,7 @@ SCRIPTS = ("tensors.js", "layers.js", "models.js", "decoding.js", "tokenizers.js
 
 
 def model_script() -> str:
-    """The script of the model, as text: it defines `createModel`."""
+    """The script of the model, which defines `createModel`."""
     folder = files(__package__) / "assets" / "model"
     parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return "\n".join(["const createModel = (() => {", *parts, "return createModel;", "})();"])

@@ -2,7 +2,7 @@
 
 The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
 allowed by their hashes, and everything else is data, which a browser never runs. The parts are in `assets/`:
-Python writes the data, JavaScript computes and shows.
+Python writes the data, JavaScript computes and displays.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ SCRIPTS = (  # concatenated into one script, after the model's and those
 
 
 class Explanation:
-    """A walk-through: a notebook shows its `page`, `save` writes it.
+    """A walk-through: notebooks show its `page`, `save` writes it.
 
-    `picture` is the SVG that is seen where scripts do not run, and in place of the page where a notebook's
-    frames are removed.
+    `picture` is the SVG that is shown if scripts do not run, or if a notebook's frames are removed.
     """
 
     def __init__(self, page: str, picture: str, title: str) -> None:
@@ -60,9 +59,9 @@ class Explanation:
 
 
 def check_name(path: Path) -> Path:
-    """The path, if it is a page's."""
+    """The path; a UserError unless it is the name of a page."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"the walk-through is a page, and {path} is not one.\nName it page.html, say.")
+        raise UserError(f"{path} is not the name of an HTML page.\nUse a name such as page.html.")
     return path
 
 
@@ -71,9 +70,9 @@ def to_html(
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
     documents: Mapping[str, Any] | None = None, image: Any = None,
 ) -> str:  # fmt: skip
-    """The page's text, for a model on a sentence, and the `target` whose loss is walked back.
+    """The page for a model on a sentence; backward starts at the loss of the `target`.
 
-    `picture` is the SVG that is seen where scripts do not run. `documents` has numbers that are shown beside
+    `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own.
     """
     shared = [(files("minigrad.graph") / "assets" / name).read_text(encoding="utf-8") for name in SHARED]
@@ -111,7 +110,7 @@ def _asset(name: str) -> str:
 
 
 def _weights(model: Any) -> tuple[dict[str, Any], str]:
-    """Where each weight is in the numbers, and the numbers: float32, little endian, as base64."""
+    """The position of each weight in the numbers, and the numbers: float32, little endian, as base64."""
     places = {}
     arrays = []
     at = 0
@@ -124,7 +123,7 @@ def _weights(model: Any) -> tuple[dict[str, Any], str]:
 
 
 def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
-    """What JavaScript needs to split a text as the tokenizer does; None for a run without text."""
+    """What JavaScript needs to tokenize a text; None for a run without text."""
     if tokenizer is None:
         return None
     model = json.loads(tokenizer.to_bytes())["model"]
@@ -142,6 +141,6 @@ def tokenizer_data(tokenizer: Any) -> dict[str, Any] | None:
 
 
 def _json(content: Any) -> str:
-    """Compact JSON without `<`, so that nothing in it ends its element."""
+    """Compact JSON without `<`, so that nothing in it closes its element."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=list)
     return text.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,7 +1,7 @@
-"""The walk-through's first picture, an SVG: seen at once, and where scripts do not run.
+"""The walk-through's first picture, an SVG: shown at once, and if scripts do not run.
 
-What goes in, what the last layer attends to in it (the mean of its heads), and what comes out with its
-probabilities. The numbers are the engine's.
+It shows the input, what the last layer attends to in it (the mean of its heads), and the output with its
+probabilities. The numbers are computed by minigrad.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .record import Record, record
 
 ABOUT = "attention weights: the last layer, mean of its heads"
 CROSSED = "cross-attention weights: the last layer, mean of its heads"
-MOST = 12  # tokens of a side that are drawn
+MOST = 12  # maximum number of tokens drawn on a side
 CONTINUED = 8  # tokens that a language model writes
 TOP = 5  # classes, or words for a gap
 CELL = 54
@@ -51,7 +51,7 @@ def static_picture(
     written = generate(model, [source], CONTINUED)[0] or [tokenizer.end_id]
     read = [*source, *written[:-1]][-(model.max_length or 0) :]
     found = record(model, read)
-    first = len(read) - len(written)  # row t tells token t + 1
+    first = len(read) - len(written)  # row t predicts token t + 1
     shares = found.arrays["probabilities"][np.arange(first, len(read)), written]
     last = slice(max(0, len(read) - MOST), None)
     return draw(
@@ -64,7 +64,7 @@ def static_picture(
 def _encoder(
     model: Any, tokens: list[str], source: Sequence[int], words: Sequence[str], marks: Sequence[str]
 ) -> str:
-    """A gap and what fits there, or a class of each token, or of the text."""
+    """A gap with its candidates, or the classes of the tokens, or the class of the text."""
     found = record(model, source)
     shares = found.arrays["probabilities"]
     gaps = [t for t, token in enumerate(tokens) if token in marks]
@@ -83,16 +83,16 @@ def _encoder(
         bars = [(words[shares[t].argmax()], float(shares[t].max())) for t in rows]
     weights = _weights(found)[rows, :MOST]
     title = f"{' '.join(tokens)}: {bars[0][0]}"
-    return _drawn(weights, tokens[:MOST], [tokens[t] for t in rows], bars, heads, title)
+    return _heat_map_and_bars(weights, tokens[:MOST], [tokens[t] for t in rows], bars, heads, title)
 
 
 def _best(shares: np.ndarray, words: Sequence[str]) -> list[tuple[str, float]]:
-    """The likeliest classes, with their probabilities."""
+    """The most likely classes, with their probabilities."""
     return [(words[i], float(shares[i])) for i in np.argsort(-shares, kind="stable")[:TOP]]
 
 
 def _weights(found: Record) -> np.ndarray:
-    """The weights (T, S) of the last layer, of cross-attention where there is any."""
+    """The weights (T, S) of the last layer, of its cross-attention if it has one."""
     names = [name for name in found.tensors if name.endswith("attention.weights")]
     crossed = [name for name in names if name.endswith("cross_attention.weights")]
     return found.arrays[(crossed or names)[-1]].mean(0)
@@ -106,10 +106,10 @@ def draw(
     """Attention weights (T, S), beside the probability of each word that is written."""
     bars = [("", float(share)) for share in shares[:MOST]]
     title = title or f"{' '.join(source)} becomes {' '.join(written)}"
-    return _drawn(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title, about)
+    return _heat_map_and_bars(weights[:MOST, :MOST], source[:MOST], written[:MOST], bars, heads, title, about)
 
 
-def _drawn(
+def _heat_map_and_bars(
     weights: np.ndarray, columns: Sequence[str], rows: Sequence[str], bars: Sequence[tuple[str, float]],
     heads: tuple[str, str], title: str, about: str = ABOUT,
 ) -> str:  # fmt: skip
@@ -127,7 +127,7 @@ def _drawn(
         parts.append(_word(MARGIN - 12, y + CELL / 2 + 5, word, "end"))
         for u, weight in enumerate(weights[t]):
             parts.append(_square(MARGIN + u * cell, y, cell - 3, CELL - 3, float(weight)))
-            if weight > 0:  # a later token's is 0 and says nothing
+            if weight > 0:  # it is 0 for later tokens
                 parts.append(_text(MARGIN + u * cell + cell / 2 - 1.5, y + CELL / 2 + 4, f"{weight:.2f}"))
     parts.append(_bars(bars, right))
     height = 100 + max(len(rows), len(bars)) * CELL
@@ -135,7 +135,7 @@ def _drawn(
 
 
 def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
-    """A bar and its number for each probability, CELL below each other."""
+    """A bar and a number for each probability, CELL apart."""
     parts = []
     labels = LABEL * any(label for label, _ in bars)
     for t, (label, share) in enumerate(bars):
@@ -151,7 +151,7 @@ def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
 
 
 def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
-    """The image, what [CLS] attends to in it, and the likeliest classes."""
+    """The image, what [CLS] attends to in it, and the most likely classes."""
     found = record(model, pixels)
     config = model.config
     side = config.image_size // config.patch_size
@@ -179,7 +179,7 @@ def _image(model: Any, pixels: Sequence[float], labels: Sequence[str]) -> str:
 
 
 def _pixels(image: np.ndarray, left: float, top: float, size: float) -> list[str]:
-    """The image (C, H, W) as squares, at most FINEST in a row: of a larger image, every n-th pixel."""
+    """The image (C, H, W) as squares, at most FINEST in a row: every n-th pixel of a larger image."""
     step = math.ceil(image.shape[-1] / FINEST)
     pooled = image[:, ::step, ::step]
     low = pooled.min()

@@ -26,12 +26,12 @@ from ..layers.encoder_decoder import FeedForward, Residual
 
 @dataclass(frozen=True)
 class Switches:
-    """What to leave out of the computation, to see what it is good for."""
+    """Parts of the computation to leave out, to see what they are for."""
 
     causal: bool = True  # False: the decoder's tokens see the later ones
     positions: bool = True  # False: nothing is added to the embeddings
     scale: bool = True  # False: scores are not divided by sqrt(d_k)
-    ablated: Mapping[str, Sequence[int]] = field(default_factory=dict)  # heads, by the path of their module
+    ablated: Mapping[str, Sequence[int]] = field(default_factory=dict)  # module path -> heads to zero
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Gradients:
 
 @dataclass
 class Record:
-    """The activations by name, in the order of computation, and what they were computed from."""
+    """The activations by name, in the order of computation, and the inputs they were computed from."""
 
     model: Any
     source: list[Any]  # ids; of a ViT, pixels
@@ -84,7 +84,7 @@ def record(
 ) -> Record:
     """One pass of token ids through a model, without dropout. An encoder-decoder also reads a `target`.
 
-    The source of a ViT are the pixels of an image (C, H, W), in this order.
+    The source of a ViT is the pixels of an image (C, H, W), in this order.
     """
     pass_ = _Pass(model, switches)
     with mg.enable_grad():
@@ -122,7 +122,7 @@ class _Pass:
         x = self.keep(f"{stack}.embedded", F.embedding(mg.tensor(np.asarray(ids)), embedding.weight))
         if embedding.factor is not None:
             x = self.keep(f"{stack}.scaled", x * embedding.factor)
-        if hasattr(model, "token_types"):  # BERT's: all tokens are of the first segment
+        if hasattr(model, "token_types"):  # BERT: all tokens are in the first segment
             segments = model.token_types.weight[0].expand(*x.shape)
             x = x + self.keep(f"{stack}.segments", segments)
         x = self.with_positions(stack, x)
@@ -234,7 +234,7 @@ class _Pass:
         k, v = split(k, kv_heads), split(v, kv_heads)
         if module.rope_theta is not None:
             q, k = (keep(f"{name}_unrotated", x) for name, x in (("q", q), ("k", k)))
-            rotate = _rotated if self.switches.positions else lambda x, theta: x * 1.0
+            rotate = _rotate if self.switches.positions else lambda x, theta: x * 1.0
             q, k = (rotate(x, module.rope_theta) for x in (q, k))
         q = keep("q", q)
         k = keep("k", k)
@@ -259,7 +259,7 @@ class _Pass:
         return keep("output", F.linear(concat, module.out_proj.weight, module.out_proj.bias))
 
     def feed_forward(self, path: str, module: FeedForward, x: Tensor) -> Tensor:
-        """Each token by itself, through a wide hidden layer and back."""
+        """Each token separately, through a wide hidden layer and back."""
         inner = module.activation(self.keep(f"{path}.linear1", module.linear1(x)))
         if module.linear3 is not None:
             inner = inner * self.keep(f"{path}.linear3", module.linear3(x))
@@ -280,7 +280,8 @@ class _Pass:
         return model.logits(states[None])[0]
 
     def head(self, head: Any, states: Tensor) -> Tensor:
-        """Masked words, a class of each token, or of the whole text by its first token."""
+        """The head's output: masked words, a class for each token, or a class for the text, from its first
+        token."""
         if hasattr(head, "words"):
             words = head.words
             x = self.keep("head.linear", words.linear(states))
@@ -292,8 +293,8 @@ class _Pass:
         return head.classifier(states) if hasattr(head, "classifier") else head.next_sentence(states)
 
 
-def _rotated(x: Tensor, theta: float) -> Tensor:
-    """Each pair (a_i, b_i) of a head, turned by its position times theta^(-2 i / d)."""
+def _rotate(x: Tensor, theta: float) -> Tensor:
+    """Each pair (a_i, b_i) of a head, rotated by its position times theta^(-2 i / d)."""
     _, length, d = x.shape
     angle = np.arange(length)[:, None] * theta ** -(np.arange(0, d, 2) / d)
     cos = mg.tensor(np.cos(angle).astype(np.float32))

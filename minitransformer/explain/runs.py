@@ -14,15 +14,15 @@ from .page import Explanation, to_html
 from .picture import static_picture
 
 MOST_WEIGHTS = 12_000_000  # 64 MB as text
-FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # that assets/model computes
+FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # implemented in assets/model
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
 
 
 def explain(run: Any, text: str | None = None, target: str | None = None) -> Explanation:
-    """The walk-through of a run on a text: stage by stage, every number and gradient, live.
+    """The walk-through of a run on a text: every number and gradient, stage by stage, computed live.
 
-    `run` is a run folder or a loaded Run; `text` a sentence, the beginning of a text, or for a ViT the number
-    of an image, "test:3". The loss is that of `target`, by default of the model's own answer.
+    `run` is a run folder or a loaded Run; `text` is a sentence, the start of a text, or for a ViT the number
+    of an image, "test:3". The loss is that of `target`, by default the model's own output.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
     model = run.model
@@ -50,7 +50,7 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
 
 
 def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:
-    """The ids that the page begins with; a UserError if there are none, or too many for the model."""
+    """The ids that the page starts with; a UserError if there are none, or too many for the model."""
     text = text.strip() if inputs["strip"] else text
     if inputs.get("reading") == "words":
         words = [i for word in text.split() for i in word_ids(run.tokenizer, word)]
@@ -65,14 +65,14 @@ def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None
 
 
 def check_supported(run: Any) -> None:
-    """Raise a UserError for a model that the page does not compute."""
+    """Raise a UserError for a model that the page cannot compute."""
     model = run.model
     head = getattr(model.config, "head", None)
     if model.model_type not in FAMILIES or (model.model_type == "bert" and head not in BERT_HEADS):
         kind = f"{model.model_type} with the head {head!r}" if head else model.model_type
         raise UserError(
-            f"the walk-through does not have a model of type {kind}.\n"
-            f"It has {', '.join(FAMILIES)}; `minitransformer graph` draws every model."
+            f"the walk-through does not support a model of type {kind}.\n"
+            f"It supports {', '.join(FAMILIES)}; `minitransformer graph` draws every model."
         )
     count = sum(p.array.size for p in model.parameters())
     if count > MOST_WEIGHTS:
@@ -83,16 +83,16 @@ def check_supported(run: Any) -> None:
 
 
 def default_text(run: Any) -> str:
-    """A short text of the run's data, with a gap where the run fills in."""
+    """A short text from the run's data, with a gap if the run fills gaps."""
     found = [texts for texts in inputs_of_run(run) if texts[-1].strip()]
     if not found:
-        raise UserError(f"{run.folder} remembers no text of its data.\nPass one, in quotes.")
+        raise UserError(f"{run.folder} has no example text of its data.\nPass a text, in quotes.")
     return found[-1][0]
 
 
 def inputs_of(run: Any) -> dict[str, Any]:
-    """What the task puts before and after a text's tokens, the marks that a text may have, and whether what
-    is tokenized is the text, each of its words, or its characters with spaces between them."""
+    """What the task puts before and after a text's tokens, the special tokens that a text may contain, and
+    whether the text, each of its words, or its characters with spaces between them are tokenized."""
     model = run.model
     tokenizer = run.tokenizer
     task = run.task

@@ -1,4 +1,4 @@
-"""What the page must know of a model to tell where each number comes from: stacks, layers and matrices."""
+"""A model's stacks, layers and matrices, from which the page tells where each number comes from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..layers.embeddings import NoPositions, SinusoidalPositions
 
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Stacks in the order of computation, and what makes the logits."""
+    """Stacks in the order of computation, and the output layer."""
     names = ["encoder", "decoder"] if model.is_encoder_decoder else []
     names = names or ["layers" if hasattr(model, "layers") else "encoder"]
     output = _output(model) | {"labels": list(labels) or None}
@@ -110,5 +110,5 @@ def _output(model: Any) -> dict[str, Any]:
 
 
 def _classifier(names: Any) -> str:
-    """The matrix of the logits of a head: its last one."""
+    """The matrix of a head's logits: its last one."""
     return [n for n in names if n.startswith("head.") and n.endswith("weight") and "pooler" not in n][-1]

@@ -1,4 +1,4 @@
-"""What a model attends to in a text: a finished hypothesis is read once more, as a whole."""
+"""What a model attends to in a text: a finished hypothesis is passed through the model once more."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from ..inspection.recording import record_attention
 
 
-def attentions_of(
+def compute_attentions(
     model: Any, input_ids: Sequence[int], prefix: Sequence[int], ids: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """The weights (heads, queries, keys) of each attention layer, by its name; of a model without any, none.
+    """The weights (heads, queries, keys) of each attention layer by name; empty if the model has none.
 
-    Query t is the t-th token that the layer reads. A decoder's are its start token, the prefix and the new
-    ids, or the prompt and the new ids (of more than the model has positions, the last ones).
+    Query t is the t-th token that the layer reads. A decoder reads its start token, the prefix and the new
+    ids; a decoder-only model reads the prompt and the new ids, or the last of these that fit.
     """
     with record_attention(model) as maps:
         if model.is_encoder_decoder:

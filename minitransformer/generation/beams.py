@@ -16,16 +16,16 @@ from .decoder import Decoder
 from .request import GenerationConfig
 from .result import Hypothesis, Step
 from .scoring import length_penalty, log_softmax, processors
-from .search import check_not_nan, is_in
+from .search import are_end_tokens, check_not_nan
 
 
 def beam_search(
     decoder: Decoder,
     config: GenerationConfig,
     ends: Int[np.ndarray, " ends"],
-    record: list[Step] | None = None,
+    steps: list[Step] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best texts of each input, at most `num_beams`, the best first. Steps are put in the `record`."""
+    """The best texts of each input, at most `num_beams`, the best first. Steps are appended to `steps`."""
     process = processors(config)
     beams = config.num_beams
     width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
@@ -43,8 +43,8 @@ def beam_search(
             processed = function(processed, decoder.history)
         best, rows, tokens = best_candidates(processed, scores, width)  # (sentences, width)
         is_last = step + 1 == decoder.limit
-        are_ends = is_in(tokens, ends)
-        are_stopped = np.broadcast_to(stopped(decoder, config, rows, tokens), rows.shape)
+        are_ends = are_end_tokens(tokens, ends)
+        are_stopped = np.broadcast_to(meet_stopping_criteria(decoder, config, rows, tokens), rows.shape)
         ended = are_ends | is_last | are_stopped
 
         # texts: those of the `beams` best candidates that end
@@ -52,23 +52,23 @@ def beam_search(
         for last, (i, j) in enumerate(zip(*texts, strict=True)):
             ids = decoder.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
             reason = "eos" if are_ends[i, j] else "stop" if are_stopped[i, j] else "length"
-            text = Hypothesis(ids, float(best[i, j]) / penalty(step + 1, config), reason, (step, last))
+            text = Hypothesis(ids, float(best[i, j]) / score_divisor(step + 1, config), reason, (step, last))
             others = finished[inputs[i]]
             others[:] = sorted([*others, text], key=lambda text: -text.score)[:beams]
 
         # the beams: the best candidates that do not end, of sentences that may get better texts
         order = np.argsort(ended, 1, kind="stable")[:, :beams]
         if step:
-            order = after_parents(order, np.take_along_axis(rows, order, 1) % beams)
+            order = align_with_parents(order, np.take_along_axis(rows, order, 1) % beams)
         scores = np.take_along_axis(np.where(ended, -np.inf, best).astype(best.dtype), order, 1)
         best_scores = zip(inputs.tolist(), scores.max(1).tolist(), strict=True)
         is_active = np.array(
             [may_improve(finished[i], score, step + 1, decoder, config) for i, score in best_scores]
         )
-        active = without_gaps(is_active)
+        active = compact_rows(is_active)
         chosen = active[:, None], order[active]
-        if record is not None:
-            record.append(new_step(inputs, rows, tokens, best, log_probabilities, texts, chosen, config))
+        if steps is not None:
+            steps.append(make_step(inputs, rows, tokens, best, log_probabilities, texts, chosen, config))
         if not len(active):
             break
         inputs = inputs[active]
@@ -81,7 +81,7 @@ def beam_search(
 def may_improve(
     texts: list[Hypothesis], score: float, length: int, decoder: Decoder, config: GenerationConfig
 ) -> bool:
-    """Whether beams, the best of this score, may lead to a text better than the worst of `texts`.
+    """Whether beams, the best of which has this score, may lead to a better text than the worst of `texts`.
 
     The score is taken as if the text ended now, or with "never" at the length that is best for it. With
     early_stopping=True, the search is over as soon as there are enough texts.
@@ -92,17 +92,18 @@ def may_improve(
         return False
     if config.early_stopping == "never" and config.length_penalty > 0:
         length = decoder.limit
-    return score / penalty(length, config) > texts[-1].score
+    return score / score_divisor(length, config) > texts[-1].score
 
 
-def penalty(length: int, config: GenerationConfig) -> float:
+def score_divisor(length: int, config: GenerationConfig) -> float:
+    """The length penalty of the configuration."""
     return length_penalty(length, config.length_penalty, config.length_penalty_form)
 
 
-def stopped(
+def meet_stopping_criteria(
     decoder: Decoder, config: GenerationConfig, rows: Int[np.ndarray, "B n"], tokens: Int[np.ndarray, "B n"]
 ) -> Any:
-    """Whether the stopping function ends the text of each row with each token."""
+    """Whether `stopping_criteria` ends the text of each row with each token."""
     criteria = config.stopping_criteria
     if criteria is None:
         return False
@@ -116,8 +117,8 @@ def best_candidates(
 ) -> tuple[Float[np.ndarray, "B n"], Int[np.ndarray, "B n"], Int[np.ndarray, "B n"]]:
     """The k largest x[row, token] + score of row, in descending order, for `beams` rows of x at a time.
 
-    Returns the sums, their rows and tokens; all, if there are fewer than k. Only sums from a lower bound on
-    are computed: the k-th largest of the maxima of parts of the rows.
+    Returns the sums, their rows and tokens; all of them if there are fewer than k. Only sums of at least a
+    lower bound are computed: the k-th largest of the maxima of parts of the rows.
     """
     B, beams = scores.shape
     V = x.shape[1]
@@ -137,15 +138,15 @@ def best_candidates(
     return sums[chosen], rows[chosen], tokens[chosen]
 
 
-def without_gaps(is_active: Bool[np.ndarray, " B"]) -> Int[np.ndarray, " n"]:
-    """The numbers of the active sentences; the last take the places of others, so that few caches move."""
+def compact_rows(is_active: Bool[np.ndarray, " B"]) -> Int[np.ndarray, " n"]:
+    """The numbers of the active sentences; the last ones fill the gaps, so that few caches move."""
     n = int(is_active.sum())
     numbers = np.arange(n)
     numbers[~is_active[:n]] = n + is_active[n:].nonzero()[0]
     return numbers
 
 
-def after_parents(
+def align_with_parents(
     order: Int[np.ndarray, "B beams"], parents: Int[np.ndarray, "B beams"]
 ) -> Int[np.ndarray, "B beams"]:
     """The `order` of beams, permuted: one of each parent takes its place, so that few caches move.
@@ -163,7 +164,7 @@ def after_parents(
     return moved
 
 
-def new_step(
+def make_step(
     inputs: Any,
     rows: Any,
     tokens: Any,
@@ -173,7 +174,7 @@ def new_step(
     chosen: Any,
     config: Any,
 ) -> Step:
-    """The record of a step: the candidates (i, j) that are texts, then those that are beams."""
+    """A Step of the candidates (i, j) that are texts, then those that are beams."""
     i = np.append(texts[0], np.repeat(chosen[0][:, 0], chosen[1].shape[1]))
     j = np.append(texts[1], chosen[1])
     logprobs = log_probabilities[rows[i, j], tokens[i, j]]

@@ -1,4 +1,4 @@
-"""A model with the texts that it continues: what greedy search, sampling and beam search have in common.
+"""A model with the texts that it continues: shared by greedy search, sampling and beam search.
 
 It knows the two protocols of models/protocol.py, the cache, the padding of prompts and the window of a model
 with a limited number of positions. A search sees logits, appends tokens and selects rows.
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from minigrad import Tensor
 
-CAPACITY = 256  # tokens that a cache has room for at first, of a model without a limit
+CAPACITY = 256  # initial capacity of a cache, in tokens, for a model without a maximum length
 
 
 class Decoder:
@@ -44,7 +44,7 @@ class Decoder:
         lengths = np.array([len(ids) for ids in begin])
         self.start = self.length = int(lengths.max())
         most = model.max_length
-        if model.is_encoder_decoder and most is not None:  # a window without the start token is not a target
+        if model.is_encoder_decoder and most is not None:  # a target cannot lose its start token
             limit = min(limit, most - self.length)
         self.limit = limit
         capacity = min(self.length + limit, CAPACITY if most is None else most)
@@ -58,10 +58,10 @@ class Decoder:
         self.cache: Any = model.new_cache(capacity) if use_cache else None
 
     def logits(self) -> Float[np.ndarray, "rows V"]:
-        """The logits of each row's next token. With a cache, only tokens that it does not have are processed.
+        """The logits of each row's next token. With a cache, only tokens that are not in it are processed.
 
-        Of more tokens than the model has positions, the last are processed: each has moved by one position
-        since the step before, so that cached keys and values are not valid.
+        Beyond the model's maximum length, only the last tokens are processed. Each has moved by one position
+        since the previous step, so cached keys and values are not valid.
         """
         first = 0
         most = self.model.max_length
@@ -105,16 +105,16 @@ class Decoder:
     def select(self, rows: Any) -> None:
         """Keep these rows, by indices or a boolean mask."""
         self.ids = self.ids[rows]
-        self._select_given(rows)
+        self._select_constants(rows)
         if self.cache is not None:
             self.cache.batch_select_indices(rows)
 
     def select_beams(self, sentences: Int[np.ndarray, " n"], parents: Int[np.ndarray, "n beams"]) -> None:
-        """Keep these sentences, with beams that continue the rows `parents`, each of its own sentence."""
+        """Keep these sentences, with beams that continue the rows `parents` of the same sentence."""
         rows = parents.ravel()
         # as many sentences as before: all stay, and the beams of each have the same memory
         if (len(rows), parents.shape[1]) != (len(self.ids), self.beams):
-            self._select_given(rows)
+            self._select_constants(rows)
         self.beams = parents.shape[1]
         self.ids = self.ids[rows]
         if self.cache is None:
@@ -124,8 +124,8 @@ class Decoder:
         else:
             self.cache.batch_select_indices(rows)
 
-    def _select_given(self, rows: Any) -> None:
-        """Select rows of what a row has from the start: its padding and its memory."""
+    def _select_constants(self, rows: Any) -> None:
+        """Select rows of the arrays that steps do not change: the padding and the memory."""
         if self.real is not None:
             self.real = self.real[rows]
         if self.memory is not None:
@@ -133,7 +133,7 @@ class Decoder:
             self.source_mask = self.source_mask[rows]
 
     def new_ids(self, row: int) -> list[int]:
-        """What has been appended to a row."""
+        """The tokens that have been appended to a row."""
         return self.ids[row, self.start : self.length].tolist()
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from minigrad import no_grad
 
 from ..errors import UserError, counted
-from .attentions import attentions_of
+from .attentions import compute_attentions
 from .beams import beam_search
 from .decoder import Decoder
 from .request import (
@@ -50,7 +50,7 @@ def generate(
     `num_beams` is a beam search. The other options are the fields of `GenerationConfig`.
 
     Returns lists of ids: `num_return_sequences` for the first input, then for the second, ... With
-    `return_dict`, returns a `GenerationResult`: ids, scores, log-probabilities, and what else is asked for.
+    `return_dict`, returns a `GenerationResult`: ids, scores, log-probabilities, and the requested outputs.
 
     With `use_cache`, a step processes only the newest token; the model caches what it needs of the others.
     The logits are the same. Beyond its `max_length`, a decoder-only model processes its whole window for each
@@ -63,33 +63,33 @@ def generate(
     })  # fmt: skip
     check_model(model)
     inputs = check_inputs(model, input_ids)
-    record: list[Step] | None = [] if return_dict else None
+    steps: list[Step] | None = [] if return_dict else None
     for name in OUTPUTS:
         if getattr(config, name) and not return_dict:
-            raise UserError(f"{name} has no effect without a result.\nPass return_dict=True.")
+            raise UserError(f"{name}=True needs return_dict=True.\nPass return_dict=True.")
     found: list[list[Hypothesis]] = []
     attentions: list[dict[str, np.ndarray]] | None = [] if config.output_attentions else None
     if inputs:
-        with evaluation(model):
-            found = search_texts(model, inputs, config, record)
+        with evaluation_mode(model):
+            found = search_texts(model, inputs, config, steps)
             if attentions is not None:
                 prefixes = check_prefix(model, config.prefix, len(inputs))
                 for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
-                    attentions += [attentions_of(model, ids, prefix, text.ids) for text in texts]
-    if record is not None:
-        return replace(make_result(found, record, config, target_vocab_size(model)), attentions=attentions)
+                    attentions += [compute_attentions(model, ids, prefix, text.ids) for text in texts]
+    if steps is not None:
+        return replace(make_result(found, steps, config, target_vocab_size(model)), attentions=attentions)
     return [text.ids for group in found for text in group]
 
 
 def search_texts(
-    model: Any, inputs: list[list[int]], config: GenerationConfig, record: list[Step] | None
+    model: Any, inputs: list[list[int]], config: GenerationConfig, steps: list[Step] | None
 ) -> list[list[Hypothesis]]:
-    """The texts of each input, the best first; the steps of the search are put in the `record`."""
+    """The texts of each input, the best first; the steps of the search are appended to `steps`."""
     decoder = new_decoder(model, inputs, config)
     ends = end_tokens(model, config.eos_token_id)
     count = config.num_return_sequences
     if config.num_beams > 1:
-        found = [texts[:count] for texts in beam_search(decoder, config, ends, record)]
+        found = [texts[:count] for texts in beam_search(decoder, config, ends, steps)]
         fewest = min(map(len, found))
         if fewest < count:
             raise UserError(
@@ -99,7 +99,7 @@ def search_texts(
             )
         return found
     texts: dict[int, Hypothesis] = {}
-    for _ in search(decoder, config, ends, texts, record):
+    for _ in search(decoder, config, ends, texts, steps):
         pass
     return [[texts[i] for i in range(first, first + count)] for first in range(0, len(texts), count)]
 
@@ -112,8 +112,8 @@ def stream(
         for (token,) in stream(model, [ids], do_sample=True, top_p=0.9):
             ...
 
-    The options are those of `generate` but for beams, whose texts are known at the end only, and parts of a
-    result. End tokens are not yielded. With `num_return_sequences`, each input has that many texts.
+    The options are those of `generate`, except beam search, whose texts are known only at the end, and parts
+    of a result. End tokens are not yielded. With `num_return_sequences`, each input has that many texts.
     """
     config = make_config(options, "stream")
     check_model(model)
@@ -135,14 +135,14 @@ def stream(
 
 
 def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Iterator[list[int | None]]:
-    """The steps of a search, each in evaluation mode; between them the model is as the caller has it."""
+    """The steps of a search, each in evaluation mode; between them the model is in the caller's mode."""
     if not inputs:
         return
-    with evaluation(model):
+    with evaluation_mode(model):
         decoder = new_decoder(model, inputs, config)
         steps = search(decoder, config, end_tokens(model, config.eos_token_id), {})
     while True:
-        with evaluation(model):
+        with evaluation_mode(model):
             newest = next(steps, None)
         if newest is None:
             return
@@ -159,7 +159,7 @@ def new_decoder(model: Any, inputs: list[list[int]], config: GenerationConfig) -
 
 
 @contextmanager
-def evaluation(model: Any) -> Iterator[None]:
+def evaluation_mode(model: Any) -> Iterator[None]:
     """Without gradients and in evaluation mode; afterwards in the mode that the model was in."""
     training = model.training
     model.eval()

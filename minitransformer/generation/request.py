@@ -1,4 +1,4 @@
-"""What is asked of `generate`: its options, and checks of them and of the ids before the model runs."""
+"""The options of `generate`, and checks of options and ids before the model runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..errors import (
     short,
 )
 
-# for each input: each holds keys, values and probabilities of its own
+# for each input: each has its own keys, values and probabilities
 MAX_BEAMS = 1_000
 MAX_TEXTS = 100_000
 EXAMPLE = "Pass a list of ids for each text, such as [[5, 8, 3]]"
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # without effect in greedy and beam search
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # no effect in greedy and beam search
 BEAMS = (
     "length_penalty",
     "length_penalty_form",
@@ -41,12 +41,12 @@ OUTPUTS = ("output_probabilities", "output_attentions", "output_beams")  # parts
 class GenerationConfig(Config):
     """How text is generated. Names and defaults are Hugging Face's; docs/generation.md has their formulas."""
 
-    max_new_tokens: int = 64  # the most tokens of a text, its end token included
+    max_new_tokens: int = 64  # maximum number of tokens of a text, including its end token
     eos_token_id: int | Sequence[int] | None = (
         None  # what ends a text: an id or several; None: the model's, if any
     )
-    do_sample: bool = False  # draw tokens instead of taking the likeliest
-    temperature: float = 1.0  # of sampling, as the next three
+    do_sample: bool = False  # draw tokens instead of taking the most likely
+    temperature: float = 1.0  # for sampling, as are the next three
     top_k: int | None = None
     top_p: float = 1.0
     min_p: float = 0.0
@@ -61,13 +61,13 @@ class GenerationConfig(Config):
         None  # how translations begin: one for all, or one each
     )
     stopping_criteria: Callable[[list[int]], bool] | None = (
-        None  # told a text's new ids: whether it ends there
+        None  # called with a text's new ids; returns whether the text ends there
     )
     seed: int | None = None  # of sampling; None: the streams of minigrad.random
     use_cache: bool = True
     output_probabilities: bool = False  # keep the distribution at each step
     output_attentions: bool = False
-    output_beams: bool = False  # keep the tree of a beam search
+    output_beams: bool = False  # keep the tree of the beam search
 
     def __post_init__(self) -> None:
         check_range(self, "max_new_tokens no_repeat_ngram_size", 0)
@@ -95,18 +95,17 @@ class GenerationConfig(Config):
         check_choice("early_stopping", self.early_stopping, (True, False, "never"))
         if self.stopping_criteria is not None and not callable(self.stopping_criteria):
             raise UserError(
-                f"stopping_criteria is not a function, got {short(self.stopping_criteria)}.\n"
+                f"stopping_criteria must be a function, got {short(self.stopping_criteria)}.\n"
                 f"Pass a function of the new ids, such as lambda ids: ids[-1] == 5."
             )
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raise a UserError for options that do not go together."""
+        """Raise a UserError for options that cannot be combined."""
         changed = {field.name for field in fields(self) if getattr(self, field.name) != field.default}
         if self.do_sample and self.num_beams > 1:
             raise UserError(
-                f"num_beams = {self.num_beams} with do_sample: a beam search draws nothing.\n"
-                f"Leave one of them out."
+                f"num_beams = {self.num_beams} cannot be combined with do_sample.\nLeave one of them out."
             )
         for name in SAMPLING:
             if name in changed and not self.do_sample:
@@ -129,7 +128,7 @@ class GenerationConfig(Config):
 
 
 def make_config(options: dict[str, Any], function: str = "generate") -> GenerationConfig:
-    """The options as a GenerationConfig; a UserError names the nearest of a name that is not one."""
+    """The options as a GenerationConfig; a UserError for an unknown option suggests similar names."""
     names = [field.name for field in fields(GenerationConfig)]
     for name, value in options.items():
         if isinstance(value, GenerationConfig):
@@ -185,9 +184,7 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
         return [[]] * count
     name = type(model).__name__
     if not model.is_encoder_decoder:
-        raise UserError(
-            f"a {name} continues its prompt and takes no prefix.\nAppend the prefix to input_ids."
-        )
+        raise UserError(f"a {name} continues its prompt and takes no prefix.\nAppend it to input_ids.")
     vocab_size = target_vocab_size(model)
     if not isinstance(prefix, Iterable) or isinstance(prefix, str | bytes | dict):
         raise UserError(
@@ -205,19 +202,19 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
     most = model.max_length
     if most is not None and 1 + longest > most:  # with the start token
         raise UserError(
-            f"a prefix of {counted(longest, 'token')}, and the model has {counted(most, 'position')}.\n"
-            f"Shorten it."
+            f"a prefix of {counted(longest, 'token')} is too long: the model has "
+            f"{counted(most, 'position')}.\nShorten it."
         )
     return prefixes
 
 
 def target_vocab_size(model: Any) -> int:
-    """The number of ids that a new token is one of: an encoder-decoder's targets may have their own."""
+    """The size of the vocabulary of new tokens; an encoder-decoder may have one for its targets alone."""
     return getattr(model.config, "target_vocab_size", None) or model.config.vocab_size
 
 
 def end_tokens(model: Any, eos_token_id: Any) -> Int[np.ndarray, " ends"]:
-    """The ids that end a text: those of the request, or else the model's own; none, if it has none."""
+    """The ids that end a text: those of the request, or else the model's own, if any."""
     if eos_token_id is None:
         eos_token_id = getattr(model.config, "eos_token_id", None)
     ids = () if eos_token_id is None else eos_token_id
@@ -240,7 +237,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     invalid = ids[(ids < 0) | (ids >= vocab_size)]
     if invalid.size:
         raise UserError(
-            f"{name} has the id {invalid[0]}, and this model's ids range from 0 to {vocab_size - 1}.\n"
-            f"Encode the text with the tokenizer of the model."
+            f"{name} has the id {invalid[0]}; this model's ids range from 0 to {vocab_size - 1}.\n"
+            f"Encode the text with the model's tokenizer."
         )
     return ids.tolist()

@@ -1,4 +1,4 @@
-"""The hypotheses of a search, and what `generate` returns of it with `return_dict=True`."""
+"""The hypotheses of a search, and what `generate` returns with `return_dict=True`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Step(NamedTuple):
     parents: Int[np.ndarray, " n"]  # the row of this step's batch that each continues
     tokens: Int[np.ndarray, " n"]
     logprobs: Float[np.ndarray, " n"]  # the model's log-probability of each
-    scores: Float[np.ndarray, " n"]  # the sum, up to this token, of what the search adds up
+    scores: Float[np.ndarray, " n"]  # the search's score of the text up to this token
     num_ended: int
     log_probabilities: Float[np.ndarray, "rows V"] | None  # the model's, of each row of this step's batch
 
@@ -29,7 +29,7 @@ class Hypothesis(NamedTuple):
     ids: list[int]  # without the end token
     score: float
     finish_reason: str  # "eos", "stop" (stopping_criteria) or "length"
-    last: tuple[int, int]  # its last token: which one of which step
+    last: tuple[int, int]  # its last token: the number of the step, and of the token in it
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class GenerationResult:
     ids: list[list[int]]  # the new tokens, without the end token
     scores: list[
         float
-    ]  # the sum of `logprobs`; of a beam search, the sum that it ranks by / the length penalty
+    ]  # the sum of `logprobs`; with beam search, the sum that ranks beams, divided by the length penalty
     logprobs: list[list[float]]  # the model's log-probability of each token, the end token included
     finish_reasons: list[str]  # "eos", "stop" (stopping_criteria) or "length"
     probabilities: list[Float[np.ndarray, "_ V"]] | None = None  # the model's, before options change them
@@ -58,45 +58,45 @@ class GenerationResult:
 
 
 def make_result(
-    found: list[list[Hypothesis]], record: list[Step], config: GenerationConfig, vocab_size: int
+    found: list[list[Hypothesis]], steps: list[Step], config: GenerationConfig, vocab_size: int
 ) -> GenerationResult:
-    """The texts of each input, with what the record has of them."""
+    """The texts of each input, with their log-probabilities and beams from the steps."""
     texts = [text for group in found for text in group]
-    paths = [path(record, text.last) for text in texts]
+    paths = [trace_back(steps, text.last) for text in texts]
     probabilities = None
     beams = None
     if config.output_probabilities:
-        size = record[0].log_probabilities.shape[1] if record else vocab_size  # type: ignore[union-attr]
+        size = steps[0].log_probabilities.shape[1] if steps else vocab_size  # type: ignore[union-attr]
         probabilities = [
-            np.exp([step.log_probabilities[step.parents[i]] for step, i in steps]).reshape(-1, size)  # type: ignore[index]
-            for steps in paths
+            np.exp([step.log_probabilities[step.parents[i]] for step, i in path]).reshape(-1, size)  # type: ignore[index]
+            for path in paths
         ]
     if config.output_beams:
-        beams = [beam_tree(record, number) for number in range(len(found))]
-    logprobs = [[float(step.logprobs[i]) for step, i in steps] for steps in paths]
+        beams = [beam_tree(steps, number) for number in range(len(found))]
+    logprobs = [[float(step.logprobs[i]) for step, i in path] for path in paths]
     return GenerationResult(
         [text.ids for text in texts], [text.score for text in texts], logprobs,
         [text.finish_reason for text in texts], probabilities, None, beams,
     )  # fmt: skip
 
 
-def path(record: list[Step], last: tuple[int, int]) -> list[tuple[Step, int]]:
+def trace_back(steps: list[Step], last: tuple[int, int]) -> list[tuple[Step, int]]:
     """The steps of a text and its token in each, from the first to the last."""
     number, i = last
     found: list[tuple[Step, int]] = []
     while number >= 0:
-        step = record[number]
+        step = steps[number]
         found.append((step, i))
         number -= 1
-        i = record[number].num_ended + int(step.parents[i])
+        i = steps[number].num_ended + int(step.parents[i])
     return found[::-1]
 
 
-def beam_tree(record: list[Step], number: int) -> list[BeamStep]:
-    """The tree of the beams of an input: its tokens in each step of the record."""
+def beam_tree(steps: list[Step], number: int) -> list[BeamStep]:
+    """The tree of an input's beams: its tokens in each step."""
     tree = []
     node_of = {number: 0}  # of each row of the batch
-    for step in record:
+    for step in steps:
         nodes = (step.inputs == number).nonzero()[0]
         nodes = nodes[np.argsort(-step.scores[nodes], kind="stable")]
         if not len(nodes):

@@ -1,4 +1,4 @@
-"""Scores of the next token, and what may change them before a token is chosen.
+"""Scores of the next token, and the functions that change them before a token is chosen.
 
 Scores (rows, V) are logits, or log-probabilities in a beam search; -inf means "never". Each function returns
 new scores. `ids` (rows, T) are all tokens of each row so far, -1 where it is padded.
@@ -51,7 +51,7 @@ def keep_top_p(scores: Scores, p: float) -> Scores:
 
 
 def keep_min_p(scores: Scores, p: float) -> Scores:
-    """The tokens at least p times as likely as the likeliest one (Nguyen et al. 2024)."""
+    """The tokens at least p times as likely as the most likely one (Nguyen et al. 2024)."""
     return np.where(scores < scores.max(-1, keepdims=True) + math.log(p), -np.inf, scores)
 
 
@@ -67,7 +67,7 @@ def penalize_repetition(scores: Scores, ids: Ids, penalty: float) -> Scores:
 def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
     """-inf for each token that would repeat a sequence of `size` tokens of its row (Paulus et al. 2018).
 
-    A row in which every token would is left as it is.
+    A row in which every token would do so is not changed.
     """
     length = ids.shape[1]
     if length < size:
@@ -81,7 +81,7 @@ def forbid_repeated_ngrams(scores: Scores, ids: Ids, size: int) -> Scores:
 
 
 def length_penalty(length: int, alpha: float, form: str = "huggingface") -> float:
-    """What the log-probability of a text of `length` tokens, the end token included, is divided by.
+    """The divisor of the log-probability of a text of `length` tokens, including the end token.
 
     "huggingface": length**alpha; with alpha = 1, the score is the mean of the log-probabilities. "gnmt":
     ((5 + length) / 6)**alpha (Wu et al. 2016, equation 14).
@@ -90,7 +90,7 @@ def length_penalty(length: int, alpha: float, form: str = "huggingface") -> floa
 
 
 def processors(config: GenerationConfig) -> list[Process]:
-    """The functions that the options ask for, in Hugging Face's order."""
+    """The functions that the options call for, in Hugging Face's order."""
     c = config
     functions = list[Process]()
     if c.repetition_penalty != 1:

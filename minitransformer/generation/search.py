@@ -19,7 +19,7 @@ from .scoring import log_softmax, processors
 
 
 class Newest(NamedTuple):
-    """A step's tokens: of which texts they are, and which of them are end tokens."""
+    """A step's tokens, the texts that they belong to, and which of them are end tokens."""
 
     rows: Int[np.ndarray, " n"]
     tokens: Int[np.ndarray, " n"]
@@ -31,9 +31,9 @@ def search(
     config: GenerationConfig,
     ends: Int[np.ndarray, " ends"],
     found: dict[int, Hypothesis],
-    record: list[Step] | None = None,
+    steps: list[Step] | None = None,
 ) -> Iterator[Newest]:
-    """Yield each step's tokens. Texts are put in `found`, by number, and steps in the `record`."""
+    """Yield each step's tokens. Texts are put in `found`, by number, and steps are appended to `steps`."""
     copies = config.num_return_sequences
     process = processors(config)
     generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
@@ -52,18 +52,18 @@ def search(
         tokens = sample(processed, rows, generator) if config.do_sample else processed.argmax(-1)
         check_not_nan(processed[np.arange(len(tokens)), tokens])  # argmax chooses a NaN if there is one
         decoder.append(tokens)
-        are_ends = is_in(tokens, ends)
-        ended = are_ends | stopped(decoder, config.stopping_criteria)
+        are_ends = are_end_tokens(tokens, ends)
+        ended = are_ends | meet_stopping_criteria(decoder, config.stopping_criteria)
         num_ended = int(np.count_nonzero(ended))
         yield Newest(rows, tokens, are_ends)
-        if record is not None:
+        if steps is not None:
             log_probabilities = log_softmax(logits)
             logprobs = log_probabilities[np.arange(len(rows)), tokens]
             scores += logprobs
             order = np.argsort(~ended, kind="stable")
             kept = log_probabilities if config.output_probabilities else None
             each = (order, tokens[order], logprobs[order], scores[order])
-            record.append(Step(rows[order] // copies, *each, num_ended, kept))
+            steps.append(Step(rows[order] // copies, *each, num_ended, kept))
         if num_ended:
             for last, row in enumerate(ended.nonzero()[0].tolist()):
                 ids = decoder.new_ids(row)
@@ -85,7 +85,7 @@ def sample(
 ) -> Int[np.ndarray, " rows"]:
     """A token for each row, by the Gumbel-max trick: argmax(scores + noise) ~ softmax(scores).
 
-    The noise of a row depends on its number in `rows`: other rows do not change what it draws.
+    The noise of a row depends only on its number in `rows`, not on the other rows.
     """
     noise = draws.generator(random.next_key("generate", generator))
     return (scores + noise.gumbel(size=(rows.max() + 1, scores.shape[-1]))[rows]).argmax(-1)
@@ -100,13 +100,13 @@ def check_not_nan(scores: Float[np.ndarray, " rows"]) -> None:
         )
 
 
-def is_in(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]) -> Bool[np.ndarray, "*n"]:
+def are_end_tokens(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]) -> Bool[np.ndarray, "*n"]:
     """Whether each token is an end token."""
     return (tokens[..., None] == ends).any(-1)
 
 
-def stopped(decoder: Decoder, criteria: Callable[[list[int]], bool] | None) -> Any:
-    """Whether the stopping function ends each text."""
+def meet_stopping_criteria(decoder: Decoder, criteria: Callable[[list[int]], bool] | None) -> Any:
+    """Whether `stopping_criteria` ends each text."""
     if criteria is None:
         return False
     return np.array([bool(criteria(decoder.new_ids(row))) for row in range(len(decoder.ids))])

@@ -1,4 +1,4 @@
-"""Text that is printed while its tokens come."""
+"""Text that is printed as its tokens are generated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 class TextStreamer:
-    """Turns tokens into pieces of text; together they are what decoding all tokens at once gives.
+    """Turns tokens into pieces of text, which together equal the text of all tokens decoded at once.
 
     A token may hold a part of a character, or the space before a word that a mark then takes away. So all
     tokens since some point are decoded each time, and an unfinished character (U+FFFD) is held back.
@@ -27,7 +27,7 @@ class TextStreamer:
         return self.decode([*self.context, *self.ids]).removeprefix(self.before)
 
     def put(self, token: int) -> str:
-        """What is certain of the text with one more token, and was not before."""
+        """Add a token; returns the text that has become certain."""
         self.ids.append(token)
         text = self._text()
         certain = text.rstrip("\ufffd ")
@@ -40,5 +40,5 @@ class TextStreamer:
         return piece
 
     def end(self) -> str:
-        """The rest."""
+        """The rest of the text."""
         return self._text()[len(self.printed) :]

@@ -1,4 +1,4 @@
-"""What a model computes inside, recorded while it runs as ever: attention weights, the outputs of modules.
+"""Attention weights and module outputs, recorded while a model runs.
 
     with record_attention(model) as maps:
         logits = model(source, target)
@@ -33,7 +33,7 @@ from ..layers.encoder_decoder import Decoder, Encoder
 
 
 class Calls:
-    """What modules gave, by path: `found` has the result of a module's only call, or a list of several."""
+    """Results of modules by path: `found` has the result of a module's only call, or a list of several."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -57,7 +57,7 @@ class Calls:
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
-    """Within it, the attention weights of all heads are recorded: a dict from a module's path to a Tensor.
+    """A context that records the attention weights of all heads: a dict from a module's path to a Tensor.
 
     The weights are (B, H, T, S), of T queries and S keys, on the model's device, and those before dropout;
     they have no gradient. A module that is called several times, as in generation, has a list of them. With a
@@ -70,11 +70,11 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     calls = Calls()
     modules = _named_modules(model)
     observer = AttentionObserver(modules, calls)
-    # where all modules are the library's, only what an attention does is observed, which costs less
+    # if all modules are the library's, only their attention is observed, which costs less
     packages = {kind.__module__.partition(".")[0] for kind in {type(module) for _, module in modules}}
     is_ours = packages <= {"minigrad", "minitransformer"}
     with ExitStack() as stack:
-        stack.enter_context(observe_nothing_more() if is_ours else observe(observer))
+        stack.enter_context(restore_observers() if is_ours else observe(observer))
         for path, module in modules:
             if isinstance(module, MultiHeadAttention):
                 _hook(stack, module, partial(_separate_beams, calls, path))
@@ -86,8 +86,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def observe_nothing_more() -> Iterator[None]:
-    """Within it observers may come and go; after it there are those of before."""
+def restore_observers() -> Iterator[None]:
+    """A context after which the observers are those from before it."""
     before = modes.observers
     try:
         yield
@@ -123,7 +123,7 @@ class AttentionObserver(Observer):
         self.is_brief = False
 
     def begin(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Observe until there are weights: a module computes them once."""
+        """Observe until the weights are found: a module computes them once."""
         if self not in modes.observers:
             self.is_brief = True
             modes.observers = (*modes.observers, self)
@@ -139,7 +139,7 @@ class AttentionObserver(Observer):
                 modes.observers = tuple([each for each in modes.observers if each is not self])
 
     def path(self) -> str | None:
-        """The path of the module that is running; None if it is another model's, or runs for a gradient."""
+        """The path of the running module; None if it is another model's, or runs in a backward pass."""
         module = None
         scope = modes.scope
         while scope is not None:
@@ -154,7 +154,7 @@ class AttentionObserver(Observer):
 def attention_weights(
     q: Float[Any, "... T D"], k: Float[Any, "... S D"], mask: Any, is_causal: bool, scale: float
 ) -> Float[Any, "... T S"]:
-    """softmax(scale Q Kᵀ + mask), equation 1 of the paper before its last product, of arrays.
+    """softmax(scale Q Kᵀ + mask) of arrays: equation 1 of the paper, before its last product.
 
     The mask is that of `F.scaled_dot_product_attention`. A query that may attend to nothing has zeros.
     """
@@ -178,7 +178,7 @@ def attention_weights(
     return scores
 
 
-def _of_multi_head_attention(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+def _from_multi_head_attention(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
     x, kv, mask = arrays
     heads = settings["num_heads"]
     q, k, _ = split_heads(x, kv, heads, settings.get("num_kv_heads"))
@@ -187,28 +187,28 @@ def _of_multi_head_attention(arrays: Sequence[Any], settings: dict[str, Any], va
     return attention_weights(q, k, mask, settings.get("is_causal", False), scale)
 
 
-def _of_one_head(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+def _from_one_head(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
     q, k, _, mask = arrays
     return attention_weights(q, k, mask, settings["is_causal"], settings["scale"])
 
 
-def _of_definition(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
+def _from_definition(arrays: Sequence[Any], settings: dict[str, Any], value: Any) -> Any:
     """Under `fused(False)` the definition runs, and divides by the sums of rows to get the weights."""
     is_attention = modes.scope is not None and modes.scope.part == "scaled_dot_product_attention"
     return value if is_attention else None
 
 
 WEIGHTS = {
-    "multi_head_attention": _of_multi_head_attention,
-    "scaled_dot_product_attention": _of_one_head,
-    "true_divide": _of_definition,
+    "multi_head_attention": _from_multi_head_attention,
+    "scaled_dot_product_attention": _from_one_head,
+    "true_divide": _from_definition,
 }
 
 
 def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]:
-    """The mean entropy of each head's attention, in bits: 0 for one token, log2 n for n tokens alike.
+    """The mean entropy of each head's attention, in bits: 0 for one token, log2(n) for n equal weights.
 
-    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for real queries, the others are left out
+    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include
     (Clark et al. 2019, "What Does BERT Look At?", section 3.3).
     """
     weights = _weights(weights)
@@ -218,7 +218,7 @@ def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]
 def attention_distance(weights: Any, mask: Any = None, past: int = 0) -> Float[np.ndarray, " H"]:
     """How far each head looks, in tokens: the mean of |position of query - position of key|, by weight.
 
-    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for real queries, the others are left out. The
+    `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include. The
     queries follow `past` tokens (Vig and Belinkov 2019, "Analyzing the Structure of Attention in a
     Transformer Language Model").
     """
@@ -231,8 +231,8 @@ def attention_distance(weights: Any, mask: Any = None, past: int = 0) -> Float[n
 def _weights(weights: Any) -> Float[np.ndarray, "B H T S"]:
     if isinstance(weights, (list, tuple)):
         raise UserError(
-            f"attention weights are an array (B, H, T, S), got a list of {len(weights)}.\n"
-            f"Pass one of its elements: a list has those of several calls."
+            f"attention weights must be an array (B, H, T, S), got a list of {len(weights)}.\n"
+            f"Pass one of its elements: the list has the weights of several calls."
         )
     array = (weights.numpy() if isinstance(weights, Tensor) else np.asarray(weights)).astype(np.float64)
     if array.ndim < 3:
@@ -261,18 +261,18 @@ def _mean_over_queries(values: Float[np.ndarray, "B H T"], weights: Any, mask: A
 
 @contextmanager
 def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, Any]]:
-    """Within it, the outputs of modules are recorded: a dict from a module's path to what it returned.
+    """A context that records the outputs of modules: a dict from a module's path to what it returned.
 
-    Patterns are those of `fnmatch`: "encoder.layers.*" has all that is within the layers, too, and
-    "encoder.layers.[0-9]" the layers alone; without a pattern, all modules. An output is the module's own,
-    with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is called several
-    times has a list of its outputs.
+    Patterns are those of `fnmatch`: "encoder.layers.*" also matches everything inside the layers,
+    "encoder.layers.[0-9]" only the layers; without a pattern, all modules are recorded. An output is the
+    module's own, with its gradient: `mg.autograd.grad(loss, outputs["decoder.layers.0"])`. A module that is
+    called several times has a list of its outputs.
     """
     calls = Calls()
     modules = _named_modules(model)
     handles = [
         module.register_forward_hook(lambda _, args, output, path=path: calls.add(path, output))
-        for path, module in (_matching(modules, patterns, "module") if patterns else modules)
+        for path, module in (_match_modules(modules, patterns, "module") if patterns else modules)
     ]
     try:
         yield calls.found
@@ -283,7 +283,7 @@ def record_activations(model: nn.Module, *patterns: str) -> Iterator[dict[str, A
 
 @contextmanager
 def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """Within it, these heads of these modules contribute nothing: their output, before W_O, is zero.
+    """A context in which these heads of these modules contribute nothing: their output, before W_O, is zero.
 
         with ablate_heads(model, {"decoder.layers.0.self_attention": [1, 3]}):
             ...
@@ -298,7 +298,7 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
             f"expected heads by module, got {short(heads)}.\nPass a dict such as {{path: [0, 2]}}."
         )
     for pattern, numbers in {pattern: list(each) for pattern, each in heads.items()}.items():
-        for path, module in _matching(attentions, (pattern,), "attention module with heads"):
+        for path, module in _match_modules(attentions, (pattern,), "attention module with heads"):
             for n in numbers:
                 check_integer(f"a head of {path}", n, 0, module.num_heads)
             chosen.setdefault(path, set()).update(numbers)
@@ -357,14 +357,14 @@ def logit_lens(model: nn.Module, *inputs: Any, **named_inputs: Any) -> dict[str,
             outputs[stack] = x if stack.norm is None else stack.norm(x)
             with ExitStack() as shortened:
                 for module, output in outputs.items():
-                    shortened.enter_context(_returning(module, output))
+                    shortened.enter_context(_replace_output(module, output))
                 probabilities[name] = run()
     return {**probabilities, next(reversed(streams)): last}
 
 
 @contextmanager
-def _returning(module: nn.Module, output: Any) -> Iterator[None]:
-    """Within it a module computes nothing: it returns `output`."""
+def _replace_output(module: nn.Module, output: Any) -> Iterator[None]:
+    """A context in which a module computes nothing and returns `output`."""
     own = vars(module).get("forward")
     vars(module)["forward"] = lambda *args, **kwargs: output
     try:
@@ -386,19 +386,19 @@ def _named_modules(model: Any) -> list[tuple[str, Any]]:
 
 
 def _hook(stack: ExitStack, module: nn.Module, hook: Callable[..., Any]) -> None:
-    """A forward hook, until the stack is left."""
+    """Register a forward hook, which the stack removes."""
     stack.callback(module.register_forward_hook(hook).remove)
 
 
-def _matching(
+def _match_modules(
     modules: Sequence[tuple[str, Any]], patterns: Sequence[str], what: str
 ) -> list[tuple[str, Any]]:
-    """The modules whose path matches a pattern; a UserError if a pattern matches none."""
+    """The modules whose path matches one of the patterns; a UserError if a pattern matches none."""
     paths = [path for path, _ in modules]
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise UserError(
-                f"expected the path of a module, got {short(pattern)}.\nPass a text, or a pattern."
+                f"expected the path of a module, got {short(pattern)}.\nPass a string: a path, or a pattern."
             )
         if not any(fnmatchcase(path, pattern) for path in paths):
             raise UserError(

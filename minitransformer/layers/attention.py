@@ -32,8 +32,8 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None, head_dim: int | None = None, scale_scores: bool = True,
         rope_theta: float | None = None,
     ) -> None:  # fmt: skip
-        """Fewer `num_kv_heads`: groups of heads share keys and values (Ainslie et al. 2023). A `rope_theta`:
-        queries and keys are rotated by their positions. The rest has the paper's values."""
+        """With fewer `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). With
+        `rope_theta`, queries and keys are rotated by their positions. The other defaults are the paper's."""
         super().__init__()
         F.check_probability(dropout)
         self.d_model = d_model
@@ -85,7 +85,7 @@ class MultiHeadAttention(nn.Module):
     def attention_weights(
         self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, is_causal: bool = False
     ) -> Float[Tensor, "B H T S"]:
-        """How much each query attends to each key: attention whose values are unit vectors."""
+        """How much each query attends to each key, computed as attention with unit vectors as values."""
         q, k, _ = split_heads(*self.project(query, memory), self.num_heads, self.num_kv_heads)
         k = k.repeat_interleave(self.num_heads // self.num_kv_heads, 1)
         unit = mg.eye(k.shape[-2], dtype=k.dtype, device=k.device)

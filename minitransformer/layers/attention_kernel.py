@@ -1,4 +1,4 @@
-"""Attention over heads by the attention kernel of the arrays' device, which reads and writes views."""
+"""Attention over heads with the kernel of the arrays' device, which reads and writes views."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def attend_to_views(
 ):
     """The library's own attention kernel, on views of the projections.
 
-    It writes its gradients where it is told to: into views of the projections' gradients. A user's does not:
-    then the definition runs, which calls it.
+    It writes its gradients into views of the projections' gradients. A kernel of the user's does not; in that
+    case None is returned, and the definition runs, which calls it.
     """
     if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
         return None  # the result has the mask's batch
@@ -49,7 +49,7 @@ def attend_to_views(
 
 
 def _attend(q, *rest):
-    """By the first of the library's kernels that takes these; None if none does, or there is a user's."""
+    """Run the library's first kernel that supports these arrays; None if there is none, or a user's."""
     for attend in kernels_for(scaled_dot_product_attention.op, kind_of([q])):
         if is_users(attend):
             return None

@@ -53,7 +53,7 @@ _settings = {"num_heads": 2, "is_causal": False, "dropout_p": 0.0, "key": None}
     | each((real, 2, 3, 4), (real, 2, 4, 8), (mask, 2, 1, 3, 4), **_settings)
     | each((real, 2, 3, 16), None, (mask, 2, 1, 1, 3), **_settings | {"num_heads": 4, "num_kv_heads": 2})
     | each((real, 1, 3, 12), None, (real, 3, 3), **_settings | {"dropout_p": 0.5, "key": _key}),
-    latex=(r"(dQ,\, dK,\, dV) \text{ as of scaled dot-product attention}", r"(dK,\, dV)", r"dS"),
+    latex=(r"(dQ,\, dK,\, dV) \text{ as in scaled dot-product attention}", r"(dK,\, dV)", r"dS"),
     flops=Flops("queries × keys × (4 × width + 6 × heads)", _flops),
 )
 def multi_head_attention(

@@ -45,7 +45,7 @@ class KeyValueCache:
         return stored[:, :, half].swapaxes(1, 2)
 
     def append(self, kv: Float[Tensor, "B T 2*D"], num_heads: int) -> Float[Tensor, "B S 2*D"]:
-        """Store keys and values of T more tokens and return those of all tokens, without a copy."""
+        """Store the keys and values of T more tokens; returns those of all tokens, without a copy."""
         if is_grad_enabled():
             raise UserError(
                 "a key/value cache does not support gradients.\n"
@@ -56,7 +56,7 @@ class KeyValueCache:
         end = start + new.shape[1]
         layout = new.shape[0], num_heads, new.shape[2] // (2 * num_heads), new.dtype
         if start and layout != self.layout:
-            raise self._mismatch(layout)
+            raise self._mismatch_error(layout)
         if end > self.buffer.shape[1] or layout != self.layout:
             self._grow(new, end)
         self.buffer[:, start:end] = new
@@ -71,7 +71,7 @@ class KeyValueCache:
         """
         layout = q.shape[0] // self.beams, num_heads, head_dim, q.dtype
         if layout != self.layout:
-            raise self._mismatch(layout)
+            raise self._mismatch_error(layout)
         return Tensor(self.buffer[:, : self.length])
 
     def batch_select_indices(self, indices: Any) -> None:
@@ -89,8 +89,8 @@ class KeyValueCache:
         self.buffer = new[: len(rows)]
         self.layout = (len(rows), *self.layout[1:])
 
-    def _mismatch(self, layout: tuple) -> UserError:
-        """The error for keys, values or queries of another batch or model than the stored ones."""
+    def _mismatch_error(self, layout: tuple) -> UserError:
+        """The error for keys, values or queries that do not belong to the stored batch or model."""
         describe = "{3} (batch {0}, {1} heads of {2})".format
         return UserError(
             f"a key/value cache of {describe(*self.layout)}, got {describe(*layout)}.\n"
@@ -133,7 +133,7 @@ class Cache:
     def __init__(self, num_layers: int, max_length: int = 0) -> None:
         check_integer("max_length", max_length, 0)
         self.layers = [LayerCache(max_length) for _ in range(num_layers)]
-        self._saved_lengths: list[tuple[int, int]] = []  # of each `with` that is open
+        self._saved_lengths: list[tuple[int, int]] = []  # one for each open `with`
 
     @property
     def length(self) -> int:
@@ -146,9 +146,9 @@ class Cache:
             layer.cross_attention.batch_select_indices(indices)
 
     def select_beams(self, sentences: Any, parents: Any) -> None:
-        """Keep these sentences (n,), with beams that continue the rows `parents` (n, beams) of theirs.
+        """Keep these sentences (n,), with beams that continue their rows `parents` (n, beams).
 
-        Beams of a sentence share its memory: keys and values of cross-attention stay as they are.
+        The beams of a sentence share its memory, so keys and values of cross-attention do not change.
         """
         for layer in self.layers:
             layer.self_attention.batch_select_indices(parents.ravel())

@@ -1,4 +1,4 @@
-"""The settings of encoder and decoder layers, and what they choose among."""
+"""The settings of encoder and decoder layers, and the choices for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LayerConfig(Config):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    activation: str = "relu"  # of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
+    activation: str = "relu"  # one of ACTIVATIONS, or of GATED, with a third matrix (Shazeer 2020)
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm" (Zhang and Sennrich 2019)
@@ -47,8 +47,8 @@ class LayerConfig(Config):
     num_kv_heads: int | None = None  # fewer than num_heads: grouped queries; None: as many
     head_dim: int | None = None  # None: d_model / num_heads
     scale_scores: bool = True  # by 1 / sqrt(head_dim)
-    positions: str = "none"  # of SCHEMES; "rotary", "alibi" and "t5" are the layers', others the embeddings'
-    rope_theta: float = 10000.0  # of rotary positions
+    positions: str = "none"  # one of SCHEMES; layers apply "rotary", "alibi" and "t5", embeddings others
+    rope_theta: float = 10000.0  # base of rotary positions
     num_buckets: int = 32  # of T5's relative positions
     max_distance: int = 128  # likewise
 
@@ -61,7 +61,7 @@ class LayerConfig(Config):
         if self.positions == "rotary" and head_dim % 2:
             origin = "" if self.head_dim else f" ({self.d_model} / {counted(self.num_heads, 'head')})"
             raise UserError(
-                f"rotary positions rotate pairs, and the width of a head is odd: {head_dim}{origin}.\n"
+                f"rotary positions need an even head_dim, got {head_dim}{origin}.\n"
                 f"Choose an even head_dim, or another number of heads."
             )
 
@@ -81,7 +81,7 @@ class LayerConfig(Config):
         return NORMS[self.norm](self.d_model, self.layer_norm_eps)
 
     def position_bias(self, is_causal: bool) -> nn.Module | None:
-        """What a stack adds to the scores of all its layers."""
+        """The module of the bias that a stack adds to the scores of all its layers, if any."""
         if self.positions == "alibi":
             return ALiBi(self.num_heads)
         if self.positions == "t5":

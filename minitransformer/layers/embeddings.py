@@ -22,7 +22,7 @@ from .positions import SCHEMES
 def positional_encoding(
     length: int, d_model: int, dtype: Any = np.float32
 ) -> Float[np.ndarray, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(the same) (section 3.5).
+    """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(pos / 10000**(2i / d)) (section 3.5).
 
     Wavelengths run from 2 pi to 10000 * 2 pi.
     """
@@ -35,7 +35,7 @@ def positional_encoding(
 
 
 class Positions(nn.Module):
-    """Gives x a vector for each of its positions: x + p, or x and p side by side (`concatenate`).
+    """Adds a vector p for each position to x, or concatenates it (`concatenate`).
 
     Positions count from `start`; with a padding `mask` (B, past + T), from the first real token of each row.
     """
@@ -103,7 +103,7 @@ class LearnedPositions(Positions):
 
 
 class NoPositions(Positions):
-    """None: attention then sees a set of tokens, or has positions of its own (see `positions.py`)."""
+    """No position vectors: attention sees a set of tokens, or has its own positions (see `positions.py`)."""
 
     def forward(
         self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
@@ -124,14 +124,14 @@ def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenat
 
 
 def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
-    """Raise a UserError if positions shall be concatenated that have no vectors, or to vectors of width 1."""
+    """Raise a UserError for concatenated positions that have no vectors, or for a width of less than 2."""
     if concatenate and scheme not in ("sinusoidal", "learned"):
         raise UserError(
-            f'positions = "{scheme}" have no vectors to concatenate.\n'
+            f'positions = "{scheme}" has no vectors to concatenate.\n'
             f'Choose positions = "sinusoidal" or "learned", or leave concatenate_positions out.'
         )
     if concatenate and width < 2:
-        raise UserError(f"{name} = {width} cannot be divided in halves.\nChoose 2 or more.")
+        raise UserError(f"{name} = {width} is too small to concatenate positions.\nChoose 2 or more.")
 
 
 def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
@@ -139,13 +139,13 @@ def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
     if tuple(mask.shape[1:]) != (end,):
         raise ShapeError(
             f"a padding mask of shape {tuple(mask.shape)} for {counted(end, 'token')}.\n"
-            f"Pass True or False for each token, (batch, {end}); those in the cache count."
+            f"Pass True or False for each token, (batch, {end}), including those in the cache."
         )
     return (mask.array.cumsum(1) - 1).clip(0)[:, start:]
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:
-    """Ids as an integer array (B, T); a UserError if they are not."""
+    """Ids as an integer array (B, T); a UserError if they cannot be one."""
     try:
         array = as_array(ids.array if isinstance(ids, Tensor) else ids)
     except ValueError:
@@ -190,9 +190,9 @@ class TokenEmbedding(nn.Module):
         return x if self.factor is None else x * self.factor
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """A score of each token: x Eᵀ, the dot products with the token vectors, and a bias if there is one.
+        """A score of each token: x Eᵀ, the dot products with the token vectors, plus a bias if there is one.
 
-        Where positions are concatenated, the half of x that token vectors have is multiplied.
+        If positions are concatenated, only the half of x that corresponds to token vectors is used.
         """
         width = self.weight.array.shape[1]
         if x.array.shape[-1] > width:

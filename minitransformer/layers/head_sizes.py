@@ -32,7 +32,7 @@ def head_sizes(
 def check_heads(
     config: object, width: str, heads: str, kv_heads: str | None = None, head_dim: int | None = None
 ) -> None:
-    """`head_sizes` of a configuration's fields, for its errors."""
+    """`head_sizes` with the names of a configuration's fields in its errors."""
     groups = getattr(config, kv_heads) if kv_heads else None
     head_sizes(
         getattr(config, width), getattr(config, heads), groups, head_dim, (width, heads, kv_heads or "")

@@ -1,5 +1,5 @@
-"""Which query may attend to which key. Every mask here is boolean and True means "may attend", as in
-`scaled_dot_product_attention`; its shape broadcasts to (batch, heads, queries, keys)."""
+"""Masks: which query may attend to which key. Each is boolean, True = may attend, as in
+`scaled_dot_product_attention`, and broadcasts to (batch, heads, queries, keys)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
 
 
 def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) -> Bool[Tensor, "B _"] | None:
-    """A model's padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
+    """The padding mask (B, past + T) of tokens x (B, T, D), checked: True = a real token.
 
-    Integers 0 and 1, Hugging Face's `attention_mask`, become booleans. With `allow_empty`, all of
-    a row may be padding.
+    Integers 0 and 1, as in Hugging Face's `attention_mask`, become booleans. With `allow_empty`, a row may be
+    all padding.
     """
     if mask is None:
         return None
@@ -53,11 +53,11 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
         raise ShapeError(
             f"a padding mask of shape {tuple(mask.shape)} for {counted(expected[0], 'row')} of "
             f"{counted(expected[1], 'token')}.\n"
-            f"Pass True or False for each token, {expected}; those in the cache count."
+            f"Pass True or False for each token, {expected}, including those in the cache."
         )
     if mask.is_floating_point():
         raise DtypeError(
-            f"a padding mask of {mask.dtype}.\nPass booleans: True for real tokens, False for padding."
+            f"a padding mask of dtype {mask.dtype}.\nPass booleans: True for real tokens, False for padding."
         )
     if mask.dtype != bool:
         mask = _from_integers(mask)
@@ -70,13 +70,13 @@ def real_tokens(mask: Any, x: Tensor, past: int = 0, allow_empty: bool = False) 
 
 
 def _from_integers(mask: Tensor) -> Bool[Tensor, "..."]:
-    """A padding mask of 0 and 1 as booleans."""
+    """A padding mask of 0s and 1s as booleans."""
     wrong = (mask.array != 0) & (mask.array != 1)
     if wrong.any():
         raise UserError(
             f"a padding mask of integers must be 1 for real tokens and 0 for padding, "
             f"got {int(mask.array[wrong][0])}.\n"
-            f"Pass ids != pad_token_id; of an additive mask (0 for real tokens), pass mask == 0."
+            f"Pass ids != pad_token_id; if yours is an additive mask (0 for real tokens), pass mask == 0."
         )
     return mask.to("bool")
 
@@ -87,7 +87,7 @@ def over_keys(mask: Tensor | None) -> Tensor | None:
 
 
 def key_mask(mask: Any, keys: Tensor) -> Tensor | None:
-    """A padding mask (B, S) of the `keys` (B, S, D) as a mask of scores; one of more axes is one already."""
+    """A padding mask (B, S) of the `keys` (B, S, D) as a mask of scores; other masks are returned."""
     if mask is None:
         return None
     mask = as_tensor_like(mask, keys)
@@ -101,9 +101,9 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int) -> Float[Tensor, "_ H T S"]:
-    """`bias`, numbers to add to the scores, with -inf where the mask does not allow to attend.
+    """`bias`, which is added to the scores, with -inf where the mask is False.
 
-    A mask of numbers is added to it.
+    A mask of floats is added to it.
     """
     if mask is None:
         return bias
@@ -112,9 +112,9 @@ def masked_bias(bias: Float[Tensor, "1 H T S"], mask: Tensor | None, batch: int)
     try:
         biased = bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -math.inf)
     except ShapeError:
-        raise _does_not_fit(mask, scores) from None
+        raise _shape_error(mask, scores) from None
     if biased.shape[0] not in (1, batch):
-        raise _does_not_fit(mask, scores)
+        raise _shape_error(mask, scores)
     return biased
 
 
@@ -134,7 +134,7 @@ def resolve_mask(
 ) -> tuple[Tensor | None, bool]:
     """(mask, is_causal) for `multi_head_attention`, the mask checked and on the device of q.
 
-    The kernels' `is_causal` takes queries for the first positions. After `past` tokens they are the last.
+    The kernels' `is_causal` assumes that queries are the first positions; after `past` tokens, they are not.
     """
     length = q.array.shape[1]
     keys = (q if kv is None else kv).array.shape[1]
@@ -152,32 +152,32 @@ def resolve_mask(
     mask = attention_mask(mask, q)
     scores = (q.shape[0], num_heads, length, keys)
     if mask.dtype == bool and length == keys > 1 and mask.ndim == 2 and not mask.array[0, 0]:
-        _refuse_inverted(mask)
+        _check_not_inverted(mask)
     try:
         fits = np.broadcast_shapes(mask.shape, scores) == scores
     except ValueError:
         fits = False
     if not fits:
-        raise _does_not_fit(mask, scores)
+        raise _shape_error(mask, scores)
     return mask, is_causal
 
 
-def _does_not_fit(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
+def _shape_error(mask: Tensor, scores: tuple[int, ...]) -> ShapeError:
     return ShapeError(
         f"a mask of shape {mask.shape} for scores of shape {scores}: (batch, heads, queries, keys).\n"
         f"Pass a mask that broadcasts to the scores."
     )
 
 
-def _refuse_inverted(mask: Tensor) -> None:
-    """Raise an error if the mask (T, T) hides what a causal mask shows, and shows what it hides."""
+def _check_not_inverted(mask: Tensor) -> None:
+    """Raise an error if the mask (T, T) is the inverse of a causal mask."""
     if bool((mask.array == ~causal_mask(len(mask)).to(mask.device).array).all()):
         raise UserError(
             "the mask is True for later tokens and False for earlier ones: an inverted causal mask.\n"
-            "True means may attend: pass ~mask, or masks.from_blocked(mask) for one of torch.nn.Transformer."
+            "True means may attend: pass ~mask, or masks.from_blocked(mask) for torch.nn.Transformer's."
         )
 
 
 def from_blocked(mask: Any) -> Bool[Tensor, "..."]:
-    """The inverse of a mask where True means "may not attend" (torch.nn.Transformer's)."""
+    """The inverse of a mask in which True means "may not attend", as in torch.nn.Transformer."""
     return ~as_tensor(mask).to("bool")

@@ -1,6 +1,6 @@
-"""Positions inside attention: queries and keys that are rotated, or numbers that are added to the scores.
+"""Positions inside attention: rotated queries and keys, or a bias that is added to the scores.
 
-Only the distance of a query and a key counts, so that padding on the left changes nothing. The absolute
+Only the distance between a query and a key matters, so padding on the left changes nothing. The absolute
 schemes, vectors that are added to the token vectors, are in `embeddings.py`.
 """
 
@@ -31,7 +31,7 @@ SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "t5")
 def _angles(start: int, length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
     """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each, parts of a table."""
     end = start + length
-    cos, sin = _angle_table(_at_least(end), head_dim, theta, dtype)
+    cos, sin = _angle_table(_table_length(end), head_dim, theta, dtype)
     return cos[start:end], sin[start:end]
 
 
@@ -42,7 +42,7 @@ def _angle_table(length: int, head_dim: int, theta: float, dtype: Any) -> tuple[
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
 
 
-def _at_least(length: int) -> int:
+def _table_length(length: int) -> int:
     """The length of a table: the next power of two."""
     return max(64, 1 << (length - 1).bit_length())
 
@@ -72,11 +72,11 @@ def _kernel(x, heads, head_dim, theta=10000.0, start=0):
     latex=(r"R^\top g, \quad R \text{ the rotation of each pair}",),
 )
 def rotary(x, /, heads, head_dim, theta=10000.0, start=0):
-    """Rotary positions of the first `heads` heads in x (B, T, width); what follows them stays as it is.
+    """Rotary positions of the first `heads` heads in x (B, T, width); the rest of x is not changed.
 
-    In a head (a, b), a and b half of it each, the pair (a_i, b_i) at position pos is rotated by the angle
+    In a head with halves a and b, the pair (a_i, b_i) at position pos is rotated by the angle
     pos / theta**(2i / head_dim) (Su et al. 2021, equation 34; this order of the pairs is Hugging Face's).
-    The product of a rotated query and a rotated key depends on their distance only.
+    The dot product of a rotated query and a rotated key depends only on their distance.
     """
     batch, length, width = x.shape
     cos, sin = (constant(part, x) for part in _angles(start, length, head_dim, theta, x.dtype))
@@ -86,14 +86,14 @@ def rotary(x, /, heads, head_dim, theta=10000.0, start=0):
     return cat([turned.flatten(-2), rest], -1)
 
 
-# ---------------------------------------------------------------- numbers that are added to the scores
+# ---------------------------------------------------------------- a bias of the scores
 
 
 class ALiBi(nn.Module):
-    """Minus the distance of query and key, times a fixed slope for each head (Press et al. 2022, section 3).
+    """Minus the distance between query and key, times a fixed slope per head (Press et al. 2022, section 3).
 
-    The slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. Otherwise they are those
-    of the next lower power of two, then every other one of the next higher.
+    If n is a power of two, the slopes of n heads are 2**(-8/n), 2**(-16/n), ..., 2**-8. Otherwise they are
+    those of the next lower power of two, followed by every other one of the next higher.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -111,7 +111,7 @@ class ALiBi(nn.Module):
         if queries > 1:
             return Tensor(self._bias(queries, keys))
         if self.row.shape[-1] < keys:
-            self.row = self._bias(1, _at_least(keys))
+            self.row = self._bias(1, _table_length(keys))
         return Tensor(self.row[..., self.row.shape[-1] - keys :])
 
     def _bias(self, queries: int, keys: int) -> Float[np.ndarray, "1 H T S"]:
@@ -122,9 +122,9 @@ class ALiBi(nn.Module):
 class RelativePositionBias(nn.Module):
     """A learned number for each head and distance, added to the scores (Raffel et al. 2020, section 2.1).
 
-    Each short distance has a bucket of its own. Longer ones share buckets of equal width in the logarithm, up
-    to `max_distance`; all beyond share the last. If `bidirectional`, half of the buckets are for later keys;
-    otherwise these, which causal attention hides, share the bucket of distance 0.
+    Each short distance has its own bucket. Longer ones share buckets of logarithmically equal width, up to
+    `max_distance`; all longer ones share the last. If `bidirectional`, half of the buckets are for later
+    keys; otherwise later keys, which causal attention hides, share the bucket of distance 0.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RelativePositionBias(nn.Module):
         check_integer("num_buckets", num_buckets, 4 if bidirectional else 2)
         if max_distance <= self._num_exact():
             raise UserError(
-                f"a maximum distance of {max_distance} is too short for {num_buckets} buckets.\n"
+                f"a maximum distance of {max_distance} is too small for {num_buckets} buckets.\n"
                 f"Choose at least {self._num_exact() + 1}, or fewer buckets."
             )
         self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
@@ -149,11 +149,11 @@ class RelativePositionBias(nn.Module):
         return f"{sizes}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
 
     def _num_exact(self) -> int:
-        """How many buckets of one direction hold a single distance."""
+        """The number of buckets, per direction, that hold a single distance."""
         return self.num_buckets // (4 if self.bidirectional else 2)
 
     def buckets(self, distance: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
-        """The bucket of each distance, the position of the key minus that of the query."""
+        """The bucket of each distance: the position of the key minus that of the query."""
         size = self.num_buckets // (2 if self.bidirectional else 1)
         exact = self._num_exact()
         length = np.abs(distance) if self.bidirectional else np.maximum(-distance, 0)
@@ -168,7 +168,7 @@ class RelativePositionBias(nn.Module):
             buckets = self._buckets(queries, keys)
         else:
             if self.row.shape[-1] < keys:
-                self.row = self._buckets(1, _at_least(keys))
+                self.row = self._buckets(1, _table_length(keys))
             buckets = self.row[:, self.row.shape[-1] - keys :]
         return F.embedding(as_tensor_like(buckets, self.weight), self.weight).permute(2, 0, 1)[None]
 

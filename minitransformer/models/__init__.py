@@ -1,4 +1,4 @@
-"""Models: each one file, composed from the same layers; `protocol` says what they have in common."""
+"""Models: one file each, composed of the same layers; `protocol` says what they have in common."""
 
 from .bart import BART, BARTConfig
 from .bert import BERT, BERTConfig

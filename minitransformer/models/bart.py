@@ -64,13 +64,13 @@ class BART(EncoderDecoderModel):
         model = BART(BARTConfig(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    It is the Transformer of 2017 with GeLU and smaller initial weights (section 2.1). As in its code,
-    positions are learned, and layer norm follows the embeddings.
+    It is the Transformer of 2017 with GeLU and smaller initial weights (section 2.1). As in the authors'
+    code, positions are learned, and layer norm follows the embeddings.
     """
 
     model_type: ClassVar[str] = "bart"
     config_class: ClassVar[type] = BARTConfig
-    final_logits_bias: Tensor  # added to the logits; not trained, zero but in checkpoints of others
+    final_logits_bias: Tensor  # added to the logits; not trained, and zero except in others' checkpoints
 
     def __init__(self, config: BARTConfig) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class BART(EncoderDecoderModel):
 
     @property
     def max_length(self) -> int:
-        """The largest number of positions, of a source and of a target."""
+        """The maximum number of positions of a source and of a target."""
         return self.config.max_position_embeddings
 
     @property

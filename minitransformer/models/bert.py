@@ -1,8 +1,8 @@
 """BERT: the Transformer's encoder, which reads in both directions and is trained to fill in masked words
 (Devlin et al. 2018, "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding").
 
-One body, and a small head on it for each task: `BERTConfig.head` names it. The body's parameters have the
-same names under each head, so that training for one task can start from another's weights.
+One body, and a small head for each task, which `BERTConfig.head` selects. The body's parameters have the same
+names with each head, so training for one task can start from the weights of another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mask = Bool[Tensor, "B T"] | None
 
 @dataclass(frozen=True)
 class BERTConfig(Config):
-    """An encoder of text. Defaults: BERT-base; keys: Hugging Face's, but `head`."""
+    """An encoder of text. Defaults: BERT-base; keys: Hugging Face's, except `head`."""
 
     vocab_size: int = 30522  # in a recipe, 0 means all tokens of the training data
     hidden_size: int = 768  # size of each token's vector
@@ -44,14 +44,14 @@ class BERTConfig(Config):
     attention_probs_dropout_prob: float = 0.1  # of attention weights
     classifier_dropout: float | None = None  # before a classifier; None: hidden_dropout_prob
     max_position_embeddings: int = 512  # maximum sequence length, of learned positions
-    type_vocab_size: int = 2  # how many kinds of segments token_type_ids tell apart
+    type_vocab_size: int = 2  # number of kinds of segments in token_type_ids
     initializer_range: float = 0.02  # standard deviation of the initial weights
     layer_norm_eps: float = 1e-12
     pad_token_id: int | None = 0  # the tokenizer's, in a recipe; None: no token is padding
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     norm_first: bool = False  # pre-norm layers
-    head: str = "masked_lm"  # what is predicted: a name of HEADS, such as "classification"
+    head: str = "masked_lm"  # what is predicted: one of HEADS, such as "classification"
     num_labels: int = 2  # of classifiers; in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class BERT(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The largest number of positions; None: no limit."""
+        """The maximum number of positions; None: no limit."""
         return self.config.max_position_embeddings if self.config.positions == "learned" else None
 
     def embed(self, ids: Any, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
@@ -119,11 +119,11 @@ class BERT(nn.Module):
         return self.dropout(self.norm(x))
 
     def states(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Float[Tensor, "B T D"]:
-        """The hidden state of each token of ids (B, T), which has seen all real tokens."""
+        """The hidden state of each token of ids (B, T), computed from all real tokens."""
         return self._encode(ids, self.real_tokens(ids, mask), token_type_ids)
 
     def forward(self, ids: Any, mask: Any = None, token_type_ids: Any = None) -> Any:
-        """What the head makes of the states."""
+        """The output of the head."""
         mask = self.real_tokens(ids, mask)
         return self.head(self._encode(ids, mask, token_type_ids), mask, self.embedding)
 
@@ -131,7 +131,7 @@ class BERT(nn.Module):
         return self.encoder(self.embed(ids, token_type_ids), over_keys(mask))
 
     def real_tokens(self, ids: Any, mask: Any = None) -> Mask:
-        """The mask, checked; by default, where ids are not padding. None: all tokens are real."""
+        """The mask, checked; by default, True where ids are not padding. None: all tokens are real."""
         ids = token_ids(ids)
         if mask is not None:
             return real_tokens(mask, as_tensor_like(ids, self.embedding.weight))
@@ -155,7 +155,7 @@ class BERT(nn.Module):
         except RangeError:
             count = self.config.type_vocab_size
             raise UserError(
-                f"token_type_ids from {types.min()} to {types.max()}, but type_vocab_size={count}.\n"
+                f"token_type_ids range from {types.min()} to {types.max()}, but type_vocab_size={count}.\n"
                 f"Pass integers from 0 to {count - 1}, or raise type_vocab_size."
             ) from None
 
@@ -171,7 +171,7 @@ class Head(nn.Module):
 
 
 class WordPrediction(nn.Module):
-    """A score of each word: the state, transformed, times the token embedding, plus a bias."""
+    """A score of each word: the transformed state times the token embedding, plus a bias."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class WordPrediction(nn.Module):
 
 
 class MaskedLM(Head):
-    """Which word each token is, or was before it was masked (section 3.1, task 1)."""
+    """Which token each one is, or was before it was masked (section 3.1, task 1)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -222,8 +222,8 @@ class NextSentence(Pooled):
 class PretrainingOutput:
     """Results of the head "pretraining"."""
 
-    logits: Float[Tensor, "B T V"]  # of words
-    next_sentence_logits: Float[Tensor, "B 2"]  # the second segment follows (0), or is another (1)
+    logits: Float[Tensor, "B T V"]  # of the masked language model
+    next_sentence_logits: Float[Tensor, "B 2"]  # the second segment follows the first (0), or does not (1)
 
 
 class Pretraining(Pooled):
@@ -251,7 +251,7 @@ class Classification(Pooled):
 
 
 class TokenClassification(Head):
-    """A label of each token, as of named entities (section 5.3)."""
+    """A label of each token, as for named entities (section 5.3)."""
 
     def __init__(self, config: BERTConfig) -> None:
         super().__init__(config)
@@ -303,10 +303,10 @@ class Similarity(Head):
 
 
 def _classifier(config: BERTConfig) -> nn.Linear:
-    """To a score of each label."""
+    """The projection to a score of each label."""
     if config.num_labels < 1:
         raise UserError(
-            f'head = "{config.head}" with num_labels = {config.num_labels}: there is nothing to tell apart.\n'
+            f'head = "{config.head}" needs at least 2 labels, got num_labels = {config.num_labels}.\n'
             f"Set num_labels to the number of labels; in a recipe, 0 means those of the training data."
         )
     return nn.Linear(config.hidden_size, config.num_labels)

@@ -1,4 +1,4 @@
-"""What every model of two stacks has."""
+"""The base class of models with an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EncoderDecoderModel(nn.Module):
         return mask if mask.device == device else mask.to(device)
 
     def new_cache(self, max_length: int = 0) -> Any:
-        """An empty cache for decoding: each call of `decode` with it continues the targets of the last.
+        """An empty cache for decoding: each call of `decode` with it continues the previous call's targets.
 
         `max_length` is the initial capacity; the cache grows beyond it when needed.
         """

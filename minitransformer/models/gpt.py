@@ -37,9 +37,9 @@ class GPTConfig(Config):
     layer_norm_epsilon: float = 1e-5
     initializer_range: float = 0.02  # standard deviation of the initial weights
     pad_token_id: int | None = None
-    eos_token_id: int | None = None  # the token that ends a text, where there is one
+    eos_token_id: int | None = None  # the token that ends a text, if any
     positions: str = "learned"  # "learned", "none", "sinusoidal", "rotary", "alibi" or "t5"
-    concatenate_positions: bool = False  # absolute ones: half of n_embd is theirs, instead of a sum
+    concatenate_positions: bool = False  # absolute positions take half of n_embd, instead of a sum
     rope_theta: float = 10000.0  # of rotary positions
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     norm_first: bool = True  # pre-norm, as GPT-2; False: post-norm, as GPT-1
@@ -104,13 +104,13 @@ class GPT(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The largest number of positions; None: no limit."""
+        """The maximum number of positions; None: no limit."""
         return self.config.n_positions if self.config.positions == "learned" else None
 
     def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
         """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
 
-        `mask` (B, past + T) is False for padding, on the left of prompts that are shorter than others.
+        `mask` (B, past + T) is False for padding, which is on the left of shorter prompts.
         """
         start = 0 if cache is None else cache.length
         x = self.embedding(ids)
@@ -119,7 +119,7 @@ class GPT(nn.Module):
         return self.layers(x, over_keys(mask), cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
-        """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
+        """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.
 
         `max_length` is the initial capacity; the cache grows beyond it when needed.
         """

@@ -1,7 +1,7 @@
 """Llama: a decoder-only Transformer with the choices of 2023 (Touvron et al. 2023, "LLaMA: Open and Efficient
 Foundation Language Models", section 2.2).
 
-It differs from GPT in five values: RMSNorm before each sub-layer (Zhang and Sennrich 2019), SwiGLU (Shazeer
+It differs from GPT in five settings: RMSNorm before each sub-layer (Zhang and Sennrich 2019), SwiGLU (Shazeer
 2020), rotary positions (Su et al. 2021), no biases, and since Llama 2 grouped queries (Ainslie et al. 2023).
 """
 
@@ -39,7 +39,7 @@ class LlamaConfig(Config):
     num_key_value_heads: int | None = None  # grouped queries: heads of keys and values; None: as many
     head_dim: int | None = None  # None: hidden_size / num_attention_heads
     hidden_act: str = "silu"  # the activation of the gate: "silu" is SwiGLU, "gelu" GEGLU
-    max_position_embeddings: int = 2048  # the length of training; rotary positions have no limit
+    max_position_embeddings: int = 2048  # the length used in training; rotary positions have no limit
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
     attention_dropout: float = 0.0  # of attention weights
@@ -97,14 +97,14 @@ class Llama(nn.Module):
     def states(self, ids: Any, cache: Cache | None = None, mask: Any = None) -> Float[Tensor, "B T D"]:
         """The hidden state of each token of ids (B, T), which follow the tokens of the `cache`.
 
-        `mask` (B, past + T) is False for padding, on the left of prompts that are shorter than others.
+        `mask` (B, past + T) is False for padding, which is on the left of shorter prompts.
         """
         x = self.dropout(self.embedding(ids))
         mask = real_tokens(mask, x, 0 if cache is None else cache.length)
         return self.layers(x, over_keys(mask), cache)
 
     def new_cache(self, max_length: int = 0) -> Cache:
-        """An empty cache for decoding: each call of `states` with it continues the sequence of the last.
+        """An empty cache for decoding: each call of `states` with it continues the previous call's sequence.
 
         `max_length` is the initial capacity; the cache grows beyond it when needed.
         """

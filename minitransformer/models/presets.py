@@ -1,4 +1,4 @@
-"""Configurations by name, of sizes that papers have made known: `preset = "gpt2"` in a recipe's [model]."""
+"""Configurations by name, with sizes from papers: `preset = "gpt2"` in a recipe's [model]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _bert(layers: int, width: int) -> dict[str, int]:
 
 
 def _bart(layers: int, width: int) -> dict[str, int]:
-    """Encoder and decoder of the same size, with heads of width 64 and feed-forward networks as BERT's."""
+    """Encoder and decoder of the same size, with heads and feed-forward networks as in BERT."""
     size = {"layers": layers, "attention_heads": width // 64, "ffn_dim": 4 * width}
     sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in size.items()}
     return {"d_model": width, **sides}

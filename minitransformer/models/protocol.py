@@ -1,9 +1,9 @@
-"""What training, generation, drawing and saving ask of a model, and the registry of model types.
+"""The protocols of models, for training, generation, drawing and saving, and the registry of model types.
 
-A model is any `nn.Module` with these attributes; nothing else is asked of it, its class least of all. Ids are
+A model is any `nn.Module` with these attributes; it needs no base class. Ids are
 integers (B, T). Masks are boolean, True = a real token, (B, past + T) with the `past` tokens of the cache;
 None means that all tokens are real. Padding does not change the results of real tokens. A source may be all
-padding: what attends to it gets zeros.
+padding: attention to it then gives zeros.
 
 A model that does not generate (BERT, ViT) has model_type, config_class, config, and a `forward` that its task
 calls; a result with several parts is a dataclass with a field `logits`.
@@ -24,11 +24,11 @@ M = TypeVar("M", bound=type)
 
 @runtime_checkable
 class DecodingCache(Protocol):
-    """What a model keeps of the tokens it has processed: keys and values, or a recurrent state."""
+    """The state of the tokens that a model has processed: keys and values, or a recurrent state."""
 
     @property
     def length(self) -> int:
-        """The number of tokens."""
+        """The number of processed tokens."""
 
     def batch_select_indices(self, indices: Any) -> None:
         """Select rows of the batch, by indices or a boolean mask."""
@@ -40,11 +40,11 @@ class Language(Protocol):
     is_encoder_decoder: ClassVar[bool]
     model_type: ClassVar[str]  # its name in MODELS, recipes and run folders
     config_class: ClassVar[type]  # a frozen dataclass
-    config: Any  # with vocab_size and, where they are known, eos_token_id and pad_token_id
+    config: Any  # with vocab_size and, if the model has them, eos_token_id and pad_token_id
 
     @property
     def max_length(self) -> int | None:
-        """The largest number of positions; None: no limit."""
+        """The maximum number of positions; None: no limit."""
 
     def new_cache(self, max_length: int = 0) -> DecodingCache:
         """An empty cache for decoding, with room for `max_length` tokens; it grows beyond that if needed."""
@@ -115,9 +115,9 @@ MODELS: dict[str, str | type] = {  # model_type -> the class, or where it is
 
 
 def register_model(cls: M) -> M:
-    """Make a model class known by its `model_type`; also as a decorator.
+    """Register a model class by its `model_type`; also works as a decorator.
 
-    Then recipes may say `model_type = "..."`, and runs with it load.
+    Recipes can then say `model_type = "..."`, and runs of it can be loaded.
     """
     if not isinstance(cls, type):
         kind = type(cls).__name__
@@ -133,7 +133,7 @@ def register_model(cls: M) -> M:
         )
     known = MODELS.get(name, cls)
     if _path(known) != _path(cls):
-        raise UserError(f"model_type {name!r} is taken by {_path(known)}.\nChoose another name.")
+        raise UserError(f"model_type {name!r} is already used by {_path(known)}.\nChoose another name.")
     MODELS[name] = cls
     return cls
 
@@ -142,7 +142,7 @@ def model_class(model_type: str) -> Any:
     """The class of a model type; a UserError if there is none."""
     if model_type not in MODELS:
         raise UserError(
-            f"there is no model type {model_type!r}.{nearest(str(model_type), MODELS)}\n"
+            f"unknown model_type {model_type!r}.{nearest(str(model_type), MODELS)}\n"
             f"Choose one of {', '.join(sorted(MODELS))}, or register your own with register_model."
         )
     known = MODELS[model_type]
@@ -153,5 +153,5 @@ def model_class(model_type: str) -> Any:
 
 
 def _path(known: str | type) -> str:
-    """Where a class is: a module that is imported again may replace its own class."""
+    """The import path of a class: a reloaded module may replace its own class."""
     return known if isinstance(known, str) else f"{known.__module__}:{known.__qualname__}"

@@ -1,8 +1,8 @@
 """A language model of recurrent layers: simple RNN (Elman 1990), LSTM (Hochreiter & Schmidhuber 1997) or GRU
 (Cho et al. 2014).
 
-h_t = f(h_{t-1}, x_t): the state after a token is all that the network keeps of the tokens so far. Its cache
-does not grow with the text, and it reads tokens one after the other.
+h_t = f(h_{t-1}, x_t): the state after a token is all that the network remembers of the tokens so far. Its
+cache does not grow with the text, and it reads tokens one after the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..layers.masks import real_tokens
 
 RNN_TYPES: dict[str, Any] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
-States = tuple[Tensor, ...]  # h, and of an LSTM also c: (layers, B, hidden) each; () means zeros
+States = tuple[Tensor, ...]  # h, and for an LSTM also c: (layers, B, hidden) each; () means zeros
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class RecurrentConfig(Config):
         check_choice("rnn_type", self.rnn_type, RNN_TYPES)
         if self.tie_word_embeddings and self.embedding_dim != self.hidden_size:
             raise UserError(
-                f"embedding_dim={self.embedding_dim} and hidden_size={self.hidden_size} differ: "
-                f"the output layer cannot be the embedding.\n"
+                f"tie_word_embeddings needs equal sizes, got embedding_dim={self.embedding_dim} and "
+                f"hidden_size={self.hidden_size}.\n"
                 f"Make them equal, or set tie_word_embeddings=False."
             )
 
@@ -86,7 +86,7 @@ class RecurrentLM(nn.Module):
         return None
 
     def new_cache(self, max_length: int = 0) -> RecurrentCache:
-        """An empty cache for decoding; it holds one state for each layer, however long the text."""
+        """An empty cache for decoding; it holds one state per layer, regardless of the length of the text."""
         return RecurrentCache()
 
     def states(
@@ -115,19 +115,19 @@ class RecurrentCache:
         self.length = 0
         self.states: States = ()
         self.keys: Tensor | None = None
-        self._saved: list[tuple[int, States, Tensor | None]] = []  # of each `with` that is open
+        self._saved: list[tuple[int, States, Tensor | None]] = []  # one for each open `with`
 
     def read(self, batch: int) -> States:
-        """The states, for a batch of that size."""
+        """The states, checked to be those of a batch of this size."""
         if self.states and self.states[0].shape[1] != batch:
             raise UserError(
-                f"a cache of batch {self.states[0].shape[1]}, got a batch of {batch}.\n"
+                f"expected a batch of {self.states[0].shape[1]}, as in the cache, got {batch}.\n"
                 f"Continue with the same batch, or make a new cache."
             )
         return self.states
 
     def update(self, states: States, tokens: int) -> None:
-        """Replace the states by those after `tokens` more tokens."""
+        """Replace the states with those after `tokens` more tokens."""
         self.states = states
         self.length += tokens
 
@@ -148,7 +148,7 @@ class RecurrentCache:
 def scan(
     rnn: nn.Module, x: Float[Tensor, "B T D"], states: States, real: Bool[np.ndarray, "B T"] | None = None
 ) -> tuple[Float[Tensor, "B T H"], States]:
-    """The outputs of a recurrent module, and its states after the last token that is `real`; None: all are.
+    """The outputs of a recurrent module, and its states after the last `real` token; None: all are real.
 
     The real tokens of a row are moved to its left, since packed sequences have padding on the right.
     """
@@ -174,7 +174,7 @@ def _states(after: Any) -> States:
 
 
 def real_columns(mask: Any, x: Float[Tensor, "B T D"], past: int = 0) -> Bool[np.ndarray, "B T"] | None:
-    """`real_tokens` of the last T tokens, in NumPy; also of a mask of scores, (B, 1, 1, past + T)."""
+    """`real_tokens` of the last T tokens, in NumPy; `mask` may be one of scores, (B, 1, 1, past + T)."""
     if mask is not None and (mask := as_tensor_like(mask, x)).ndim == 4:
         mask = mask[:, 0, 0]
     real = real_tokens(mask, x, past, allow_empty=True)

@@ -1,7 +1,7 @@
-"""Sequence to sequence with recurrent networks: the encoder-decoders that came before the Transformer.
+"""Sequence to sequence with recurrent networks: the encoder-decoders before the Transformer.
 
 An encoder reads the source into states h_1 ... h_S. A decoder writes the target, and its states are
-s_i = f(s_{i-1}, y_{i-1}, c_i). The context c_i is all that it sees of the source; `attention` says what:
+s_i = f(s_{i-1}, y_{i-1}, c_i). The context c_i is all that it sees of the source; `attention` selects it:
 
 - "none": c_i = c, the last state of the encoder: one vector for a sentence of any length (Sutskever et al.
   2014; Cho et al. 2014).
@@ -58,14 +58,14 @@ class Seq2SeqConfig(Config):
         check_choice("attention", self.attention, ATTENTIONS)
         if self.attention == "dot" and self.bidirectional:
             raise UserError(
-                f"dot attention compares states of one size: the decoder's is {self.hidden_size}, that of a "
-                f"bidirectional encoder {self.memory_size}.\n"
+                f"dot attention needs states of equal size, but the decoder's is {self.hidden_size}, that of "
+                f"the bidirectional encoder {self.memory_size}.\n"
                 f'Set bidirectional=False, or attention="additive".'
             )
 
     @property
     def memory_size(self) -> int:
-        """The size of an encoder state: of both directions, one beside the other."""
+        """The size of an encoder state, with both directions concatenated."""
         return self.hidden_size * (2 if self.bidirectional else 1)
 
 
@@ -73,7 +73,7 @@ class Seq2SeqConfig(Config):
 
 
 class Source(NamedTuple):
-    """What the decoder reads: the memory, the keys that attention made of it, which positions are real."""
+    """What the decoder reads: the memory, the keys computed from it, and which positions are real."""
 
     memory: Float[Tensor, "B S M"]
     keys: Any  # (B, S, A); None without attention
@@ -215,7 +215,7 @@ class Seq2Seq(EncoderDecoderModel):
         return None
 
     def new_cache(self, max_length: int = 0) -> RecurrentCache:
-        """An empty cache for decoding; it holds the decoder's states, however long the target."""
+        """An empty cache for decoding; it holds the decoder's states, whatever the target's length."""
         return RecurrentCache()
 
     # ------------------------------------------------------------ encoder

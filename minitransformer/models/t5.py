@@ -35,7 +35,7 @@ class T5Config(Config):
     d_kv: int = 64  # size of each head's queries, keys and values
     d_ff: int = 2048  # inner width of the feed-forward networks
     num_layers: int = 6  # of the encoder
-    num_decoder_layers: int | None = None  # None: as many as the encoder has
+    num_decoder_layers: int | None = None  # None: num_layers
     num_heads: int = 8
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128  # all longer distances share a bucket
@@ -70,10 +70,10 @@ class T5(EncoderDecoderModel):
         model = T5(T5Config(vocab_size=1000))
         logits = model(source_ids, target_ids)      # (B, S), (B, T) -> (B, T, V)
 
-    It differs from the Transformer of 2017 in this (section 2.1): a bias for each distance, computed once and
-    shared by the layers of a stack, takes the place of position embeddings; layer norm comes first, and has
-    neither mean nor bias (RMSNorm); no layer has a bias; scores are not divided by sqrt(d_kv), as the initial
-    weights see to that.
+    It differs from the Transformer of 2017 as follows (section 2.1): a bias for each distance, computed once
+    and shared by the layers of a stack, replaces position embeddings; layer norm comes first, and has neither
+    mean nor bias (RMSNorm); no layer has a bias; scores are not divided by sqrt(d_kv), which the initial
+    weights make up for.
     """
 
     model_type: ClassVar[str] = "t5"
@@ -98,9 +98,9 @@ class T5(EncoderDecoderModel):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Normal: variance 1 / fan-in, of queries also / d_kv as scores are not scaled; 1 for embeddings."""
+        """Normal: variance 1 for embeddings, 1 / fan-in for others, and 1 / (fan-in d_kv) for queries."""
         c = self.config
-        deviations = {  # by the end of the name
+        deviations = {  # by the suffix of the name
             "embedding.weight": 1.0,
             "out_proj.weight": (c.num_heads * c.d_kv) ** -0.5,
             "linear2.weight": c.d_ff**-0.5,

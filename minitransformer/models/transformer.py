@@ -41,16 +41,16 @@ class TransformerConfig(Config):
     activation: str = "relu"  # "relu", "gelu", "gelu_new", "silu", "swiglu" or "geglu"
     norm_first: bool = False  # pre-norm: x + f(norm(x)), not norm(x + f(x)), and a norm after each stack
     positions: str = "sinusoidal"  # "sinusoidal", "none", "learned", "rotary", "alibi" or "t5"
-    max_positions: int = 512  # of learned positions; the sinusoids have no limit
+    max_positions: int = 512  # for learned positions; sinusoidal ones have no limit
     scale_embeddings: bool = True  # by sqrt(d_model) (section 3.4)
     layer_norm_eps: float = 1e-5
     pad_token_id: int = 0  # the tokenizer's, in a recipe
     bos_token_id: int = 2  # likewise
     eos_token_id: int = 3  # likewise
-    target_vocab_size: int | None = None  # a vocabulary of the target's own; None: one vocabulary for both
+    target_vocab_size: int | None = None  # a separate vocabulary of the target; None: one for both
     tie_embeddings: bool = True  # the output layer's matrix is the target embedding's
     output_bias: bool = False
-    concatenate_positions: bool = False  # absolute ones: half of d_model is theirs, instead of a sum
+    concatenate_positions: bool = False  # absolute positions take half of d_model, instead of a sum
     rope_theta: float = 10000.0  # of rotary positions
     norm: str = "layer_norm"  # "layer_norm" or "rms_norm"
     bias: bool = True  # of linear layers
@@ -114,7 +114,7 @@ class Transformer(EncoderDecoderModel):
 
     @property
     def max_length(self) -> int | None:
-        """The largest number of positions; None: no limit."""
+        """The maximum number of positions; None: no limit."""
         return self.config.max_positions if self.config.positions == "learned" else None
 
     def encode(self, source: Any, source_mask: Any = None) -> Float[Tensor, "B S D"]:

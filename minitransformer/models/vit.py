@@ -38,7 +38,7 @@ class ViTConfig(Config):
     patch_size: int = 16  # likewise
     num_channels: int = 3
     qkv_bias: bool = True  # of the projections to queries, keys and values
-    positions: str = "learned"  # "none", "learned", "rotary", ...; patches are in the order of reading
+    positions: str = "learned"  # "none", "learned", "rotary", ...; patches are in row-major order
     num_labels: int = 1000  # in a recipe, 0 means those of the training data
 
     def __post_init__(self) -> None:
@@ -66,14 +66,14 @@ class ViTConfig(Config):
 
     @property
     def num_patches(self) -> int:
-        """How many patches an image has: N = HW / P²."""
+        """The number of patches in an image: N = HW / P²."""
         return (self.image_size // self.patch_size) ** 2
 
 
 class Patches(nn.Module):
-    """Cuts images (B, C, H, W) into squares of P × P pixels, and projects each, flattened, to a vector.
+    """Cuts images (B, C, H, W) into squares of P × P pixels, flattens each and projects it to a vector.
 
-    That is the convolution with kernel and stride P whose weight (D, C, P, P) is the projection's (D, C P P).
+    This equals a convolution with kernel and stride P and the projection's weight as (D, C, P, P).
     """
 
     def __init__(self, config: ViTConfig) -> None:

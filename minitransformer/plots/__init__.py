@@ -1,11 +1,11 @@
-"""Pictures for papers and slides, by one call each.
+"""Pictures for papers and slides, one call each.
 
     figure = plots.attention_heads(maps, tokens, path="heads.svg")
 
 Each function returns a matplotlib figure, and writes it where `path` says: SVG, PNG or PDF, by its suffix.
-Figures are as wide as a column of a paper, or as a page where there is more to show; their colours can be
-told apart by the colour-blind. Spaces and what no font can draw are made visible in tokens; where there is
-no room for all labels, some are left out.
+Figures are as wide as a column of a paper, or as a page if there is more to show; their colours are safe for
+the colour-blind. Spaces and undrawable characters are made visible in tokens; if there is no room for all
+labels, some are left out.
 """
 
 from .attention import alignment, attention_arcs, attention_heads

@@ -22,8 +22,8 @@ from .style import (
     labels_of,
     length,
     new_figure,
+    plot_style,
     save,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def attention_heads(
     row: int = 0,
     path: str | Path | None = None,
 ) -> Figure:
-    """A heat map for each head: a line for each query, a column for each key, dark where it attends.
+    """A heat map for each head: a row for each query, a column for each key, dark for large weights.
 
-    `weights` (B, H, T, S), of which the `row` is drawn, or (H, T, S), or a list of those of several calls, as
-    `generate` makes; or a dict of them by name, such as `record_attention` gives, with a row of heads each.
+    `weights` is (B, H, T, S), of which `row` is drawn, or (H, T, S), or a list of these for several calls, as
+    in generation; or a dict of them by name, as `record_attention` returns, which makes a row of heads each.
     Without `keys`, the queries attend to themselves.
     """
     keys = queries if keys is None else keys
@@ -58,7 +58,7 @@ def attention_heads(
         for name, heads in layers.items()
         for i in range(0, len(heads), columns)
     ]
-    with styled(queries, keys):
+    with plot_style(queries, keys):
         across, down = labels_of(keys), labels_of(queries)
         margins = length(down) + 1.1, length(across) + 0.35
         width = min(LINE * len(keys) + 0.05, (PAGE - margins[0]) / columns - GAP)
@@ -90,7 +90,7 @@ def attention_heads(
 
 
 def _common_pattern(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """What paths of modules have in common, "decoder.layers.*.cross_attention", and where each differs."""
+    """The pattern that module paths share, "decoder.layers.*.cross_attention", and where each differs."""
     parts = [path.split(".") for path in paths]
     if len(parts) < 2:
         return "".join(paths), [""] * len(paths)
@@ -111,17 +111,17 @@ def attention_arcs(
     threshold: float = 0.1,
     path: str | Path | None = None,
 ) -> Figure:
-    """Arrows from each word to those that it attends to, as thick as the weight, a colour for each head.
+    """Arrows from each word to the words it attends to, as thick as the weight, one colour per head.
 
-    `weights` are those of `attention_heads`, or (T, S) of one head. Within a text, arrows above it lead to
+    `weights` are as in `attention_heads`, or (T, S) for one head. Within a text, arrows above it point to
     earlier words, those below it to later ones, and a dot is the weight of a word for itself. With `keys`,
-    arrows lead down to another text. Weights below the `threshold` are not drawn.
+    arrows point down to another text. Weights below the `threshold` are not drawn.
     """
     from matplotlib.lines import Line2D
 
     heads = _heads(weights, queries, queries if keys is None else keys, row)
     heads = np.where(heads < threshold, 0, heads)
-    with styled(queries, keys or ()):
+    with plot_style(queries, keys or ()):
         rows = [_WordRow(queries, "center" if keys is None else "bottom")]
         rows += [] if keys is None else [_WordRow(keys, "top")]
         width = max(COLUMN, *(words.width for words in rows))
@@ -162,10 +162,10 @@ GAP = 0.06  # inches between panels
 
 
 class _WordRow:
-    """Words beside each other, as wide as they are; or upright, where they are too many for a page."""
+    """Words side by side, each as wide as its label; or vertical, if there are too many for a page."""
 
     def __init__(self, words: Sequence[str], side: str) -> None:
-        """`side`: where its labels end, "bottom" or "top", if they are of different lengths."""
+        """`side`: the side on which labels of different lengths are aligned, "bottom" or "top"."""
         self.labels = labels_of(words)
         self.bottom = 0.0
         self.side = side
@@ -239,13 +239,13 @@ def alignment(
     row: int = 0,
     path: str | Path | None = None,
 ) -> Figure:
-    """Which word of the source each word of the target attends to: the mean of the heads, with its numbers.
+    """The source words that each target word attends to: the mean of the heads, with numbers.
 
-    `weights` (B, H, T, S), of which the `row` is drawn, (H, T, S) or (T, S), of T target words, as
-    `record_attention` has them of a decoder's cross-attention (Bahdanau et al. 2015, figure 3).
+    `weights` is (B, H, T, S), of which `row` is drawn, (H, T, S) or (T, S), for T target words, as
+    `record_attention` returns for a decoder's cross-attention (Bahdanau et al. 2015, figure 3).
     """
     mean = _heads(weights, target, source, row).mean(0)
-    with styled(target, source):
+    with plot_style(target, source):
         across, down = labels_of(source), labels_of(target)
         margins = length(down) + 0.35, length(across) + 0.3
         upright = max(map(len, across)) > 6
@@ -270,10 +270,10 @@ def alignment(
         return save(figure, path)
 
 
-def _joined(calls: Sequence[np.ndarray]) -> np.ndarray:
-    """The weights of several calls, as with a cache: the queries of one after those of the other.
+def _join_calls(calls: Sequence[np.ndarray]) -> np.ndarray:
+    """The weights of several calls, as with a cache, concatenated over queries.
 
-    Keys that came later have weight 0 in the calls before.
+    Keys of later calls have weight 0 in earlier calls.
     """
     keys = max(call.shape[-1] for call in calls)
     if len({call.shape[:-2] for call in calls}) > 1:
@@ -288,9 +288,9 @@ def _joined(calls: Sequence[np.ndarray]) -> np.ndarray:
 def _heads(
     weights: Any, queries: Sequence[str], keys: Sequence[str], row: int = 0
 ) -> np.ndarray[tuple[int, int, int], Any]:
-    """The weights (H, T, S) of one text; a UserError if they are not those of these tokens."""
+    """The weights (H, T, S) of one text; a UserError if they do not fit these tokens."""
     is_list = isinstance(weights, (list, tuple)) and weights and getattr(weights[0], "ndim", 0) >= 3
-    array = _joined([as_array(call) for call in weights]) if is_list else as_array(weights)
+    array = _join_calls([as_array(call) for call in weights]) if is_list else as_array(weights)
     array = array[row] if array.ndim == 4 else array[None] if array.ndim == 2 else array
     expected = len(queries), len(keys)
     if array.ndim != 3 or array.shape[1:] != expected or not array.size:

@@ -1,4 +1,4 @@
-"""Curves of training."""
+"""Training curves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..files import printable
 from ..training.lock import opened
 from ..training.log import read_log
-from .style import COLOURS, GREY, MARKERS, label, new_figure, save, styled, to_bytes
+from .style import COLOURS, GREY, MARKERS, label, new_figure, plot_style, save, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,15 +19,15 @@ CURVES = "curves.png"
 
 
 def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure:
-    """Training and validation loss of runs, by their folders, and the learning rate, over steps."""
+    """Training and validation loss, and the learning rate, over the steps of runs, given by their folders."""
     if not runs:
         raise UserError("there is no run to draw.\nPass the folder of a run.")
     folders = [Path(run) for run in runs]
     for folder in folders:
         if not (folder / "log.jsonl").is_file():
             raise UserError(f"{printable(folder)} has no log.jsonl.\nPass the folder of a run.")
-    with styled([*map(str, folders)]):
-        figure = new_figure(5.0, 3.6, layout="none")  # one that measures would draw each run's curves twice
+    with plot_style([*map(str, folders)]):
+        figure = new_figure(5.0, 3.6, layout="none")  # other layouts would draw each run's curves twice
         figure.subplots_adjust(0.13, 0.11, 0.98, 0.94, hspace=0.07)
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
@@ -59,7 +59,7 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
 
 
 def _training_label(folder: Path) -> str:
-    """The label of the training loss, which label smoothing lifts well above the validation loss."""
+    """The label of the training loss, which label smoothing raises well above the validation loss."""
     config = folder / "config.toml"
     settings = (
         tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
@@ -70,7 +70,7 @@ def _training_label(folder: Path) -> str:
 
 def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
-    with styled([str(folder)]):
+    with plot_style([str(folder)]):
         picture = to_bytes(training_curves(folder), "png")
     with opened(folder) as files:
         files.write(CURVES, picture)

@@ -1,4 +1,4 @@
-"""What happened inside a model while it trained, drawn from the log of `train --diagnostics`."""
+"""Plots of what happened inside a model during training, from the log of `train --diagnostics`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PICTURE = "diagnostics.png"
 KINDS = {
     "grad_norm": "norm of the gradients, before clipping",
     "update_ratio": "size of the update relative to the weights (dotted: 0.001, a usual size)",
-    "attention_entropy": "entropy of the attention, bits (0: one token; 3: as spread as over 8 tokens)",
-    "dead_units": "share of hidden units that no token activates",
+    "attention_entropy": "entropy of the attention, bits (0: one token; 3: as if spread over 8 tokens)",
+    "dead_units": "fraction of hidden units that no token activates",
 }
 USUAL_UPDATE = 1e-3
 LEGEND = 14  # lines that are named
@@ -75,8 +75,8 @@ def draw_panel(panel: Any, kind: str, lines: Mapping[str, Points]) -> None:
 
 
 def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A line style for each layer: orange for a decoder, blue for others, from the first (light) to the last
-    (dark), dashed for cross-attention; grey for what is not a layer."""
+    """A line style for each layer: orange in a decoder, blue elsewhere, from the first (light) to the last
+    (dark), dashed for cross-attention; grey for anything that is not a layer."""
     from matplotlib import colormaps
 
     depths: dict[str, list[int]] = {}
@@ -98,7 +98,7 @@ def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def short_names(names: Iterable[str]) -> list[str]:
-    """The names without their last parts, as far as these are the same for all: `encoder.layers.0`."""
+    """The names without the last parts that all have in common: `encoder.layers.0`."""
     split = [name.split(".") for name in names]
     while len({parts[-1] for parts in split}) == 1 and all(NUMBERED.match(".".join(p[:-1])) for p in split):
         split = [parts[:-1] for parts in split]

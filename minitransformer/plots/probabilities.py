@@ -1,4 +1,4 @@
-"""What a model might have written: the most probable tokens of each step."""
+"""What a model might have written: the most probable tokens at each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError, counted
-from .style import BLUE, COLUMN, ORANGE, PAGE, as_array, label_ticks, labels_of, new_figure, save, styled
+from .style import BLUE, COLUMN, ORANGE, PAGE, as_array, label_ticks, labels_of, new_figure, plot_style, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,23 +25,23 @@ def next_token_probabilities(
 ) -> Figure:
     """Bars for each step of a generation: the most probable tokens, and which of them was chosen.
 
-    `probabilities` (steps, V) or (V,), such as those of `generate(..., return_dict=True,
-    output_probabilities=True)`; `vocabulary` has the text of each id, as `tokenizer.id_to_token`; `chosen`
-    the id of each step, of the last one too if it is not an end token.
+    `probabilities` is (steps, V) or (V,), as from `generate(..., return_dict=True,
+    output_probabilities=True)`; `vocabulary` has the text of each id, as `tokenizer.id_to_token`; `chosen` is
+    the id of each step, which may omit a final end token.
     """
     steps = np.atleast_2d(as_array(probabilities))
     if steps.ndim != 2 or not steps.size:
         raise UserError(f"probabilities of shape {steps.shape}.\nPass (steps, vocabulary).")
     picks: list[int | None] = [None] * len(steps) if chosen is None else [int(i) for i in chosen]
     if len(picks) == len(steps) - 1:
-        picks.append(None)  # the end token, which is not among the ids of a result
+        picks.append(None)  # the end token, which is not among a result's ids
     if len(picks) != len(steps):
         raise UserError(
             f"{counted(len(picks), 'chosen token')} for {counted(len(steps), 'step')}.\nPass one for each."
         )
     best = [_most_probable(step, top, pick) for step, pick in zip(steps, picks, strict=True)]
     names = {i: vocabulary[i] for ids in best for i in ids}
-    with styled([*names.values()]):
+    with plot_style([*names.values()]):
         columns = min(len(steps), 4)
         rows = -(-len(steps) // columns)
         figure = new_figure(COLUMN if columns < 3 else PAGE, rows * (0.15 * len(best[0]) + 0.25) + 0.25)
@@ -64,7 +64,7 @@ def next_token_probabilities(
 
 
 def _most_probable(step: np.ndarray, top: int, chosen: int | None) -> list[int]:
-    """The ids of the `top` tokens; the chosen one is among them."""
+    """The ids of the `top` tokens, including the chosen one."""
     ids = np.argsort(-step, kind="stable")[:top].tolist()
     return ids if chosen is None or chosen in ids else [*ids[:-1], chosen]
 

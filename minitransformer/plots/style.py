@@ -1,4 +1,4 @@
-"""What all pictures share: size, colours, labels of tokens, and how they are written."""
+"""Sizes, colours, token labels and file formats of all pictures."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ BLUE = COLOURS[0]
 ORANGE = COLOURS[1]
 GREY = "#666666"
 PALE = "#b8c4cc"
-FONT = "DejaVu Sans"  # which matplotlib brings along
+FONT = "DejaVu Sans"  # comes with matplotlib
 STYLE: dict[str, Any] = {
     "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0,
     "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "axes.linewidth": 0.6, "lines.linewidth": 1.2,
     "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "grid.alpha": 0.3,
 }  # fmt: skip
 TOKEN_SIZE = 6.5  # points
-# inches that a token's label needs across, and along for each character
+# inches: the height of a token's label, and the width per character
 LINE = 0.115
 CHARACTER = 0.062
 FORMATS = ("svg", "png", "pdf")
 
 
 @contextmanager
-def styled(*texts: Sequence[object]) -> Iterator[None]:
-    """matplotlib's settings within it, with fonts for the characters of these tokens.
+def plot_style(*texts: Sequence[object]) -> Iterator[None]:
+    """A context with our matplotlib settings, and fonts for the characters of these tokens.
 
-    A `matplotlibrc`, such as one in the current folder, changes nothing: it might even run LaTeX.
+    A `matplotlibrc`, such as one in the current folder, has no effect: it might even run LaTeX.
     """
     from matplotlib import rc_context, rcdefaults, rcParams
 
@@ -60,7 +60,7 @@ def styled(*texts: Sequence[object]) -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, layout: str = "constrained") -> Figure:
-    """A figure of that size in inches, which a notebook shows."""
+    """A figure of this size in inches, which notebooks show."""
     return _figure_class()(figsize=(width, height), layout=layout)
 
 
@@ -76,13 +76,13 @@ def _figure_class() -> Any:
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
-    """The figure, written to the path if there is one."""
+    """Write the figure to the path, if there is one; returns the figure."""
     if path is not None:
         path = Path(path)
         kind = path.suffix[1:].lower()
         if kind not in FORMATS:
             raise UserError(
-                f"{printable(path)} is not a name of a picture.\n"
+                f"{printable(path)} is not the name of a picture.\n"
                 f"Pass a path that ends with {', '.join(f'.{each}' for each in FORMATS)}."
             )
         write_atomically(path, to_bytes(figure, kind))
@@ -90,7 +90,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def to_bytes(figure: Figure, kind: str) -> bytes:
-    """The figure as a file, the same bytes each time."""
+    """The content of the figure's file, the same bytes each time."""
     from matplotlib import rc_context
 
     picture = io.BytesIO()
@@ -106,22 +106,22 @@ def as_array(values: Any) -> np.ndarray:
 
 # ---------------------------------------------------------------- labels of tokens
 
-JOINERS = "\u200c\u200d"  # parts of words of Persian and of Indian languages
+JOINERS = "\u200c\u200d"  # parts of words in Persian and in Indian languages
 SPACES = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
 def label(token: object, limit: int = 14) -> str:
-    """A token as a label: spaces and what no font can draw made visible, at most `limit` characters.
+    """A token as a label of at most `limit` characters, with spaces and undrawable characters made visible.
 
-    Spaces around a word are left out.
+    Spaces around a word are removed.
     """
     text = str(token)
     text = text.strip() or "".join(SPACES.get(c, c) for c in text) or "''"
-    shown = "".join(_drawn(c) for c in text)
+    shown = "".join(_visible(c) for c in text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
-def _drawn(character: str) -> str:
+def _visible(character: str) -> str:
     if character.isspace():
         return "↵" if character in "\r\n" else " "
     is_invisible = unicodedata.category(character) == "Cf" and character not in JOINERS
@@ -133,12 +133,12 @@ def labels_of(tokens: Sequence[object]) -> list[str]:
 
 
 def length(labels: Sequence[str]) -> float:
-    """Inches that the longest label needs."""
+    """The length of the longest label, in inches."""
     return max(map(len, labels)) * CHARACTER
 
 
 def label_ticks(axis: Any, labels: Sequence[str], room: float, rotation: float = 0) -> None:
-    """A label at each tick, or at every second, third, ... where `room` inches have no room for all."""
+    """A label at each tick, or at every second, third, ... if not all fit in `room` inches."""
     step = max(1, math.ceil(len(labels) * LINE / room - 0.1)) if not rotation or rotation == 90 else 1
     axis.set_ticks(
         range(0, len(labels), step), labels[::step], rotation=rotation, fontsize=TOKEN_SIZE, parse_math=False
@@ -148,7 +148,7 @@ def label_ticks(axis: Any, labels: Sequence[str], room: float, rotation: float =
 
 @cache
 def font_of(character: str) -> str | None:
-    """The family of a font that has the character: matplotlib's own, or else one of the machine."""
+    """The family of a font that has the character: matplotlib's own, or else an installed one."""
     from matplotlib.font_manager import findfont, get_font
 
     if get_font(findfont(FONT)).get_char_index(ord(character)):
@@ -158,7 +158,7 @@ def font_of(character: str) -> str | None:
 
 @cache
 def _other_fonts() -> list[tuple[str, Any]]:
-    """The machine's fonts but those of coloured emoji, which matplotlib cannot draw, and of last resort."""
+    """Installed fonts, except coloured emoji, which matplotlib cannot draw, and fonts of last resort."""
     from matplotlib.font_manager import fontManager, get_font
 
     found: dict[str, Any] = {}
@@ -166,6 +166,6 @@ def _other_fonts() -> list[tuple[str, Any]]:
         if entry.name not in found and not any(word in entry.name for word in ("Emoji", "Last Resort")):
             try:
                 found[entry.name] = get_font(entry.fname)
-            except (OSError, RuntimeError):  # a file that is no longer there, or not a font that it can read
+            except (OSError, RuntimeError):  # the file no longer exists, or is not a readable font
                 continue
     return [*found.items()]

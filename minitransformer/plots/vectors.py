@@ -1,4 +1,4 @@
-"""Vectors: the sinusoidal positions, and embeddings in two dimensions."""
+"""Plots of vectors: the sinusoidal positions, and embeddings in two dimensions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .style import (
     label,
     labels_of,
     new_figure,
+    plot_style,
     save,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def positional_encoding(length: int = 64, d_model: int = 64, path: str | Path | None = None) -> Figure:
     """The sinusoidal encoding: its table, some of its waves, and all its wavelengths (section 3.5)."""
     table = sinusoids(length, d_model)
-    with styled():
+    with plot_style():
         figure = new_figure(PAGE, 2.2)
         heat, waves, lengths = figure.subplots(1, 3, width_ratios=(1.25, 1, 1))
         image = heat.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
@@ -67,9 +67,9 @@ def embeddings(
     groups: Sequence[Any] | None = None,
     path: str | Path | None = None,
 ) -> Figure:
-    """Vectors (N, D) in two dimensions: those along which they vary most (principal components, by SVD).
+    """Vectors (N, D) in the two dimensions along which they vary most (principal components, by SVD).
 
-    Points of the same of the `groups` have the same colour. A label is drawn where it covers no other.
+    Points of the same group in `groups` have the same colour. A label is drawn unless it would cover another.
     """
     x = as_array(vectors)
     for name, each in (("labels", labels), ("groups", groups)):
@@ -82,11 +82,11 @@ def embeddings(
     points = np.zeros((len(x), 2))
     points[:, : min(2, len(s))] = (u * s)[:, :2]
     furthest = points[np.abs(points).argmax(0), [0, 1]]
-    points *= np.where(furthest < 0, -1, 1)  # a sign that does not depend on the library
+    points *= np.where(furthest < 0, -1, 1)  # makes the sign independent of the linear algebra library
     names = () if labels is None else labels
     group_of = [None] * len(x) if groups is None else [*groups]
     kinds = [*dict.fromkeys(group_of)]
-    with styled(names, kinds):
+    with plot_style(names, kinds):
         figure = new_figure(COLUMN, 0.85 * COLUMN)
         panel = figure.subplots()
         for i, kind in enumerate(kinds):
@@ -107,11 +107,11 @@ def embeddings(
 
 
 def _label_points(figure: Figure, panel: Any, points: np.ndarray, labels: Sequence[str]) -> None:
-    """Label the points whose labels cover no label before them."""
+    """Label the points whose labels do not cover an earlier label."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    FigureCanvasAgg(figure).draw()  # so that places are known
+    FigureCanvasAgg(figure).draw()  # computes positions
     boxes: list[Any] = []
     for (x, y), name in zip(points, labels, strict=False):
         text = panel.annotate(

@@ -34,15 +34,15 @@ from .tokenizer_presets import (
 
 
 class TokenizerError(UserError):
-    """A text that cannot be tokenized, or a file that is not a tokenizer."""
+    """Raised for a text that cannot be tokenized, or a file that is not a tokenizer."""
 
 
 class Tokenizer:
     """Encodes and decodes text. `<PAD>`, `<UNK>`, `<START>` and `<END>` are the ids 0 to 3.
 
     A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Those
-    of an objective ([MASK]) follow, in the order of `added`; `special_id` has their ids. How texts are split
-    is the `layout`, see layouts.py.
+    of an objective ([MASK]) follow, in the order of `added`; `special_id` returns their ids. The `layout`
+    says how texts are split, see tokenizer_presets.py.
     """
 
     def __init__(self, layout: str, backend: hf.Tokenizer) -> None:
@@ -56,7 +56,7 @@ class Tokenizer:
             self.token_to_id.get(t) for t in SPECIAL_TOKENS
         )
         specials = {*SPECIAL_TOKENS, *(t.content for t in backend.get_added_tokens_decoder().values())}
-        if self.kind == "char":  # whose backend has none
+        if self.kind == "char":  # its backend has none
             specials |= {t for t in self.token_to_id if len(t) > 1}
         self._special = {self.token_to_id[t] for t in specials if t in self.token_to_id}
 
@@ -73,11 +73,11 @@ class Tokenizer:
     ) -> Tokenizer:
         """Words that occur at least `min_frequency` times, most frequent first, up to `vocab_size` tokens.
 
-        If a text, or one of `held_out`, has other than standard spacing, tokens hold their spaces.
+        If a text, or one of `held_out`, does not have standard spacing, tokens include their spaces.
         """
         special = [*SPECIAL_TOKENS, *added]
         check_integer("vocab_size", vocab_size or len(special), len(special))
-        texts = _strings(texts)
+        texts = _check_strings(texts)
         layout = "word" if all(map(has_standard_spacing, (*texts, *held_out))) else "spaced word"
         trainer = trainers.WordLevelTrainer(
             vocab_size=min(vocab_size or 10**9, 10**9),
@@ -85,20 +85,20 @@ class Tokenizer:
             special_tokens=special,
             show_progress=False,
         )
-        return cls._trained(layout, texts, trainer)
+        return cls._train(layout, texts, trainer)
 
     @classmethod
     def train_wordpiece(cls, texts: Iterable[str], vocab_size: int, added: Sequence[str] = ()) -> Tokenizer:
-        """Pieces of words, as BERT has them (Wu et al. 2016; Devlin et al. 2018, 3): "play", "##ing".
+        """Pieces of words, as in BERT (Wu et al. 2016; Devlin et al. 2018, 3): "play", "##ing".
 
-        Spaces are not kept: `decode` puts one between words and none before a mark.
+        Spaces are lost: `decode` puts one between words and none before a punctuation mark.
         """
         special = [*SPECIAL_TOKENS, *added]
         check_integer("vocab_size", vocab_size, len(special))
         trainer = trainers.WordPieceTrainer(
             vocab_size=min(vocab_size, 10**6), special_tokens=special, show_progress=False
         )
-        return cls._trained("wordpiece", _strings(texts), trainer)
+        return cls._train("wordpiece", _check_strings(texts), trainer)
 
     @classmethod
     def train_bpe(
@@ -110,31 +110,32 @@ class Tokenizer:
     ) -> Tokenizer:
         """Byte-pair encoding (Sennrich et al. 2016); "▁" starts a word, punctuation is split off.
 
-        If this does not give back a text, or one of `held_out`: pairs of bytes, which give back any text.
+        If this cannot restore a text, or one of `held_out`, pairs of bytes are used, which can restore any
+        text.
         """
         check_integer("vocab_size", vocab_size, 1)
-        texts = _strings(texts)
+        texts = _check_strings(texts)
         options: dict[str, Any] = {
-            # at most one for each character and each merge; the trainer reserves memory for as many
+            # at most one for each character and each merge; the trainer allocates memory for this many
             "vocab_size": min(vocab_size, 1000 + 8 * sum(len(text) + 1 for text in texts)),
             "special_tokens": [*SPECIAL_TOKENS, *added],
             "show_progress": False,
         }
-        # a longer word is trained on in parts, as training time grows with the square of its length
-        # and no token goes over the end of a line
+        # longer words are split, as training time grows with the square of the length;
+        # no token crosses the end of a line
         lines = [line for text in texts for line in re.split(r"[^\S ]+", text)]
         short = [re.sub("[^ ]{1000}(?=[^ ])", r"\g<0> ", line) for line in lines]
         spaces = sorted({c for text in texts for c in text if c.isspace() and c != " "})
-        plain = cls._trained("bpe", short, trainers.BpeTrainer(**options, initial_alphabet=spaces))
+        plain = cls._train("bpe", short, trainers.BpeTrainer(**options, initial_alphabet=spaces))
         if all(plain.decode(plain.encode(text)) == text for text in (*texts, *held_out)):
             return plain
         if vocab_size < (least := len(SPECIAL_TOKENS) + len(added) + len(BYTES)):
             raise TokenizerError(
-                f"vocab_size = {vocab_size} is too small for these texts, which need a token for each byte.\n"
+                f"vocab_size = {vocab_size} is too small: these texts need a token for each byte.\n"
                 f"Choose at least {least}, or pass --tokenizer word."
             )
         trainer = trainers.BpeTrainer(**options, initial_alphabet=BYTES)
-        return cls._trained("byte bpe", texts, trainer)
+        return cls._train("byte bpe", texts, trainer)
 
     @classmethod
     def train_char(
@@ -142,11 +143,11 @@ class Tokenizer:
     ) -> Tokenizer:
         """Every character, sorted by code point; special tokens are optional."""
         special = [*SPECIAL_TOKENS, *added] if special_tokens or added else []
-        tokens = [*special, *sorted(set().union(*_strings(texts)))]
+        tokens = [*special, *sorted(set().union(*_check_strings(texts)))]
         return cls("char", make_backend("char", {t: i for i, t in enumerate(tokens)}))
 
     @classmethod
-    def _trained(cls, layout: str, texts: list[str], trainer: Any) -> Tokenizer:
+    def _train(cls, layout: str, texts: list[str], trainer: Any) -> Tokenizer:
         backend = make_backend(layout)
         backend.train_from_iterator(texts, trainer)
         return cls(layout, backend)
@@ -179,17 +180,17 @@ class Tokenizer:
         return self._encoding(text).ids
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, tuple[int, int]]]:
-        """The token ids of a text, each with where the token begins and ends there."""
+        """The token ids of a text, each with the start and the end of the token in the text."""
         if self.kind == "char":
             return [(token, (i, i + 1)) for i, token in enumerate(self._encode_characters(text))]
         encoding = self._encoding(text)
         return list(zip(encoding.ids, encoding.offsets, strict=True))
 
     def encode_marked(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a text in parts, of which each second one is a special token such as [MASK].
+        """The ids of a text in parts, in which every second part is a special token such as [MASK].
 
-        What is between is split as if a word were in the place of each special token: a mark after it has no
-        space before it, as in the texts of the training data.
+        The other parts are split as if each special token were a word: a punctuation mark after it has no
+        space before it, as in the training data.
         """
         if len(parts) == 1:
             return self.encode(parts[0])
@@ -201,33 +202,33 @@ class Tokenizer:
             ]
         marks = iter([self.special_id(part) for part in parts[1::2]])
         letter = stand_in("".join(parts[::2]))
-        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as words have it: in byte pairs, its bytes
+        inside = self._split(letter)[-1].strip(" ▁Ġ")  # as it appears in words: in byte pairs, its bytes
         ids: list[int] = []
         for word in self._split(letter.join(parts[::2])):
             first, *others = word.split(inside)
-            ids += self._tokens_beside(first) if others else self._tokens_of(first)
+            ids += self._tokens_beside(first) if others else self._ids_of(first)
             for other in others:
                 ids += [next(marks), *self._tokens_beside(other)]
         return ids
 
     def _split(self, text: str) -> list[str]:
-        """The words of a text, of which each is tokenized by itself."""
+        """The words of a text, each of which is tokenized on its own."""
         if not text:
             return []
         normal = self._backend.normalizer.normalize_str(text)
         return [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
 
     def _tokens_beside(self, part: str) -> list[int]:
-        """The ids of the part of a word that is beside a special token: the space before it and, where words
-        have one at their end, the apostrophe after it belong to the word in its place."""
+        """The ids of the part of a word beside a special token: the space before the special token, and the
+        apostrophe after it if words end with one, belong to the word that it stands for."""
         if part in ("", *SPACES) or (self.kind == "word" and part in ("'", "’")):
             return []
         if self.kind == "word":
             words = self._backend.pre_tokenizer.pre_tokenize_str(part)
-            return [i for word, _ in words for i in self._tokens_of(word)]
-        return self._tokens_of(part)
+            return [i for word, _ in words for i in self._ids_of(word)]
+        return self._ids_of(part)
 
-    def _tokens_of(self, word: str) -> list[int]:
+    def _ids_of(self, word: str) -> list[int]:
         return [token.id for token in self._backend.model.tokenize(word)]
 
     def encode_array(self, text: str) -> Int[np.ndarray, " n"]:
@@ -237,7 +238,7 @@ class Tokenizer:
     def _encoding(self, text: str) -> hf.Encoding:
         try:
             return self._backend.encode(text, add_special_tokens=False)
-        except TypeError:  # half a surrogate pair, or bytes of another encoding
+        except TypeError:  # a lone surrogate, or bytes of another encoding
             raise TokenizerError(f"{text!r:.60} is not valid text.\nPass text in UTF-8.") from None
 
     def _encode_characters(self, text: str) -> list[int]:
@@ -260,8 +261,8 @@ class Tokenizer:
         ids = [int(i) for i in ids if int(i) not in self._special]
         if unknown := [i for i in ids if i not in self.id_to_token]:
             raise TokenizerError(
-                f"there is no token {unknown[0]}: the vocabulary has {self.vocab_size}, from 0.\n"
-                f"Decode ids that this tokenizer made."
+                f"token id {unknown[0]} is out of range: the vocabulary has ids 0 to {self.vocab_size - 1}.\n"
+                f"Decode ids from this tokenizer."
             )
         if self.kind in ("bpe", "wordpiece"):
             text = self._backend.decode(ids)
@@ -271,7 +272,7 @@ class Tokenizer:
         return text.removeprefix(" ") if self.layout in LOSSLESS else text
 
     def lost(self, texts: Iterable[str]) -> list[str]:
-        """The texts that do not come back from `encode` and `decode`."""
+        """The texts that `encode` and `decode` do not restore."""
         return [text for text in texts if self.decode(self.encode(text)) != text]
 
     def unknown_words(self, text: str) -> list[str]:
@@ -292,7 +293,7 @@ class Tokenizer:
         write_atomically(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The content of tokenizer.json; a TokenizerError if it is larger than `load` takes."""
+        """The content of tokenizer.json; a TokenizerError if it is too large for `load`."""
         content = self._backend.to_str(pretty=True).encode()
         if len(content) > JSON_LIMIT:
             problem = f"a tokenizer of {self.vocab_size:,} tokens has {len(content):,} bytes, the limit is"
@@ -303,7 +304,7 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Tokenizer:
         """Load a tokenizer that `save` wrote.
 
-        The library is given the vocabulary and the merges after a check, and never the file.
+        The tokenizers library gets the checked vocabulary and merges, never the file.
         """
         try:
             content = read_json(path, {"model": dict})
@@ -317,14 +318,14 @@ class Tokenizer:
 
 
 def stand_in(text: str) -> str:
-    """A letter that the text does not have, of a script (Vai) that is rare."""
+    """A letter that does not occur in the text, of a rare script (Vai)."""
     return next((letter for letter in map(chr, range(0xA500, 0xA60C)) if letter not in text), "\ua500")
 
 
-def _strings(texts: Iterable[str]) -> list[str]:
-    """The texts as a list, each of them a string."""
+def _check_strings(texts: Iterable[str]) -> list[str]:
+    """The texts as a list; a TokenizerError if one is not a string."""
     found = [texts] if isinstance(texts, str) else list(texts)
     for text in found:
         if not isinstance(text, str):
-            raise TokenizerError(f"a text is a string, got {text!r:.60}.\nPass a list of strings.")
+            raise TokenizerError(f"expected texts as strings, got {text!r:.60}.\nPass a list of strings.")
     return found

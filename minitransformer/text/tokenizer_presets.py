@@ -1,10 +1,11 @@
 """The layouts of a tokenizer: how a text is split into words, byte pairs or characters.
 
-"word" and "bpe" normalize some spaces and marks. "spaced word" and "byte bpe" are lossless: a token holds the
-space before it. A space is put before the text, so that its first word is a word like any other. "wordpiece"
-is BERT's: the longest known piece of a word first, `##` before a piece that does not start a word.
+"word" and "bpe" normalize some spaces and punctuation marks. "spaced word" and "byte bpe" are lossless: a
+token includes the space before it. A space is put before the text, so that its first word is like any other.
+"wordpiece" is BERT's: the longest known piece of a word first, `##` before a piece that does not start a
+word.
 
-Objectives add special tokens of their own ([MASK], <extra_id_0>) after the four that every vocabulary has.
+Objectives add their own special tokens ([MASK], <extra_id_0>) after the four that every vocabulary has.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 CLS, SEP, MASK = BERT_TOKENS = ("[CLS]", "[SEP]", "[MASK]")  # Devlin et al. 2018, 3.1
 _ADDED_TOKEN = re.compile(r"\[[A-Z]+\]|<[A-Z]+>|<extra_id_\d+>")
 LOSSLESS = ("spaced word", "byte bpe")
-SPACES = (" ", "▁", "Ġ")  # the space before a word, as tokens of the layouts have it
+SPACES = (" ", "▁", "Ġ")  # the space before a word, in the tokens of each layout
 
 # A word, with inner hyphens and the apostrophe of an elision (t'aime is t' aime); a French punctuation mark
 # after a no-break space; or any other mark.
 _WORD = r"[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*'?|\u00A0[?!:;]|[^\s\p{L}\p{N}_]"
 
-# The same with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces between
-# words: there, a token is one character with its accents.
+# The same, with the space before it. Thai, Lao, Burmese, Khmer, Japanese and Chinese have no spaces between
+# words; for these, a token is one character with its accents.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -39,8 +40,8 @@ _LETTERS = rf"[\p{{L}}\p{{N}}\p{{M}}_\u200c\u200d&&[^{_UNSPACED}]]+"  # the join
 _SPACED_WORD = rf" ?(?:{_LETTERS}(?:-{_LETTERS})*(?:['’](?=\p{{L}}))?|\S\p{{M}}*)|\s"
 _UNSPACED_TEXT = re.compile(f"[{_UNSPACED}]{{2}}")
 
-# Letters, digits or marks, with the space before them; byte pairs are merged within these. They are short, as
-# training takes time that grows with the square of their length.
+# Letters, digits or punctuation marks, with the space before them; byte pairs are merged within these. They
+# are short, as training time grows with the square of their length.
 _SPACED_RUN = r" ?[\p{L}\p{M}\u200c\u200d]{1,64}| ?\p{N}{1,64}| ?[^\s\p{L}\p{M}\p{N}]{1,64}|\s{1,64}(?!\S)|\s"
 
 
@@ -93,7 +94,7 @@ def make_backend(
     merges: Sequence[tuple[str, str]] = (),
     added: Sequence[str] = (),
 ) -> hf.Tokenizer:
-    """A tokenizer of the library, in a layout, with a vocabulary or to be trained.
+    """A tokenizer of the tokenizers library with a layout, and with a vocabulary or to be trained.
 
     `added` are the special tokens that follow SPECIAL_TOKENS.
     """
@@ -121,7 +122,8 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def has_standard_spacing(text: str) -> bool:
-    """Whether `join_words` gives the text back from its words. Text without spaces between words has none."""
+    """Whether `join_words` restores the text from its words. It cannot if words have no spaces between
+    them."""
     parts = _PARTS["word"]
     pieces = parts["pre_tokenizer"].pre_tokenize_str(parts["normalizer"].normalize_str(text))
     return join_words(piece for piece, _ in pieces) == text and not _UNSPACED_TEXT.search(text)
@@ -131,10 +133,11 @@ def has_standard_spacing(text: str) -> bool:
 
 
 def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
-    """The layout and the tokenizer of a file's content, which must be what the library writes for it.
+    """The layout and the tokenizer of a file's content, which must be what the tokenizers library writes for
+    it.
 
-    The library never reads the file: it is given a vocabulary and merges that have been checked. Whatever is
-    wrong is a ValueError.
+    The library never reads the file: it gets a vocabulary and merges that have been checked. Anything wrong
+    is a ValueError.
     """
     model = dict(content["model"])
     vocab, merges = model.pop("vocab", None), model.pop("merges", [])
@@ -155,7 +158,7 @@ def rebuild(content: dict[str, Any]) -> tuple[str, hf.Tokenizer]:
 
 
 def _added_tokens(entries: Any, characters: Any) -> list[str]:
-    """The special tokens after the first four; of `characters`, those that are longer than one."""
+    """The special tokens after the first four; with `characters`, only those longer than one character."""
     tokens: list[Any] = []
     if isinstance(characters, dict):
         tokens = [token for token in characters if len(token) > 1]
@@ -179,13 +182,13 @@ def _checked_vocabulary(vocab: Any, layout: str, added: list[str]) -> dict[str, 
     if 0 in lengths or (layout == "char" and lengths - {1}):
         raise ValueError("it has a token of the wrong length")
     if layout == "byte bpe" and not vocab.keys() >= set(BYTES):
-        raise ValueError("it has not a token for each byte")
-    "".join(vocab).encode()  # half a surrogate pair is a UnicodeEncodeError, which is a ValueError
+        raise ValueError("it does not have a token for each byte")
+    "".join(vocab).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
     return vocab
 
 
 def _checked_merges(merges: Any, vocab: dict[str, int]) -> list[tuple[str, str]]:
-    """The merges as pairs; older files have "a b" for ["a", "b"]."""
+    """The merges as pairs; older files have "a b" instead of ["a", "b"]."""
     if not isinstance(merges, list):
         raise ValueError("its merges are not a list")
     pairs: dict[tuple[str, str], None] = {}
@@ -194,6 +197,6 @@ def _checked_merges(merges: Any, vocab: dict[str, int]) -> list[tuple[str, str]]
         if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
             raise ValueError(f"the merge {reprlib.repr(merge)} is not a pair of tokens")
         if not {*pair, "".join(pair)} <= vocab.keys() or tuple(pair) in pairs:
-            raise ValueError(f"the merge {reprlib.repr(merge)} is not of its tokens, or is there twice")
+            raise ValueError(f"the merge {reprlib.repr(merge)} is repeated, or its tokens are unknown")
         pairs[pair[0], pair[1]] = None
     return list(pairs)

@@ -1,7 +1,8 @@
-"""How a text is split into words: as the training data of a tagger has them.
+"""Splits a text into words in the same way as a tagger's training data.
 
-A file of tagged words says which marks are part of a word (U.S., don't, well-known, 3.14) and which are words
-of their own. `marked_words` collects what it says, and `WordSplitter` splits other texts in the same way.
+A file of tagged words shows which punctuation marks are part of a word (U.S., don't, well-known, 3.14) and
+which are separate words. `marked_words` collects these words, and `WordSplitter` splits other texts in the
+same way.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ APOSTROPHES = str.maketrans({"’": "'"})
 
 
 def marked_words(words: Iterable[str]) -> list[str]:
-    """The words of more than one character that have marks, each once: those that a splitter must know."""
+    """The distinct words of more than one character with punctuation marks, which a splitter must know."""
     return sorted({word for word in words if len(word) > 1 and not all(map(is_letter, word))})
 
 
 def is_letter(character: str) -> bool:
-    """Whether it is a letter, a digit, an underscore or an accent, and not a mark."""
+    """Whether it is a letter, a digit, an underscore or an accent, and not a punctuation mark."""
     return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
 
 
 class WordSplitter:
-    """Splits a text at spaces, and marks from words, unless a known word has them.
+    """Splits a text at spaces, and punctuation marks from words, unless a known word contains them.
 
-    `known` are the marked words of the training data. Of words that it does not have, a mark stays inside if
-    a known word has it between a letter or digit and another; and an apostrophe does, but for the beginnings
-    and endings that are known (l', 's, n't).
+    `known` are the words with marks of the training data. In other words, a mark stays inside if a known word
+    has it between two letters or digits; an apostrophe also does, except in known beginnings and endings (l',
+    's, n't).
     """
 
     def __init__(self, known: Iterable[str]) -> None:
@@ -59,7 +60,8 @@ class WordSplitter:
         return words
 
     def _end_of_known(self, text: str, start: int) -> int:
-        """The end of the longest known word at a place that does not end before a letter; 0 if none is."""
+        """The end of the longest known word at `start` that does not end before a letter; 0 if there is
+        none."""
         for end in range(min(len(text), start + self.longest), start, -1):
             ends_inside = end < len(text) and is_letter(text[end - 1]) and is_letter(text[end])
             if text[start:end] in self.known and not ends_inside:
@@ -67,7 +69,7 @@ class WordSplitter:
         return 0
 
     def _end_of_word(self, text: str, start: int) -> int:
-        """The end of the mark at a place, or of the letters and the marks between them that stay."""
+        """The end of the mark at `start`, or of the letters and the marks that stay between them."""
         end = start + 1
         if not is_letter(text[start]):
             return end
@@ -80,7 +82,7 @@ class WordSplitter:
         return end
 
     def _without_clitic(self, text: str, start: int, end: int) -> int:
-        """The end of a word, before a known ending of it, or after a known beginning."""
+        """The end of a word: before a known ending, or after a known beginning."""
         word = text[start:end]
         if word in self.known:
             return end

@@ -155,7 +155,7 @@ def test_a_matplotlibrc_that_cannot_be_read_is_named(tmp_path):
     assert done.returncode == 2, done.stderr
     *_, problem, fix = done.stderr.splitlines()  # before them is a line of matplotlib's own
     assert problem.startswith("error: matplotlib cannot be used")
-    assert "the file matplotlibrc of this folder" in fix
+    assert "the file matplotlibrc in this folder" in fix
 
 
 def test_a_picture_that_fails_costs_no_results(cli, here, monkeypatch):
@@ -185,7 +185,7 @@ def test_without_a_home_downloads_need_a_folder(monkeypatch):
 
     monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
     monkeypatch.setattr(datasets.Path, "home", fail)
-    with pytest.raises(UserError, match=r"has no home\.\nName one in .*MINITRANSFORMER_CACHE"):
+    with pytest.raises(UserError, match=r"has no home directory\.\nName one in .*MINITRANSFORMER_CACHE"):
         datasets.cache_folder()
 
 

@@ -462,8 +462,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     for array in (other[0], bright[0] / 100):  # floats are left as they are
         np.testing.assert_array_equal(read(array)[0], array.astype(np.float32))
     assert (
-        capsys.readouterr().err.count("one.npy has floats up to 250, the model has learned pixels up to 1")
-        == 1
+        capsys.readouterr().err.count("one.npy has floats up to 250, the model was trained on up to 1") == 1
     )
     floats = Run(train_on_images(tmp_path / "floats", images / 100, images[5:8] / 100, images[8:10] / 100))
     np.save(tmp_path / "one.npy", images[0])

@@ -216,7 +216,7 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         "bert-tag",
         "x.conll",
         "the\tO\nNew York\tB-X\n",
-        r"line 2: a word has a space in it: 'New York'.*\n.*line",
+        r"line 2: a word contains a space: 'New York'.*\n.*line",
     ),
     "a word too many": Form(
         "bert-tag",
@@ -362,7 +362,7 @@ def test_known_speakers_have_their_roles_whoever_begins(folder, speakers, is_rea
     if is_read:
         assert list(read_pairs("x.jsonl")) == [("user: Hi.", "Hello.")]
     else:
-        with pytest.raises(UserError, match=r"the dialogue begins with a reply: 'Hi\.'"):
+        with pytest.raises(UserError, match=r"the dialogue starts with a reply: 'Hi\.'"):
             read_pairs("x.jsonl")
 
 
@@ -542,7 +542,7 @@ def test_texts_that_are_not_trained_on_are_said(folder, capsys):
 )
 def test_a_header_that_stands_twice_is_refused(folder, read, content):
     write("joined.tsv", lines(content))
-    with pytest.raises(UserError, match=r"line \d+ is the header again"):
+    with pytest.raises(UserError, match=r"line \d+ repeats the header"):
         read("joined.tsv")
 
 

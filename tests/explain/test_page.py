@@ -667,7 +667,7 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
     code, _, err = cli("explain", "-o", "other.html")
     assert (code, "expected a run folder or a preset, got nothing" in err) == (2, True)
     code, _, err = cli("explain", "mine", "-o", "page.svg")
-    assert (code, "the walk-through is a page" in err) == (2, True)
+    assert (code, "is not the name of an HTML page" in err) == (2, True)
 
 
 def test_the_documents_numbers_stand_beside_ours(open_page):

@@ -199,7 +199,9 @@ def test_an_explanation_of_a_run_is_shown_and_saved(here):
     assert (here / "page.html").read_text(encoding="utf-8") == found.page
     assert 'title="mine: I love you" sandbox="allow-scripts"' in found._repr_html_()
     assert found.picture.startswith("<svg")
-    with pytest.raises(UserError, match=r"page.svg is not one.\nName it page.html"):
+    with pytest.raises(
+        UserError, match=r"page.svg is not the name of an HTML page.\nUse a name such as page.html"
+    ):
         found.save("page.svg")
     for text in ("", "  "):
         with pytest.raises(UserError, match="mine reads a text, got an empty one"):

@@ -124,9 +124,7 @@ def test_what_is_not_ids_is_named(gpt, translator, input_ids, message):
 def test_ids_that_a_model_does_not_have_are_named(gpt, translator, wrong):
     for model in (gpt, translator):
         last = model.config.vocab_size - 1
-        with pytest.raises(
-            UserError, match=rf"\[1\] has the id {wrong}, and this .* range from 0 to {last}\.\n"
-        ):
+        with pytest.raises(UserError, match=rf"\[1\] has the id {wrong}; this .* range from 0 to {last}\.\n"):
             generate(model, [[4], [wrong]])
 
 
@@ -189,7 +187,7 @@ def test_prefixes_and_end_tokens_are_ids_of_the_target():
     larger = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, target_vocab_size=20))
     assert len(generate(larger, [[4, END]], 2, eos_token_id=19, prefix=[15])) == 1
     smaller = Transformer(TransformerConfig(20, 8, 2, 12, 1, 1, target_vocab_size=9))
-    with pytest.raises(UserError, match=r"prefix has the id 15, and this model's ids range from 0 to 8"):
+    with pytest.raises(UserError, match=r"prefix has the id 15; this model's ids range from 0 to 8"):
         generate(smaller, [[15, END]], 2, prefix=[15])
     with pytest.raises(UserError, match=r"eos_token_id = 19 is out of range"):
         generate(smaller, [[15, END]], 2, eos_token_id=19)

@@ -435,7 +435,7 @@ def test_attentions_are_those_of_the_whole_text(gpt, translator):
     for source, ids, weights in zip(SOURCES, found.ids, found.attentions, strict=True):
         assert weights["decoder.layers.0.cross_attention"].shape == (2, 2 + len(ids), len(source))
         assert len(weights) == 3
-    with pytest.raises(UserError, match="output_attentions has no effect without a result"):
+    with pytest.raises(UserError, match="output_attentions=True needs return_dict=True"):
         generate(gpt, PROMPTS, output_attentions=True)
 
 
@@ -537,12 +537,12 @@ REFUSED = [
     ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size = -1 is out of range"),
     ({"num_return_sequences": 2}, "greedy decoding gives 1"),
     ({"num_return_sequences": 3, "num_beams": 2}, "num_return_sequences = 3, but 2 beams give 2"),
-    ({"do_sample": True, "num_beams": 2}, "num_beams = 2 with do_sample"),
+    ({"do_sample": True, "num_beams": 2}, "num_beams = 2 cannot be combined with do_sample"),
     ({"top_p": 0.9}, "top_p = 0.9 has no effect without sampling"),
     ({"length_penalty": 2.0}, "length_penalty = 2.0 has no effect without beam search"),
     ({"seed": 1}, "seed = 1 has no effect without sampling"),
     ({"do_sample": True, "seed": -1}, "seed = -1 is out of range"),
-    ({"stopping_criteria": 5}, "stopping_criteria is not a function, got 5"),
+    ({"stopping_criteria": 5}, "stopping_criteria must be a function, got 5"),
     ({"num_beam": 4}, "generate has no option 'num_beam'. Did you mean num_beams?"),
     ({"generation_config": GenerationConfig()}, "generate takes its options as keyword arguments, got a"),
     ({"max_new_tokens": GenerationConfig()}, "generate takes its options as keyword arguments, got a"),
@@ -598,7 +598,7 @@ def test_a_stream_refuses_what_it_cannot_do_at_once(gpt, translator):
         stream(gpt, [[1]], eos_token_id=999)
     short = Transformer(TransformerConfig(9, 8, 2, 12, 1, 1, positions="learned", max_positions=4))
     assert generate(short, [[4, 3]], prefix=[4, 4, 4]) == [[]]
-    with pytest.raises(UserError, match="a prefix of 4 tokens, and the model has 4 positions"):
+    with pytest.raises(UserError, match="a prefix of 4 tokens is too long: the model has 4 positions"):
         stream(short, [[4, 3]], prefix=[4, 4, 4, 4])
 
 

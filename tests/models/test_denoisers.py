@@ -84,7 +84,7 @@ def test_targets_start_with_the_padding_token_or_the_end_token():
     ("call", "message"),
     [
         (lambda: t5(feed_forward_proj="gated-gelo"), "unknown feed_forward_proj 'gated-gelo'.*gated-gelu"),
-        (lambda: t5(relative_attention_max_distance=8), "maximum distance of 8 is too short for 32 buckets"),
+        (lambda: t5(relative_attention_max_distance=8), "maximum distance of 8 is too small for 32 buckets"),
         (lambda: t5(num_heads=0), "num_heads = 0"),
         (lambda: t5()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),
         (lambda: bart()(SOURCE, TARGET[:1]), "2 source sequences and 1 target"),

@@ -144,7 +144,7 @@ def test_similar_inputs_are_unit_vectors_of_the_mean_state_of_real_tokens():
         (lambda: bert()(IDS, token_type_ids=2 * REAL.astype(int)), "from 0 to 2, but type_vocab_size=2"),
         (lambda: bert()(IDS, REAL[0]), r"a padding mask of shape \(5,\) for 2 rows of 5 tokens"),
         (lambda: bert()(IDS, ~REAL), "a row of the padding mask has no real token"),
-        (lambda: bert()(IDS, np.where(REAL, 0.0, -np.inf)), "a padding mask of float64"),
+        (lambda: bert()(IDS, np.where(REAL, 0.0, -np.inf)), "a padding mask of dtype float64"),
         (lambda: bert(hidden_size=9), "hidden_size=9 is not divisible by num_attention_heads=2"),
         (lambda: bert(hidden_act="gelo"), r"unknown activation 'gelo'. Did you mean gelu"),
         (lambda: vit(positions="learnt"), r"unknown positions 'learnt'. Did you mean learned\?"),

@@ -308,9 +308,9 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         (gpt(activation_function="swiglo"), "unknown activation 'swiglo'. Did you mean swiglu?"),
         (gpt(n_kv_head=3), "n_head=4 is not divisible by n_kv_head=3"),
         (gpt(n_kv_head=0), "n_kv_head = 0 is out of range"),
-        (gpt(positions="rotary", head_dim=3), "the width of a head is odd: 3."),
-        (lambda: LlamaConfig(V, 8, 12, 2, 8), "the width of a head is odd: 1 (8 / 8 heads)."),
-        (gpt(positions="rotary", concatenate_positions=True), "have no vectors to concatenate"),
+        (gpt(positions="rotary", head_dim=3), "need an even head_dim, got 3."),
+        (lambda: LlamaConfig(V, 8, 12, 2, 8), "need an even head_dim, got 1 (8 / 8 heads)."),
+        (gpt(positions="rotary", concatenate_positions=True), "has no vectors to concatenate"),
         (transformer(num_kv_heads=8), "num_heads=4 is not divisible by num_kv_heads=8"),
         (llama(num_key_value_heads=3), "num_attention_heads=4 is not divisible by num_key_value_heads=3"),
         (llama(hidden_act="sill"), "unknown hidden_act 'sill'. Did you mean silu?"),
@@ -330,7 +330,7 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         ),
         (lambda: GPT({"n_layer": 1}), "must be a GPTConfig, got a dict.\nPass GPTConfig(**settings)."),
         (lambda: GPT(GPTConfig), "must be a GPTConfig, got the class GPTConfig.\nPass GPTConfig(...)."),
-        (lambda: model_class("lama"), "there is no model type 'lama'. Did you mean llama?"),
+        (lambda: model_class("lama"), "unknown model_type 'lama'. Did you mean llama?"),
         (lambda: preset("lama-nano"), "there is no preset 'lama-nano'. Did you mean llama-nano"),
     ],
 )
@@ -344,7 +344,7 @@ def test_a_choice_that_does_not_exist_is_refused(make, message):
     ("mask", "message"),
     [
         (np.ones((2, 5), bool), "padding mask of shape (2, 5) for 2 rows of 6 tokens"),
-        (np.ones((2, 6)), "padding mask of float64"),
+        (np.ones((2, 6)), "padding mask of dtype float64"),
         (IDS == 6, "a row of the padding mask has no real token"),  # True for padding, by mistake
     ],
 )
@@ -412,7 +412,7 @@ def test_a_preset_is_a_configuration(name):
 
 
 def test_a_model_type_is_registered_once():
-    with pytest.raises(UserError, match="model_type 'gpt2' is taken by"):
+    with pytest.raises(UserError, match="model_type 'gpt2' is already used by"):
         register_model(type("Mine", (GPT,), {"model_type": "gpt2"}))
     with pytest.raises(UserError, match="Decoder has no model_type of its own"):
         register_model(Decoder)

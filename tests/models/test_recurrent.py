@@ -196,7 +196,7 @@ def test_the_output_layer_may_be_untied():
     [
         ({"rnn_type": "lstn"}, "unknown rnn_type 'lstn'. Did you mean lstm?"),
         ({"attention": "additve"}, "unknown attention 'additve'. Did you mean additive?"),
-        ({"attention": "dot"}, "dot attention compares states of one size: the decoder's is 5"),
+        ({"attention": "dot"}, "dot attention needs states of equal size, but the decoder's is 5"),
         ({"dropout": 1.0}, "dropout = 1.0 is out of range"),
         ({"num_layers": 0}, "num_layers = 0 is out of range"),
     ],
@@ -217,13 +217,13 @@ def test_bad_calls_are_one_clear_error():
     assert generate(model, [[4, 3]], 2, return_dict=True, output_attentions=True).attentions == [{}]
     with pytest.raises(mg.MinigradError, match=r"a padding mask of shape \(2, 3\) for 2 rows of 4 tokens"):
         model.encode(SOURCE, mg.tensor(np.ones((2, 3), bool)))
-    with pytest.raises(mg.MinigradError, match="a padding mask of float64"):
+    with pytest.raises(mg.MinigradError, match="a padding mask of dtype float64"):
         RecurrentLM(RecurrentConfig(9, 6, 6))(SOURCE, np.ones(SOURCE.shape))
-    with pytest.raises(UserError, match=r"embedding_dim=6 and hidden_size=4 differ"):
+    with pytest.raises(UserError, match=r"equal sizes, got embedding_dim=6 and hidden_size=4"):
         RecurrentConfig(9, 6, 4)
     cache, lm = None, RecurrentLM(RecurrentConfig(9, 6, 6))
     cache = lm.new_cache()
     lm.states(np.array([[1], [2]]), cache)
-    with pytest.raises(UserError, match="a cache of batch 2, got a batch of 1"):
+    with pytest.raises(UserError, match="expected a batch of 2, as in the cache, got 1"):
         lm.states(np.array([[1]]), cache)
     assert cache.length == 1

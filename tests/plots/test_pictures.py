@@ -55,7 +55,7 @@ def test_a_picture_is_written_by_its_suffix_the_same_each_time(tmp_path):
         assert first == second
     assert first.startswith(b"\x89PNG")
     assert ElementTree.parse(tmp_path / "0a.svg").getroot().tag.endswith("svg")
-    with pytest.raises(UserError, match=r"a.jpg is not a name of a picture.\n.*\.svg, \.png, \.pdf"):
+    with pytest.raises(UserError, match=r"a.jpg is not the name of a picture.\n.*\.svg, \.png, \.pdf"):
         plots.alignment(attention(2, 2), "ab", "cd", path="a.jpg")
     assert plots.alignment(attention(2, 2), "ab", "cd")._repr_png_().startswith(b"\x89PNG")  # in a notebook
 

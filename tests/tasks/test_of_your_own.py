@@ -140,7 +140,7 @@ def test_a_model_of_ones_own_can_be_chosen_by_a_flag(own_model, tmp_path):
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ('model_type = "averge"', r"no model type 'averge'. Did you mean average"),
+        ('model_type = "averge"', r"unknown model_type 'averge'. Did you mean average"),
         ('model_type = "transformer"', r"transformer cannot learn the task language-modelling"),
         ('preset = "gpt2-medum"', r"no preset 'gpt2-medum'. Did you mean gpt2-medium"),
         ('model_type = "average"\npreset = "gpt2"', r"the preset 'gpt2' is a gpt2, not a average"),

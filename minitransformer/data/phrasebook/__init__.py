@@ -38,7 +38,7 @@ class Phrasebook:
 
 
 def bare(text: str) -> str:
-    """The text without case and final punctuation; sentences that differ only in those are duplicates."""
+    """The text without case and final punctuation; sentences that differ only in these are duplicates."""
     return text.rstrip(" .?").lower()
 
 

@@ -47,11 +47,11 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a sentence is made of; `data/labels.py` takes labels from it."""
+    """The parts of a sentence, from which `data/labels.py` takes labels."""
 
     mode: str  # STATEMENT, NEGATION or QUESTION
     subject: Phrase
-    verb: tuple[str, str, str]  # as `english_verb` has it: auxiliary, main, finite
+    verb: tuple[str, str, str]  # as returned by `english_verb`: auxiliary, main, finite
     rest: tuple[Phrase, ...]  # objects, places, times
     is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
 
@@ -207,7 +207,7 @@ def french_verb(verb: Verb, tense: str, subject: Phrase, pronoun: Phrase | None)
 def sentence(
     mode: str, subject: Phrase, english: tuple[str, str, str], french: tuple[str, str], *rest: Phrase
 ) -> Sentence:
-    """A pair with its capitals and question marks. For `english` and `french` see the two functions above."""
+    """A pair with capitals and question marks. For `english` and `french`, see the two functions above."""
     auxiliary, main, finite = english
     head, tail = french
     if mode == QUESTION:

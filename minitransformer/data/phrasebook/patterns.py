@@ -34,7 +34,8 @@ from .lexicon import (
 
 class BalancedSampler:
     """Samples options (a tuple, or the words of a string) without replacement, and starts over when all are
-    used, so that each is equally frequent. Each context is separate: every verb, say, gets every subject."""
+    used, so that each is equally frequent. Contexts are separate: every verb gets every subject, for
+    example."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed).random  # the method whose numbers all Python versions agree on
@@ -150,7 +151,7 @@ WHEN = {
 
 
 def some_mode(draw: BalancedSampler, subject: Phrase, *context: str) -> str:
-    if subject.person == JE:  # one seldom asks what oneself is doing
+    if subject.person == JE:  # people rarely ask what they themselves are doing
         return draw((STATEMENT, STATEMENT, STATEMENT, NEGATION, NEGATION, QUESTION), *context)
     return draw((STATEMENT, STATEMENT, NEGATION, QUESTION), *context)
 

@@ -30,7 +30,9 @@ def test_a_run_is_trained_again_elsewhere_from_its_folder_and_its_data(cli, here
     (here / "pairs.tsv").rename(here / "moved.tsv")
     code, _, err = cli("train", elsewhere)
     assert code == 2
-    assert re.search(r"the data of this run was in .*pairs\.tsv, which is not there\.\nPass --data PATH", err)
+    assert re.search(
+        r"the data of this run was in .*pairs\.tsv, which does not exist\.\nPass --data PATH", err
+    )
     assert cli("train", elsewhere, "--data", "moved.tsv", "--run-dir", "again")[0] == 0
     assert weights("again") == weights(elsewhere)
     assert (here / "again/tokenizer.json").read_bytes() == (elsewhere / "tokenizer.json").read_bytes()

@@ -573,7 +573,8 @@ def test_data_that_has_moved_is_asked_for(cli, here):
         code, _, err = cli(*command)
         assert code == 2
         assert (
-            f"the data of this run was in {here / 'moved.tsv'}, which is not there.\nPass --data PATH" in err
+            f"the data of this run was in {here / 'moved.tsv'}, which does not exist.\nPass --data PATH"
+            in err
         )
         assert cli(*command, "--data", "pairs.tsv")[0] == 0
     assert cli("evaluate", "new")[0] == 0  # resumed with its new place, which is remembered
