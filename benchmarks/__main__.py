@@ -57,9 +57,9 @@ PACKAGES = (
 
 HEAD = """# Benchmarks
 
-Each table is below the command that measured it. minigrad and another library run in turns (training steps in
-a process each) after both have taken the same first step; shown are medians [quartiles]. A ratio is ours /
-theirs, turn by turn: below 1, minigrad is faster or smaller.
+Each table follows the command that measured it. minigrad and another library run in turns (training steps in
+separate processes) after both have taken the same first step; values are medians [quartiles]. A ratio is ours
+/ theirs, turn by turn: below 1, minigrad is faster or smaller.
 """
 
 
@@ -68,37 +68,37 @@ class Options:
     """Measure speed and memory of minigrad and other libraries."""
 
     which: tyro.conf.Positional[tuple[Which, ...]] = ("overhead",)
-    """What to measure: the engine's overhead per operation, fused operations, training steps, the least time
-    that they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
-    graphs, what the trainer adds to steps and to a run, whole runs, what a card predicts, training on several
-    ranks, or recording a forward pass."""
+    """What to measure: the engine's overhead per operation, fused operations, training steps, the minimum
+    time they can take, steps with a busy core, generation, beam search, memory, growth with sizes, drawing
+    graphs, the overhead of the trainer per step and per run, whole runs, predictions of cards, training on
+    several ranks, or recording a forward pass."""
     threads: tuple[int, ...] = (1,)
-    """Thread counts, each in processes of its own."""
+    """Thread counts, each in separate processes."""
     repeats: int = 50
-    """The maximum number of turns (a tenth as many where one takes seconds)."""
+    """The maximum number of turns (a tenth of it if one takes seconds)."""
     seconds: float = 20.0
     """The maximum time of a row; a tenth for `ops` and `scale`."""
     device: Literal["cpu", "cuda"] = "cpu"
     """The device. A GPU is for `steps`."""
     works: tuple[str, ...] | None = None
     """The works of `steps`, `floors`, `busy` and peak memory: by name, or sizes as "L2 H4 d64 T32 B8 V65",
-    with "tf32" or "bfloat16" behind. Of `ranks`: nano, phrasebook, or both. All of the device's if not given;
-    of `busy` phrasebook."""
+    followed by "tf32" or "bfloat16". For `ranks`: nano, phrasebook, or both. The default is all works of the
+    device; for `busy`, phrasebook."""
     axes: tuple[Axis, ...] = get_args(Axis)
     """The sizes that `scale` changes."""
     peers: tuple[Peer, ...] | None = None
     """The libraries to compare with; by default torch, for `steps` also compile, jax and tinygrad, on a GPU
-    compile and reduce-overhead. Libraries that are not installed are left out, with a note."""
+    compile and reduce-overhead. Libraries that are not installed are skipped, with a note."""
     clock: Literal["wall", "cpu"] = "wall"
-    """The clock. "cpu", for one thread on a machine that is in use, does not count the time that a step
-    waited for a core."""
+    """The clock. "cpu", for one thread on a busy machine, does not count the time that a step waits for a
+    core."""
     kernels: Literal["numpy", "jit"] | None = None
     """minigrad's kernels; by default its own choice."""
     data_dir: Path | None = None
     """A folder with the folders multi30k and tinyshakespeare, for `card`, `trainer` and `runs`; otherwise
     these data sets are downloaded."""
     json: Path | None = None
-    """A file to write all figures to."""
+    """A JSON file to write all figures to."""
     markdown: Path | None = None
     """A file to write the tables to."""
     append: bool = False
@@ -147,7 +147,7 @@ def with_defaults(o: Options, name: str) -> Options:
 
 
 def check(o: Options) -> None:
-    """Raise a UserError for what cannot be measured or written, before anything is measured."""
+    """Raise a UserError for options that cannot be measured or written, before anything is measured."""
     for flag in ("which", "works", "axes", "peers", "threads"):
         if getattr(o, flag) == ():
             raise UserError(f"--{flag} is empty.\nPass at least one value, or leave --{flag} out.")
@@ -179,7 +179,7 @@ def check(o: Options) -> None:
 
 
 def check_gpu(o: Options) -> None:
-    """Raise an error for what is not measured on a GPU, and for a GPU that is missing."""
+    """Raise an error for options that are not measured on a GPU, and for a missing GPU."""
     if selected(o) != ("steps",):
         others = ", ".join(selected(o))
         raise UserError(f"only steps are measured on a GPU, not {others}.\nPass steps.")
@@ -256,7 +256,7 @@ def pictures(o: Options) -> list[Table]:
 
 
 def trainer(o: Options) -> Iterable[Table]:
-    """What the trainer adds to a step, and what it does between steps."""
+    """The overhead of the trainer per step, and between steps."""
     yield training(o.repeats, o.clock)
     yield shares(RECIPES, o.data_dir, o.clock, o.kernels)
 

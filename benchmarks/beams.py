@@ -1,6 +1,6 @@
-"""Translation with beam search: ours beside the same search over torch modules, from the same weights.
+"""Translation with beam search: ours, and the same search over torch modules with the same weights.
 
-Before anything is timed, both must have written the same translations.
+Before anything is timed, both must write the same translations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .peers import missing, peer
 from .tables import Table
 
 SENTENCES, BEAMS, LIMIT = 100, 4, 32
-SEED = 1  # with some others, two texts have scores that are equal to float32's rounding
+SEED = 1  # with some other seeds, two texts have equal scores in float32
 CONFIG = TransformerConfig(
     vocab_size=4000, d_model=128, num_heads=4, d_ff=512, num_encoder_layers=2, num_decoder_layers=2
 )
@@ -37,7 +37,7 @@ def model() -> Transformer:
     end = CONFIG.eos_token_id
     texts = generate(translator, sources(), LIMIT, eos_token_id=())
     common = int(np.bincount(np.concatenate(texts)).argmax())
-    table[[end, common]] = table[[common, end]]  # a token that many texts have ends them
+    table[[end, common]] = table[[common, end]]  # so that a token which occurs in many texts ends them
     return translator
 
 
@@ -60,12 +60,12 @@ def translator_of(name: str) -> Callable[[], list[list[int]]]:
     return lambda: theirs.translate(texts, LIMIT, BEAMS)
 
 
-def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
-    """Seconds, without anyone to compare with."""
+def measure_alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Seconds, without another library."""
     return {"ours": spread(measure({"ours": translator_of("ours")}, repeats, seconds, clock=clock)["ours"])}
 
 
-def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+def measure_pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
     """Seconds: ours, torch's, and their ratio."""
     peer("torch").set_threads(threads)
     steps = {"ours": translator_of("ours"), "theirs": translator_of("torch")}
@@ -89,7 +89,7 @@ def beams(
     if note:
         table.notes.append(note)
     for number in threads:
-        function = "alone" if note else "pair"
+        function = "measure_alone" if note else "measure_pair"
         found = in_child("beams", function, repeats, seconds, number, clock, threads=number, kernels=kernels)
         table.rows[f"{number} thread{'s' if number > 1 else ''}"] = {
             "minigrad": found["ours"],

@@ -1,8 +1,8 @@
-"""A step of training while another process computes on one of its cores, beside the same step without.
+"""A training step while another process computes on one of its cores, compared with the same step without it.
 
-Threads that divide a product wait for the last of them. Where one shares its core with another process, all
-wait for it: the step takes about twice as long, and far longer if threads spin while they wait, which keeps
-the core from the one that has work. Turns with the other process and without alternate.
+Threads that divide a product wait for the slowest. If one shares its core with another process, all wait for
+it: the step takes about twice as long, and far longer if threads spin while they wait, which takes the core
+from the thread with work. Turns with and without the other process alternate.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def busy(
     seconds: float = 20.0,
     kernels: str | None = None,
 ) -> Iterator[Table]:
-    """Of each work, ours and others: milliseconds of a quiet and of a disturbed step, and their ratio."""
+    """Milliseconds of a quiet and of a disturbed step, and their ratio, for each work and library."""
     for key in works:
         work = Comparison(key, "cpu", threads)
         table = Table(f"{row_name(key)}, {threads} threads: ms of a step, quiet and with a busy core")

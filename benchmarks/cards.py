@@ -1,7 +1,7 @@
-"""What `minitransformer card` predicts beside what training takes: memory, and the time of a step.
+"""Predictions of `minitransformer card` compared with training: memory, and the time of a step.
 
-Each case has two processes of its own. One makes the card; the other is `minitransformer train` for a few
-steps, from reading the data to the scores of the test split, whose most resident memory counts.
+Each case has two processes. One makes the card; the other runs `minitransformer train` for a few steps, from
+reading the data to the scores of the test split, and its peak resident memory counts.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ PUBLIC = {"multi30k": "multi30k", "tinyshakespeare": "tinyshakespeare"}  # data 
 
 
 class NotTrainedError(RuntimeError):
-    """A training that failed."""
+    """Raised when training failed."""
 
 
-def predicted(words: list[str], clock: str) -> tuple[float, float]:
+def predict(words: list[str], clock: str) -> tuple[float, float]:
     """The memory in bytes and the seconds of a step that the card states."""
     recipe, options = card.read_command(words)
     found = card.card_of(recipe, Sources(options.data, data_dir=options.data_dir), CLOCKS[clock])
     return found.memory, found.seconds_per_step
 
 
-def trained(words: list[str], clock: str) -> tuple[float, float]:
-    """The most memory in bytes of `minitransformer train`, and the median seconds of its steps."""
+def train_recipe(words: list[str], clock: str) -> tuple[float, float]:
+    """The peak memory in bytes of `minitransformer train`, and the median seconds of its steps."""
     seconds: list[float] = []
 
     class Timed(Trainer):
@@ -93,9 +93,9 @@ def cards(
     )
     for case in cases:
         words = command(case, data_dir)
-        memory, seconds = in_child("cards", "predicted", words, clock, kernels=kernels)
+        memory, seconds = in_child("cards", "predict", words, clock, kernels=kernels)
         steps = [] if "--steps" in words else ["--steps", str(STEPS)]
-        peak, taken = in_child("cards", "trained", [*words, *steps], clock, kernels=kernels)
+        peak, taken = in_child("cards", "train_recipe", [*words, *steps], clock, kernels=kernels)
         table.rows[case] = {
             "card, MB": memory / MB,
             "measured, MB": peak / MB,

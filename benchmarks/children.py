@@ -1,7 +1,7 @@
-"""Measurements in processes of their own: thread counts are fixed when a library is imported.
+"""Measurements in separate processes, as thread counts are fixed when a library is imported.
 
-`in_child("steps", "pair", "torch", ["nano"], 50, threads=1)` calls `benchmarks.steps.pair` there. With
-`ranks`, mpiexec starts that many, each with `threads` threads; one rank returns the result.
+`in_child("overhead", "pair", "torch", 50, "wall", threads=1)` calls `benchmarks.overhead.pair` in one. With
+`ranks`, mpiexec starts that many processes with `threads` threads each; one rank returns the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ChildError(RuntimeError):
-    """A measurement process that failed."""
+    """Raised when a measurement process failed."""
 
 
 def in_child(
@@ -46,7 +46,7 @@ def in_child(
 
 
 def several(*calls: tuple[str, str, list[Any]]) -> list[Any] | None:
-    """The results of several functions, each (module, name, arguments); None on ranks that return none."""
+    """The results of several functions, each (module, name, arguments); None on ranks without a result."""
     found = [getattr(importlib.import_module(f"benchmarks.{m}"), name)(*args) for m, name, args in calls]
     return None if all(result is None for result in found) else found
 
@@ -86,7 +86,8 @@ def choose(kernels: str | None) -> None:
 
 
 def keep_freed_memory() -> None:
-    """As an optimizer and the command line do; `peers.settings_of` keeps it from other libraries."""
+    """Keep freed memory, as optimizers and the command line do; `peers.settings_of` prevents it for other
+    libraries."""
     from minigrad import allocator
 
     allocator.keep_freed_memory()

@@ -1,10 +1,10 @@
-"""Several libraries with the same work, each in a process of its own, in turns.
+"""Several libraries that do the same work, each in its own process, in turns.
 
-All take the same first step: loss and gradients must agree, and, where nothing is drawn at random, the loss
-after some more. Then peak memory is read, of steps that are warm, and then times are measured. A library that
-fails, or takes longer than `TIMEOUT` for an answer, is left out with a note.
+All take the same first step: loss and gradients must agree, and, if nothing is random, the loss after some
+more steps. Then peak memory is read after warm-up, and then times are measured. A library that fails, or
+takes longer than `TIMEOUT` to answer, is skipped with a note.
 
-On a GPU a turn ends when the GPU has finished; it starts with a step that does not count, since another
+On a GPU, a turn ends when the GPU has finished; it starts with a step that does not count, since another
 process used the GPU. torch's batches are on the GPU; ours are NumPy arrays, and the step includes the copy,
 as in the trainer.
 """
@@ -29,25 +29,25 @@ from .tables import Table
 from .worker import Worker
 from .works import MLP, Decoder, First, Recurrent, row_name, work_of
 
-OURS = {"cpu": ("ours",), "cuda": ("ours", "captured")}  # as it is, and as a CUDA graph
-COMPILING = ("compile", "reduce-overhead")  # one after another: they measure kernels while they compile
+OURS = {"cpu": ("ours",), "cuda": ("ours", "captured")}  # eager, and as a CUDA graph
+COMPILING = ("compile", "reduce-overhead")  # one after another, as they time kernels while compiling
 WARM = 5  # rounds of steps: a captured one is recorded in its third, reduce-overhead's in theirs
 TIMEOUT = {"cpu": 900.0, "cuda": 200.0}  # seconds: GPT-2 takes about a minute to compile
 # seconds between turns: threads of OpenBLAS spin for 30 to 100 ms (2**26 ticks of the processor's counter)
 SETTLE_GPU, SETTLE_THREADS = 0.001, 0.2
-UNSTEADY = 1.5  # quartiles of a ratio further apart than this are not to be relied on
-# how far two may be apart, relatively, by what products are of. float32: sums in different orders. TF32 and
-# bfloat16 round to 11 and to 8 bits (5e-4 and 4e-3 a number): what is rounded, and where, differs from one
-# library to the other, and the differences add up from layer to layer
+UNSTEADY = 1.5  # a ratio whose quartiles are further apart than this is unreliable
+# the relative tolerance by the precision of products. float32: sums are in different orders. TF32 and
+# bfloat16 round to 11 and to 8 bits (5e-4 and 4e-3 per number): libraries differ in what they round, and
+# where, and the differences add up from layer to layer
 AGREE = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
 
 
 class DifferentWorkError(AssertionError):
-    """Two libraries that were to do the same do not."""
+    """Raised when two libraries do not do the same work."""
 
 
 class Comparison:
-    """Several libraries with the same work, each in its process."""
+    """Several libraries that do the same work, each in its own process."""
 
     def __init__(self, key: str, device: str = "cpu", threads: int = 1, clock: str = "wall") -> None:
         self.key = key
@@ -115,7 +115,7 @@ class Comparison:
         return first, worker.loss()
 
     def _compare(self, name: str, ours: tuple[First, float], theirs: tuple[First, float]) -> None:
-        """Note their difference; times are measured in any case."""
+        """Note the differences; times are measured in any case."""
         label = peer(name).LABEL
         try:
             apart = compare(ours[0], theirs[0], self.key, label)
@@ -171,19 +171,20 @@ class Comparison:
         return {used: peak and peak.used, held: peak and peak.held}
 
     def ratio(self, own: str, name: str) -> Any:
-        """Ours / theirs, turn by turn; None of oneself, and where one of them failed."""
+        """Ours / theirs, turn by turn; None for our own, and if one of them failed."""
         if own == name or not {own, name} <= self.times.keys():
             return None
         return ratios(self.times[own], self.times[name])
 
     def ratio_of_peaks(self, own: str, name: str) -> float | None:
-        """Ours / theirs; None where one of them failed."""
+        """Ours / theirs; None if one of them failed."""
         found = [self.peaks.get(one) for one in (own, name)]
         return found[0].used / found[1].used if all(found) and found[1].used else None
 
 
 def compare(ours: First, theirs: First, key: str, label: str) -> dict[str, float]:
-    """How far two first steps differ, relative to the largest of each gradient; an error if too far."""
+    """The differences of two first steps, relative to the largest value of each gradient; an error if too
+    large."""
     if ours.gradients.keys() != theirs.gradients.keys():
         odd = sorted(ours.gradients.keys() ^ theirs.gradients.keys())
         raise DifferentWorkError(
@@ -203,13 +204,13 @@ def compare(ours: First, theirs: First, key: str, label: str) -> dict[str, float
 
 
 def agree(key: str) -> float:
-    """How far two that do this work may be apart."""
+    """The tolerance between two libraries for this work."""
     work = work_of(key)
     return AGREE[work.precision if isinstance(work, Decoder) else "float32"]
 
 
 def close(ours: float, theirs: float, key: str, what: str) -> float:
-    """How far two losses are apart, relatively; an error if too far."""
+    """The relative difference of two losses; an error if it is too large."""
     apart = abs(ours - theirs) / abs(ours)
     if not apart < agree(key):
         raise DifferentWorkError(f"{key}: {what}: {theirs:.6f} and ours {ours:.6f}.\nFind what differs.")
@@ -217,7 +218,7 @@ def close(ours: float, theirs: float, key: str, what: str) -> float:
 
 
 def reason(error: Exception) -> str:
-    """The last error that a process named, and the line after it: our errors have two."""
+    """The last error that a process printed, and the line after it, as our errors have two lines."""
     lines = str(error).splitlines()
     named = [i for i, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     return " ".join(lines[named[-1] :][:2] if named else lines[-2:]).strip().rstrip(".")[:400]

@@ -1,9 +1,9 @@
 """Peak memory of training steps on a GPU, by each library's own account.
 
-What lies in tensors at the highest: model, gradients, optimizer and what a step needs, beside 32 MiB or so
-in which cuBLAS works, which both take from their own pools. torch counts it (`max_memory_allocated`); of ours
-CuPy tells when memory is taken from its pools and given back. And what is held: pools keep memory that was
-given back, for the next step, and a captured step has one of its own.
+Counted is the peak in tensors: model, gradients, optimizer and what a step needs, plus about 32 MiB of
+workspace of cuBLAS, which both libraries take from their own pools. torch counts it (`max_memory_allocated`);
+for ours, CuPy reports when memory is taken from its pools and given back. The memory held is also counted:
+pools keep freed memory for the next step, and a captured step has its own pool.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from minigrad.core.devices import find_backend
 
 MIB = 2**20
-STEPS = 4  # two that run as they are, the one that is recorded, and a replay
+STEPS = 4  # two eager steps, the captured one, and a replay
 
 
 class Peak(NamedTuple):
@@ -26,7 +26,7 @@ class Peak(NamedTuple):
 
 
 def peak_of_torch(step: Callable[[], object]) -> Peak:
-    """Of steps that are warm: what compiling took is not counted."""
+    """The peak of steps after warm-up, without what compiling took."""
     import torch
 
     gc.collect()
@@ -39,8 +39,8 @@ def peak_of_torch(step: Callable[[], object]) -> Peak:
 
 
 def peak_of_ours(step: Callable[[], object], own: Callable[[], Any]) -> Peak:
-    """Of the next steps; `own` gives a captured step's pool, which it has then."""
-    gc.collect()  # a recording that was forgotten, with its pool
+    """The peak of the next steps; `own` returns a captured step's pool, which exists after them."""
+    gc.collect()  # frees an unused captured step, with its pool
     library = find_backend("cuda").load()
     usual = library.get_default_memory_pool()
     with counting(library.cuda.MemoryHook, usual.used_bytes()) as count:

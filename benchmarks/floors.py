@@ -1,11 +1,11 @@
-"""The least time that a training step can take on this machine, and how far steps are from it.
+"""The minimum time that a training step can take on this machine, and how far steps are from it.
 
-A step is observed. Its matrix products (those of its readable definitions, attention's among them) count at
-the speed that NumPy's BLAS has for exactly these shapes, or our loop if it is faster. Everything else counts
-as the bytes that it must move, each operation by itself: what it reads and writes, forward and backward, and
-what the optimizer reads and writes, at the bandwidth of an addition of arrays of that size, which lie in a
-cache if they fit. Other arithmetic counts nothing, nor does calling an operation. Attention's products count
-as a whole; with a causal mask half of them would do.
+A step is observed. Its matrix products (those of its readable definitions, including attention's) count at
+the speed of NumPy's BLAS for exactly these shapes, or of our loop if it is faster. Everything else counts as
+the bytes that it must move, for each operation separately: what it reads and writes, forward and backward,
+and what the optimizer reads and writes, at the bandwidth of an addition of arrays of that size, which are in
+a cache if they fit. Other arithmetic and calls of operations are free. Attention's products count in full,
+though half of them would be enough with a causal mask.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .tables import Table
 from .worker import round_of
 from .works import row_name, weights_of, work_of
 
-TURNS = 5  # of which the median counts
-SMALLEST = 1 << 16  # bytes whose bandwidth is measured: with fewer, calls are
+TURNS = 5  # the median counts
+SMALLEST = 1 << 16  # minimum bytes to measure bandwidth: with fewer, calls dominate
 
 
 class Product(NamedTuple):
@@ -91,7 +91,7 @@ def _product(x: tuple[int, ...], y: tuple[int, ...], transposed: str) -> Product
 
 
 class Moves(Observer):
-    """Notes the bytes that each operation moves, but those of `products`, and views."""
+    """Notes the bytes that each operation moves, except `products` and views."""
 
     def __init__(self, products: set[str]) -> None:
         self.products = products
@@ -115,7 +115,7 @@ def _arrays(g: Any) -> list[Any]:
 
 
 def _bytes(arrays: Iterable[Any]) -> int:
-    """What distinct arrays take in memory: of one that is broadcast, what it is broadcast from."""
+    """The bytes of distinct arrays; a broadcast array counts as the one it is broadcast from."""
     distinct = {id(x): x for x in arrays if isinstance(x, np.ndarray)}
     return sum(
         x.itemsize * math.prod(n for n, stride in zip(x.shape, x.strides, strict=True) if stride)
@@ -149,7 +149,8 @@ def seconds_of_product(product: Product, clock: str) -> float:
 
 @cache
 def bandwidth(size: int, threads: int, clock: str) -> float:
-    """Bytes a second of an addition that moves `size` bytes, by one thread or by all: the faster."""
+    """Bytes per second of an addition that moves `size` bytes, with one thread or all, whichever is
+    faster."""
     a, b, c = np.ones((3, size // 12), np.float32)
     alone = size / seconds_of(partial(np.add, a, b, out=c), clock)
     if threads == 1 or clock == "cpu":
@@ -161,7 +162,7 @@ def bandwidth(size: int, threads: int, clock: str) -> float:
 
 
 def floor_of(key: str, threads: int, clock: str) -> dict[str, float]:
-    """The parts of the least time of a step, in seconds, and what they are made of."""
+    """The parts of the minimum time of a step, in seconds, and the counts behind them."""
     work = work_of(key)
     step: Any = step_of("ours", work, weights_of(work.model()))
     rounds = round_of(work)

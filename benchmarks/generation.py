@@ -1,7 +1,7 @@
-"""Text from the `nano` model with a key/value cache: ours beside torch eager's, from the same weights.
+"""Text from the `nano` model with a key/value cache: ours and torch eager's, with the same weights.
 
-A step computes the vectors of one token, so that there is little arithmetic in it and much that surrounds it.
-Before anything is timed both must have written the same text.
+A step computes the vectors of one token: little arithmetic, and much overhead. Before anything is timed, both
+must write the same text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SMALLER = dataclasses.replace(NANO, n_embd=16, n_layer=1)
 
 
 class DifferentTextError(AssertionError):
-    """Two libraries that were to write the same text do not."""
+    """Raised when two libraries do not write the same text."""
 
 
 def model(config: GPTConfig = NANO) -> GPT:
-    """A model with positions for the text, and with weights whose text changes from token to token."""
+    """A model with enough positions for the text, and weights with which the text varies."""
     mg.manual_seed(0)
     gpt = GPT(config).eval()
     for table in (gpt.embedding.weight, gpt.positions.weight):
@@ -39,7 +39,7 @@ def model(config: GPTConfig = NANO) -> GPT:
 
 
 def writer(name: str, config: GPTConfig = NANO) -> Any:
-    """A library's function that writes so many tokens, or None of a library that is not asked to."""
+    """A library's function that writes the text; None for libraries that are not measured."""
     ours = model(config)
     if name == "ours":
         return lambda tokens: generate(ours, PROMPT, tokens)
@@ -51,15 +51,15 @@ def writer(name: str, config: GPTConfig = NANO) -> Any:
     return lambda tokens: theirs.generate(PROMPT, tokens)
 
 
-def alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
-    """Microseconds a token, without anyone to compare with."""
+def measure_alone(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Microseconds per token, without another library."""
     write = writer("ours")
     times = measure({"ours": lambda: write(TOKENS)}, repeats, seconds, clock=clock)
     return {"ours": [1e6 * t / TOKENS for t in spread(times["ours"])]}
 
 
-def pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
-    """Microseconds a token: ours, torch's, and their ratio."""
+def measure_pair(repeats: int, seconds: float, threads: int, clock: str) -> dict[str, Any]:
+    """Microseconds per token: ours, torch's, and their ratio."""
     peer("torch").set_threads(threads)
     ours, theirs = writer("ours"), writer("torch")
     if ours(TOKENS) != theirs(TOKENS):
@@ -91,7 +91,7 @@ def generation(
     if note:
         table.notes.append(note)
     for number in threads:
-        function = "alone" if note else "pair"
+        function = "measure_alone" if note else "measure_pair"
         found = in_child(
             "generation", function, repeats, seconds, number, clock, threads=number, kernels=kernels
         )

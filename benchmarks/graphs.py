@@ -1,4 +1,4 @@
-"""What seeing costs: traces of the paper's base model, their pictures and pages, and the limits they keep.
+"""The cost of drawing: traces of the paper's base model, their pictures and pages, and their limits.
 
 6 + 6 layers, d_model 512, 8 heads, d_ff 2048, 37,000 tokens of vocabulary; one pair of 16 tokens.
 """
@@ -46,7 +46,7 @@ def timed(do: Callable[[], Any]) -> tuple[float, Any]:
 def measure(
     output: Callable[[Transformer], Any], model: Transformer, readable: bool, unfolded: bool, repeats: int
 ) -> dict[str, float | None]:
-    """Seconds of a trace and of its picture; what the picture holds, and how large the page is."""
+    """Seconds of a trace and of its picture; the picture's contents, and the size of the page."""
     with mg.fused(not readable):
         computed = output(model)
         traces = []

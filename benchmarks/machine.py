@@ -29,7 +29,7 @@ def pin_to(cores: Iterable[int] | None) -> None:
 
 
 def idlest(number: int) -> list[int] | None:
-    """The `number` least busy cores; None where a process cannot be pinned."""
+    """The `number` least busy cores; None if processes cannot be pinned."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     idle = _idle_time()

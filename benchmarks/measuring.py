@@ -1,7 +1,7 @@
 """Times by alternation: libraries run in turns, so that disturbances affect all of them.
 
-Medians and quartiles are shown; a ratio is the median of the ratios of adjacent turns. On a machine that is
-in use, the processor's clock (`CLOCKS["cpu"]`) does not count the time that a thread waited for a core.
+Medians and quartiles are shown; a ratio is the median of the ratios of adjacent turns. On a busy machine, the
+processor's clock (`CLOCKS["cpu"]`) does not count the time that a thread waits for a core.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Turns(Protocol):
 class LocalTurns:
     """A step in this process; a turn ends when `wait` returns, after the GPU has finished.
 
-    A turn is rounds of so many steps, which take the same batches in each.
+    A turn is one or more rounds of steps; each round takes the same batches.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ def measure(
     """Seconds of each step, the steps taking turns: `repeats` turns each, or until `seconds` have passed.
 
     With `settle`, a turn starts with a pause of that many seconds and one step that does not count: threads
-    of the other library spin for some milliseconds, and its own have gone to sleep.
+    of the other library spin for some milliseconds, and those of this one have gone to sleep.
     """
     runners: dict[str, Turns] = {
         name: s if hasattr(s, "turn") else LocalTurns(s) for name, s in steps.items()

@@ -1,8 +1,8 @@
-"""What a graph keeps in memory between forward and backward: ours beside torch's, and with checkpoints.
+"""Memory of a graph between forward and backward: ours and torch's, and with checkpoints.
 
-Counted is what backward() needs beyond inputs and weights. Ours: the arrays that the gradient functions'
-closures and the nodes' constants hold. Theirs: what `saved_tensors_hooks` is shown. Each memory counts once.
-Besides, a process of its own for each counts by how much its resident memory grows.
+Counted is what backward() needs beyond inputs and weights. Ours: the arrays held by the closures of gradient
+functions and by nodes' constants. Theirs: the tensors passed to `saved_tensors_hooks`. Each storage counts
+once. A separate process for each also measures how much its resident memory grows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def resident() -> int:
 
 
 def growth(library: str, name: str, times: int = 4) -> int:
-    """By how many bytes this process grows for each graph that it keeps."""
+    """The bytes by which this process grows for each graph that it keeps."""
     program = PROGRAMS[name]
     if library == "minigrad":
         F = functional
@@ -102,8 +102,8 @@ def growth(library: str, name: str, times: int = 4) -> int:
     return (resident() - before) // len(graphs)
 
 
-def growth_in_a_process_of_its_own(library: str, name: str) -> int | None:
-    """`growth`, with a C library that gives freed memory back at once; None where /proc is missing."""
+def growth_in_new_process(library: str, name: str) -> int | None:
+    """`growth` in a new process, whose C library gives freed memory back at once; None without /proc."""
     if not Path("/proc/self/statm").exists():
         return None
     code = f"from benchmarks.memory import growth; print(growth({library!r}, {name!r}))"
@@ -115,7 +115,7 @@ def growth_in_a_process_of_its_own(library: str, name: str) -> int | None:
 
 
 def against_torch() -> dict[str, dict[str, float | None]]:
-    """MiB that each program's graph keeps, for each library, counted both ways."""
+    """The MiB of each program's graph, for each library, counted both ways."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -124,7 +124,7 @@ def against_torch() -> dict[str, dict[str, float | None]]:
     for name, program in PROGRAMS.items():
         table[name] = {"minigrad": ours(program) / MIB, "torch": theirs(program) / MIB}
         for library in ("minigrad", "torch"):
-            grown = growth_in_a_process_of_its_own(library, name)
+            grown = growth_in_new_process(library, name)
             table[name][f"{library}, process"] = None if grown is None else grown / MIB
     return table
 
@@ -154,7 +154,7 @@ def _step(forward: Callable[[], mg.Tensor]) -> None:
 
 
 def checkpoints(repeats: int = 5) -> dict[str, dict[str, float]]:
-    """MiB retained and the time of a step, of deep stacks whose layers are checkpointed and not."""
+    """MiB retained and the time of a step, for deep stacks with and without checkpointed layers."""
     table = {}
     width = PROGRAMS["attention block, 256 tokens"].input[-1]
     shapes = PROGRAMS["attention block, 256 tokens"].weights

@@ -1,4 +1,4 @@
-"""Every fused op at the sizes of `nano`: ours beside torch eager, and its readable definition beside it."""
+"""Every fused op at the sizes of `nano`: ours, torch eager's, and the readable definition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N = B * T
 
 
 class Case(NamedTuple):
-    """`call(F, *tensors, *ids)` of float arrays of these shapes and of whole numbers below `top`."""
+    """`call(F, *tensors, *ids)` on float arrays of these shapes and on integers below `top`."""
 
     op: str
     call: Callable[..., Any]
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def packed_attention(F: Any, x: Any) -> Any:
-    """Causal attention of heads that stand side by side in (B, T, 3 D), to (B, T, D)."""
+    """Causal attention of heads that are packed in (B, T, 3 D), to (B, T, D)."""
     if F is functional:
         return multi_head_attention(x, None, None, H, is_causal=True)
     batch, length, width = x.shape
@@ -53,7 +53,7 @@ def packed_attention(F: Any, x: Any) -> Any:
 
 
 def packed_rotary(F: Any, x: Any) -> Any:
-    """Rotary positions of queries and keys that stand side by side with values in (B, T, 3 D)."""
+    """Rotary positions of queries and keys that are packed with values in (B, T, 3 D)."""
     if F is functional:
         return rotary(x, 2 * H, D // H)
     import torch

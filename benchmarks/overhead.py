@@ -1,6 +1,6 @@
-"""What the engine itself costs: forward and backward of a long chain of operations on 4x4 arrays.
+"""The overhead of the engine: forward and backward of a long chain of operations on 4x4 arrays.
 
-The arithmetic is next to nothing: what is measured is recording and walking the graph, versions checked.
+The arithmetic is negligible: this measures building and walking the graph, with version checks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run(chain: Chain, w: Any, c: Any) -> Callable[[], None]:
 
 
 def pair(name: str, repeats: int, clock: str) -> dict[str, dict[str, Any]]:
-    """Of each chain microseconds an operation: ours, a peer's, and their ratio."""
+    """Microseconds per operation for each chain: ours, a peer's, and their ratio."""
     module = peer(name)
     if hasattr(module, "set_threads"):
         module.set_threads(1)

@@ -1,7 +1,7 @@
-"""Does it pay to add up gradients while backward goes on? Three ways of a step on the same batch, in turns:
+"""Does it pay to sum gradients during backward? Three kinds of steps on the same batch, in turns:
 
-one all-reduce after backward, as training does it; one for each bucket of gradients, started once it has
-the last of them; and none, which trains nothing together but shows what could be gained at most.
+one all-reduce after backward, as in training; one for each bucket of gradients, started when the bucket is
+complete; and none, which does not train the ranks together but shows the maximum gain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUCKET = 100_000  # gradients, at least
 
 
 class Overlapped(MPIRanks):
-    """Buckets of gradients, the last parameters' first: so backward completes them."""
+    """Buckets of gradients, those of the last parameters first, as backward completes them in this order."""
 
     def __init__(self, comm: Any, parameters: list[Tensor]) -> None:
         super().__init__(comm)
@@ -43,7 +43,7 @@ class Overlapped(MPIRanks):
         return super().shard(parts)
 
     def ready(self, i: int, g: Tensor) -> None:
-        """A gradient is complete: begin what only waited for it, in the order that all ranks keep."""
+        """A gradient is complete: start the buckets that waited for it, in the same order on all ranks."""
         from mpi4py import MPI
 
         if not self.missing:
@@ -65,14 +65,14 @@ class Overlapped(MPIRanks):
 
 
 class Apart(Ranks):
-    """Ranks that divide the batch and add up nothing."""
+    """Ranks that divide the batch and sum nothing."""
 
     def __init__(self, ranks: Ranks) -> None:
         self.rank, self.size = ranks.rank, ranks.size
 
 
 def steps(work: str, turns: int) -> dict[str, list[float]] | None:
-    """Seconds of each step, by the way."""
+    """Seconds of each step, by kind."""
     from .ranks import WARM, WORKS
 
     flat: Any = join()

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.page RUN`: how large the walk-through page of a run is, and how fast in a browser.
+"""`python -m benchmarks.page RUN`: the size of a run's walk-through page, and its speed in a browser.
 
-By the clock, so on a machine that does nothing else: from the start of loading to the first picture and to
-the first numbers, and from a keystroke in the sentence to the frame that shows all new numbers.
+Times are wall time, so the machine must be idle: from the start of loading to the first picture and to the
+first numbers, and from a keystroke in the sentence to the frame that shows all new numbers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Peak memory of training steps, and of generation: by how much a process's resident memory grows.
 
-Counted from when the library is loaded and the model built: gradients, the optimizer's moments, and what the
-passes need. Loaded means that smaller models have taken as many steps, or have written as much: a library's
-own code comes into memory when it first runs, some of it with the second step. Beside it stands
-what the whole process has at most, libraries, weights and this benchmark included. Each library has a process
-of its own.
+Counted after the library is loaded and the model built: gradients, the optimizer's moments, and what the
+passes need. Loaded means that smaller models have taken as many steps, or have written as much text: a
+library's code is loaded when it first runs, some of it in the second step. The peak of the whole process is
+also shown, including libraries, weights and this benchmark. Each library has its own process.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from .works import row_name, weights_of, work_of
 
 MIB = 2**20
 STEPS = 3
-Peak = tuple[float | None, float | None]  # what a process grows by at most, and what it has then, in MiB
+Peak = tuple[float | None, float | None]  # the maximum growth of a process, and its size then, in MiB
 
 
 def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
-    """MiB by which this process grows at most, during three training steps, and what it has then."""
+    """The maximum growth of this process during three training steps, and its size then, in MiB."""
     module = peer(name)
     work = work_of(key)
     if hasattr(module, "set_threads"):
@@ -38,11 +37,11 @@ def peak(name: str, key: str, threads: int) -> tuple[float, float] | None:
     run_smaller(name)
     weights = weights_of(work.model())
     step: Any = step_of(name, work, weights)
-    return grown(lambda: steps(step))
+    return memory_growth(lambda: steps(step))
 
 
 def run_smaller(name: str) -> None:
-    """Train smaller models for as many steps, which loads what code a library has for them."""
+    """Train smaller models for as many steps, which loads the library's code."""
     for smaller in ("mlp", "micro"):
         warm = step_of(name, work_of(smaller), weights_of(work_of(smaller).model()))
         if warm is not None:
@@ -55,7 +54,7 @@ def steps(step: Any) -> None:
 
 
 def peak_of_text(name: str, threads: int) -> tuple[float, float] | None:
-    """MiB by which this process grows at most while it writes a text, and what it has then."""
+    """The maximum growth of this process while it writes a text, and its size then, in MiB."""
     module = peer(name)
     if hasattr(module, "set_threads"):
         module.set_threads(threads)
@@ -63,12 +62,11 @@ def peak_of_text(name: str, threads: int) -> tuple[float, float] | None:
     if write is None:
         return None
     writer(name, SMALLER)(TOKENS)
-    return grown(lambda: write(TOKENS))
+    return memory_growth(lambda: write(TOKENS))
 
 
-def grown(run: Callable[[], object], before: int | None = None) -> tuple[float, float]:
-    """MiB by which this process grows at most while something runs (since it had `before` bytes), and what it
-    has then."""
+def memory_growth(run: Callable[[], object], before: int | None = None) -> tuple[float, float]:
+    """The maximum growth of this process during `run` (from `before` bytes), and its size then, in MiB."""
     now = resident()
     run()
     most = highest()
@@ -76,20 +74,20 @@ def grown(run: Callable[[], object], before: int | None = None) -> tuple[float, 
 
 
 def resident() -> int:
-    """The bytes of this process, with nothing in it that can be freed."""
+    """The bytes of this process, after freeing all that can be freed."""
     gc.collect()
     _trim()
     return _start()
 
 
 def _trim() -> None:
-    """Give freed memory back, so that none of the building is hidden in what the steps reuse."""
+    """Give freed memory back, so that steps cannot reuse memory from building the model."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _start() -> int:
-    """Bytes resident now, and the highest is counted from here (where that can be asked for)."""
+    """The bytes resident now; resets the peak if the system allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")
@@ -98,7 +96,7 @@ def _start() -> int:
 
 
 def highest() -> int:
-    """The most bytes that were resident at a time."""
+    """The peak number of resident bytes."""
     try:
         return _status("VmHWM")
     except OSError:
@@ -136,7 +134,7 @@ def _table(works: list[str], peers: Sequence[str], threads: int, kernels: str | 
 
 
 def _row(found: dict[str, Peak]) -> dict[str, float | None]:
-    """What each grows by, ours in proportion to the others', and whole processes."""
+    """The growth of each, the ratios of ours to the others', and whole processes."""
     ours, _ = found["ours"]
     row: dict[str, float | None] = {}
     for name, (growth, _) in found.items():

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Program(NamedTuple):
-    """`forward(F, x, *weights)` of an input and weights of these shapes."""
+    """`forward(F, x, *weights)` with an input and weights of these shapes."""
 
     forward: Callable[..., Any]
     input: tuple[int, ...]
@@ -22,14 +22,14 @@ class Program(NamedTuple):
 
 
 def residual_chain(F: Any, x: Any, *weights: Any) -> Any:
-    """x + gelu(x Wᵀ), again and again."""
+    """x + gelu(x Wᵀ), repeatedly."""
     for weight in weights:
         x = x + F.gelu(F.linear(x, weight))
     return x.sum()
 
 
 def mlp(F: Any, x: Any, *weights: Any) -> Any:
-    """relu(x Wᵀ + b), again and again."""
+    """relu(x Wᵀ + b), repeatedly."""
     for weight, bias in zip(weights[::2], weights[1::2], strict=True):
         x = F.relu(F.linear(x, weight, bias))
     return x.mean()
@@ -38,7 +38,8 @@ def mlp(F: Any, x: Any, *weights: Any) -> Any:
 def block(
     F: Any, x: Any, qkv: Any, out: Any, up: Any, down: Any, gain: Any, shift: Any, p: float = 0.0
 ) -> Any:
-    """A Transformer's layer, normalized first: causal attention in heads of 64, gelu between two maps."""
+    """A pre-norm Transformer layer: causal attention with heads of width 64, gelu between two linear
+    layers."""
     batch, length, width = x.shape
     h = F.linear(F.layer_norm(x, (width,), gain, shift), qkv)
     q, k, v = h.reshape(batch, length, 3, -1, 64).permute(2, 0, 3, 1, 4).unbind(0)

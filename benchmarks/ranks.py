@@ -1,9 +1,9 @@
-"""Data-parallel training: throughput of ranks beside one process, and a model of what it costs.
+"""Data-parallel training: throughput of ranks and of one process, and a model of its cost.
 
-All train on the same batches, by turns of a process (or `mpiexec`) each. Of each batch the fastest turn
-counts, since ranks and threads wait for the one that another program holds up; a speedup compares those. The
-model is that of `docs/results.md`: a rank's share of the computation, from one process on smaller
-batches, and an all-reduce, whose bandwidth it gets from two ranks.
+All train on the same batches, in turns, each in a process (or `mpiexec`). The fastest turn of each batch
+counts, since ranks and threads wait for one that another program delays; speedups compare these. The model is
+in `docs/results.md`: a rank's share of the computation, from one process on smaller batches, and an
+all-reduce, with the bandwidth measured on two ranks.
 """
 
 from __future__ import annotations
@@ -54,18 +54,19 @@ def phrasebook(folder: Path, max_tokens: int, ranks: Ranks) -> Trainer:
     return Trainer(runs.build_model(recipe, tokenizer), task, recipe.training, folder, ranks=ranks)
 
 
-WORKS = {  # name: how a training begins, and its size of a batch
+WORKS = {  # name: the function that builds the trainer, and its batch size
     "nano": (nano, BATCH),
     "phrasebook": (phrasebook, 1024),
 }
 
 
 def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
-    """Seconds and tokens of each step, of an all-reduce, and MiB; on batches a `part`-th of the recipe's."""
+    """Seconds and tokens of each step, seconds of an all-reduce, and MiB; batches are 1 / `part` of the
+    recipe's."""
     ranks = join()
     begin, size = WORKS[work]
     with tempfile.TemporaryDirectory() as folder:
-        begin(Path(folder), size // 8, ranks=Ranks()).train_step()  # loads what code there is
+        begin(Path(folder), size // 8, ranks=Ranks()).train_step()  # loads the code
         gc.collect()
         _trim()
         before = _start()
@@ -97,7 +98,7 @@ def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
 
 
 def ranks(works: Iterable[str] = WORKS, repeats: int = 50, kernels: str | None = None) -> list[Table]:
-    """A table for each work of those that there are here, and those of the model on paper."""
+    """A table for each work measured here, and tables of the model on paper."""
     if mpiexec() is None or find_spec("mpi4py") is None:
         return [Table("ranks", notes=["No mpiexec or no mpi4py: pip install '.[distributed]'"]), *on_paper()]
     known = [work for work in works if work in WORKS]
@@ -115,7 +116,7 @@ def _table(work: str, repeats: int, kernels: str | None) -> Table:
             settings: dict[str, Any] = {"threads": threads, "ranks": n, "kernels": kernels}
             found[name].append(in_child("ranks", "train", work, repeats // ROUNDS, **settings))
         found["share"].append(in_child("ranks", "train", work, repeats // ROUNDS, SHARE, kernels=kernels))
-    model = fitted(*(found[name] for name in (ALONE, "share", "2 ranks")))
+    model = fit_costs(*(found[name] for name in (ALONE, "share", "2 ranks")))
     alone = _fastest(found[ALONE], "seconds")
     table = Table(f"training {work}: one process and ranks")
     for name, (n, threads) in ARRANGEMENTS.items():
@@ -150,7 +151,7 @@ def _overlap(works: Iterable[str], repeats: int, kernels: str | None) -> Table:
 
 
 def _fastest(turns: list[dict[str, Any]], key: str) -> list[float]:
-    """Of each batch its fastest turn."""
+    """The fastest turn of each batch."""
     return [min(times) for times in zip(*(turn[key] for turn in turns), strict=True)]
 
 
@@ -163,14 +164,14 @@ def _memory(turns: list[dict[str, Any]]) -> float:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a step costs: seconds, bytes, bytes a second."""
+    """The costs of a step: seconds, bytes, bytes per second."""
 
-    fixed: float  # what each rank does whatever its share: the optimizer, calls
-    work: float  # what the ranks divide among them
+    fixed: float  # seconds of work that each rank does in full: the optimizer, calls
+    work: float  # seconds of work that is divided among the ranks
     bytes: float  # of gradients
     bandwidth: float  # of one rank's link, each way
     latency: float = 0.0  # of a message
-    cores: float = math.inf  # that compute at a time
+    cores: float = math.inf  # number of cores that compute at a time
     activations: float = 0.0  # bytes of one process's
 
     def all_reduce(self, n: int) -> float:
@@ -185,8 +186,8 @@ class Costs:
         return (4 + (n > 1)) * self.bytes + self.activations / n
 
 
-def fitted(whole: list[dict[str, Any]], share: list[dict[str, Any]], two: list[dict[str, Any]]) -> Costs:
-    """The costs on this machine, from one process on two sizes of batches, and from two ranks' all-reduce."""
+def fit_costs(whole: list[dict[str, Any]], share: list[dict[str, Any]], two: list[dict[str, Any]]) -> Costs:
+    """The costs on this machine, from one process with two batch sizes, and from two ranks' all-reduce."""
     (long, short), (many, few) = (
         [statistics.fmean(_fastest(turns, key)) for turns in (whole, share)] for key in ("seconds", "tokens")
     )
@@ -205,7 +206,7 @@ def fitted(whole: list[dict[str, Any]], share: list[dict[str, Any]], two: list[d
 PARAMETERS = 63e6  # of the paper's base model, with 37,000 tokens of vocabulary
 TOKENS = 25_000  # of a batch (section 5.1)
 FLOPS = 6 * PARAMETERS * TOKENS  # of a step: 2 forward, 4 backward, a parameter and token
-DEVICES = {  # what is assumed: FLOP/s that matrices reach, bytes/s and seconds of a link
+DEVICES = {  # assumptions: FLOP/s of matrix products, bytes/s and latency of a link
     "cores at 80 GFLOP/s, 10 Gbit/s links": (80e9, 1.25e9, 30e-6),
     "GPUs at 200 TFLOP/s, 400 Gbit/s links": (200e12, 50e9, 10e-6),
 }

@@ -1,6 +1,6 @@
-"""What it costs to record a forward pass: the attention weights of all heads, the outputs of all modules.
+"""The cost of recording a forward pass: the attention weights of all heads, the outputs of all modules.
 
-Models and batches have the sizes of two recipes; their weights are random.
+Models and batches have the sizes of two recipes; weights are random.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECORDERS: dict[str, Recorder] = {
 
 
 def works() -> dict[str, tuple[Any, Callable[[Any], object]]]:
-    """Models, and what is done with them."""
+    """Models, and the calls that are measured."""
     keep_freed_memory()
     rng = np.random.default_rng(0)
     mg.manual_seed(0)

@@ -1,6 +1,6 @@
 """A recipe's training from its data to its scores: wall time and results.
 
-Each is `minitransformer train` in a process of its own.
+Each is `minitransformer train` in its own process.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .tables import Table
 RECIPES = ("phrasebook", "shakespeare-char-cpu")
 
 
-def whole(words: list[str], clock: str) -> dict[str, Any]:
-    """The seconds of a training, and its scores."""
+def run_recipe(words: list[str], clock: str) -> dict[str, Any]:
+    """The seconds of a run, and its scores."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as output:
         run = Path(folder) / "run"
         start = CLOCKS[clock]()
@@ -51,7 +51,7 @@ def runs(
         table = Table(f"a whole training, {number} thread{'s' if number > 1 else ''}")
         for case in recipes:
             words = command(case, data_dir)
-            found = in_child("runs", "whole", words, clock, threads=number, kernels=kernels)
+            found = in_child("runs", "run_recipe", words, clock, threads=number, kernels=kernels)
             scores = ", ".join(f"{name} {score:.3f}" for name, score in found["scores"].items())
             table.rows[case] = {"seconds": found["seconds"], "scores": scores}
         yield table

@@ -1,6 +1,6 @@
 """How time and peak memory of a training step grow with length, width, layers, vocabulary and batch.
 
-One size is changed at a time, from `nano`'s; lengths are of attention alone and of a model of one layer.
+One size at a time is changed from `nano`'s; lengths are for attention alone and for a model with one layer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def scale(
     clock: str = "wall",
     kernels: str | None = None,
 ) -> list[Table]:
-    """A table for each axis and number of threads, ours beside torch eager."""
+    """A table for each axis and number of threads: ours and torch eager's."""
     return [
         _table(axis, works, n, repeats, seconds, clock, kernels)
         for n in threads
@@ -85,7 +85,7 @@ def _table(
 
 
 def _growth(table: Table, sizes: list[int]) -> str:
-    """What the last step from one size to the next costs."""
+    """The growth in cost from the second-largest size to the largest."""
     before, last = list(table.rows.values())[-2:]
     times = [
         f"{column} x {last[column] / before[column]:.2f}"
@@ -99,7 +99,7 @@ def _growth(table: Table, sizes: list[int]) -> str:
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
-    """Time and memory of each axis, as one picture; the axes of T as another."""
+    """Pictures of time and memory: one for all axes of sizes, one for the axes of T."""
     groups: dict[str, list[Table]] = {}
     for table in tables:
         groups.setdefault("length" if "growth with T" in table.title else "size", []).append(table)
@@ -147,7 +147,7 @@ RATIOS = 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20
 
 
 def plot_steps(measured: Sequence[Table], path: Path) -> Path:
-    """Ratios of every work and peer (the tables of them); 1 is as fast as they are."""
+    """The ratios of every work and peer, from their tables; 1 means equally fast."""
     import matplotlib
 
     matplotlib.use("Agg")

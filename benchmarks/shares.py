@@ -1,8 +1,8 @@
-"""What validations, checkpoints and the log take of a run, as its recipe has them.
+"""The fractions of a run that validations, checkpoints and the log take, with the settings of its recipe.
 
-`minitransformer train` runs for a few steps, each of them logged, with two validations and checkpoints, of
-which the second counts. How often a recipe asks for each makes their shares of the whole run; a checkpoint at
-the step of a validation is the validation's, which may have found the best one.
+`minitransformer train` runs for a few logged steps, with two validations and checkpoints, the second of which
+counts. The recipe's frequencies then give the fractions of the whole run; a checkpoint at the step of a
+validation belongs to the validation, which may have found the best model.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ RECIPES = (
 
 
 class Finished(Exception):
-    """The steps are done: nothing is evaluated."""
+    """Raised after the steps, so that nothing is evaluated."""
 
 
 def seconds_of(words: list[str], clock: str) -> dict[str, float]:
-    """The seconds of a step, of logging it, of a validation and of a checkpoint, and how often each comes."""
+    """The seconds of a step, a log line, a validation and a checkpoint, and the number of each."""
     seconds: dict[str, list[float]] = {"train_step": [], "validate": [], "save": [], "advance": []}
     planned: dict[str, int] = {}
 
@@ -92,7 +92,7 @@ def seconds_of(words: list[str], clock: str) -> dict[str, float]:
 
 
 def counts(config: Any) -> dict[str, int]:
-    """How often a run of these settings does what is timed."""
+    """How often a run with these settings does each of the timed things."""
     due = lambda every: {n for n in range(1, config.steps + 1) if n % every == 0 or n == config.steps}
     validations = due(config.validate_every)
     return {
@@ -125,7 +125,7 @@ def shares(
     clock: str = "wall",
     kernels: str | None = None,
 ) -> Table:
-    """The share of each recipe's run that is not training."""
+    """The fraction of each recipe's run that is not training."""
     table = Table("validations, checkpoints and the log of a run, as the recipes have them")
     for name in recipes:
         found = in_child("shares", "seconds_of", command(name, data_dir), clock, kernels=kernels)

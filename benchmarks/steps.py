@@ -1,6 +1,6 @@
-"""Training steps: forward, backward, optimizer, zero_grad, ours beside others'; on a GPU ours captured, too.
+"""Training steps: forward, backward, optimizer, zero_grad, ours and others'; on a GPU, ours also captured.
 
-A table for each work as soon as it is measured, and one of all works' ratios at the end.
+A table for each work as soon as it is measured, and one with the ratios of all works at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def steps(
         everything = Table(f"{title}: minigrad / theirs")
         for key in works:
             work = Comparison(key, "cpu", number, clock)
-            yield measured(work, title, peers, repeats, seconds, kernels)
+            yield measure_work(work, title, peers, repeats, seconds, kernels)
             if "ours" in work.times:
                 everything.rows[row_name(key)] = ratios_of(work, peers)
         if everything.rows:
@@ -45,16 +45,16 @@ def steps_on_gpu(
     kernels: str | None = None,
     device: str = "cuda",
 ) -> Iterator[Table]:
-    """A table for each work as soon as it is measured, and one of all works' ratios at the end."""
+    """A table for each work as soon as it is measured, and one with the ratios of all works at the end."""
     everything = Table("training steps on the GPU: ours / torch's, time and peak memory")
     for key in works:
         work = Comparison(key, device)
-        yield measured(work, "a training step", peers, repeats, seconds, kernels)
+        yield measure_work(work, "a training step", peers, repeats, seconds, kernels)
         everything.rows[row_name(key)] = against_best(work)
     yield everything
 
 
-def measured(
+def measure_work(
     work: Comparison, title: str, peers: Sequence[str], repeats: int, seconds: float, kernels: str | None
 ) -> Table:
     """The table of one work."""
@@ -73,7 +73,7 @@ def ratios_of(work: Comparison, peers: Sequence[str]) -> dict[str, Any]:
 
 
 def against_best(work: Comparison) -> dict[str, Any]:
-    """Captured against torch's fastest; as it is, and memory, against torch eager."""
+    """Captured against torch's fastest; eager, and memory, against torch eager."""
     theirs = [name for name in work.times if name not in OURS["cuda"]]
     best = min(theirs, key=lambda name: spread(work.times[name]).median, default=None)
     return {

@@ -1,7 +1,7 @@
-"""What the trainer adds to a step of training: data, schedule, looking for NaN, the log.
+"""The overhead of the trainer per training step: data, schedule, checks for NaN, the log.
 
-A real run of `nano` on a text of random letters, every step logged, beside the bare step on one batch of it:
-the loss, its backward, clipping and the optimizer.
+A real run of `nano` on a text of random letters, with every step logged, compared with the bare step on one
+of its batches: the loss, its backward, clipping and the optimizer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LETTERS = 65
 
 
 def nano(folder: Path, batch: int = BATCH, ranks: Ranks | None = None) -> Trainer:
-    """A training of `nano` on a text of random letters."""
+    """A trainer of `nano` on a text of random letters."""
     text = "".join(random.Random(0).choices(string.printable[:LETTERS], k=50_000))
     task = LanguageModelling(Tokenizer.train_char([text]), text, text[:200], LENGTH, batch, seed=0)
     manual_seed(0)

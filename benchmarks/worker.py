@@ -1,6 +1,6 @@
-"""A library in a process of its own, which runs steps on request.
+"""A library in its own process, which runs steps on request.
 
-Each library is measured as its users run it: with its own threads and its own allocator settings.
+Each library is measured as its users run it, with its own threads and allocator settings.
 
     with Worker("torch", threads=1) as theirs:
         theirs.prepare("nano")
@@ -26,13 +26,13 @@ import numpy as np
 from .children import ChildError, command, environment
 from .device_memory import Peak
 from .measuring import LocalTurns
-from .peaks import grown, resident, run_smaller
+from .peaks import memory_growth, resident, run_smaller
 from .peers import KINDS, peer, settings_of, step_of
 from .works import First, Work, weights_of, work_of
 
 
 class Worker:
-    """A client of the process: methods run there, and raise their errors here."""
+    """A client of the process: methods run there, and their errors are raised here."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Worker:
             timer.cancel()
 
     def prepare(self, key: str, device: str = "cpu") -> str | None:
-        """Build the model and optimizer of a work; returns why the library cannot, if so."""
+        """Build the model and optimizer of a work; returns the reason if the library cannot."""
         return self.call("prepare", key, device)
 
     def round(self) -> int:
@@ -120,7 +120,7 @@ class Worker:
         return self.call("loss")
 
     def peak(self) -> Peak:
-        """The memory of steps: on a CPU what the process has beyond the model, and as a whole."""
+        """The memory of steps: on a CPU, that of the process beyond the model, and as a whole."""
         return Peak(*self.call("peak"))
 
     def step(self, number: int) -> None:
@@ -140,7 +140,7 @@ class _Server:
         self.name = name
         self.work: Any = None
         self.turns: Any = None
-        self.without = 0  # bytes of the process without gradients, moments, and what passes need
+        self.without = 0  # bytes of the process without gradients, moments, and what the passes need
 
     def prepare(self, key: str, device: str = "cpu") -> str | None:
         module = peer(self.name)
@@ -173,7 +173,7 @@ class _Server:
     def peak(self) -> Peak:
         if self.device != "cpu":
             return self.work.peak()
-        return Peak(*grown(lambda: self.step(self.rounds), self.without))
+        return Peak(*memory_growth(lambda: self.step(self.rounds), self.without))
 
     def step(self, number: int) -> None:
         for _ in range(number):

@@ -1,9 +1,9 @@
-"""What is measured: sizes, first weights and batches, the same for every library.
+"""The works that are measured: sizes, initial weights and batches, the same for every library.
 
 Decoders are GPTs as minitransformer builds them: learned positions, pre-norm, GELU in its tanh form, one
-matrix for embedding and output, no dropout. Recurrent ones are an embedding, nn.LSTM, nn.GRU or nn.RNN, and
-an output of its own. The encoder-decoder is the phrasebook recipe's, on its batches.
-What is measured on a GPU has a precision: products of float32, of TF32, or of bfloat16 under autocast.
+matrix for embedding and output, no dropout. Recurrent ones are an embedding, nn.LSTM, nn.GRU or nn.RNN, and a
+separate output layer. The encoder-decoder is the phrasebook recipe's, on its batches. Works on a GPU have a
+precision: products in float32, in TF32, or in bfloat16 under autocast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minigrad import nn
 from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 
-BATCHES = 8  # that the steps of a measurement go round in
+BATCHES = 8  # the steps of a measurement cycle through these
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Recurrent:
-    """A recurrent language model: an embedding, layers of `kind`, "LSTM", "GRU" or "RNN", and an output."""
+    """A recurrent language model: an embedding, layers of `kind`, "LSTM", "GRU" or "RNN", and an output
+    layer."""
 
     kind: str
     layers: int
@@ -123,7 +124,7 @@ class Recurrent:
         return self.model_of(nn)
 
     def model_of(self, nn: Any) -> Any:
-        """The model made of the modules of a library."""
+        """The model, built from a library's modules."""
         model = nn.Module()
         model.embedding = nn.Embedding(self.vocabulary, self.width)
         model.recurrent = getattr(nn, self.kind)(self.width, self.width, self.layers, batch_first=True)
@@ -137,7 +138,8 @@ class Recurrent:
 
 @dataclass(frozen=True)
 class MLP:
-    """A classifier of two hidden layers (ReLU), trained by plain SGD: what the smallest libraries can do."""
+    """A classifier with two hidden layers (ReLU), trained by plain SGD, which the smallest libraries can
+    do."""
 
     inputs: int = 64
     width: int = 128
@@ -187,7 +189,7 @@ class Attention:
         return model
 
     def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
-        """What the output's gradient is to be."""
+        """The gradient of the output."""
         shape = (self.batch, self.heads, self.length, self.width)
         return [(np.random.default_rng(1).normal(size=shape).astype(np.float32),)]
 
@@ -196,11 +198,11 @@ Work = Decoder | Phrasebook | Recurrent | MLP | Attention
 
 
 class UnknownWorkError(UserError):
-    """A name that is no work's."""
+    """Raised for a name that is not a work."""
 
 
 def work_of(name: str) -> Work:
-    """A work by its name, or as it is shown: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
+    """A work by its name, or as printed: "nano", "L2 H4 d64 T32 B32 V65", "attention H4 d32 T128 B1"."""
     known = WORKS | GPU_WORKS
     if name in known:
         return known[name]
@@ -240,7 +242,7 @@ GPU_WORKS: dict[str, Work] = {
 
 
 def row_name(key: str) -> str:
-    """What a work is called, and its size."""
+    """The name of a work, and its size."""
     size = str(work_of(key))
     return key if key == size else f"{key}: {size}"
 
@@ -253,7 +255,7 @@ DECAY = 0.01
 
 
 class First(NamedTuple):
-    """What a first step computes, by which libraries show that they do the same work."""
+    """The results of a first step, which show that libraries do the same work."""
 
     loss: float
     gradients: dict[str, np.ndarray]  # by our parameters' names

@@ -1,8 +1,8 @@
-"""Plots the cross-attention of a trained translation model for a sentence: of a Transformer, or a Seq2Seq.
+"""Plots the cross-attention of a trained translation model, a Transformer or a Seq2Seq, for a sentence.
 
 python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
 
-With --heads and --arcs, also the cross-attention of all heads, and what the encoder's words look at.
+With --heads and --arcs, also the cross-attention of all heads, and what the encoder's words attend to.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ def main(
         attention_heads(crossed, written, read, path=heads)
     encoders = [weights for path, weights in maps.items() if path.startswith("encoder")]
     if arcs is not None and encoders:
-        attention_arcs(encoders[-1][:, :2], read, path=arcs)  # two heads, which is as many as can be read
+        attention_arcs(encoders[-1][:, :2], read, path=arcs)  # two heads: more are hard to read
     print(output)
 
 

@@ -39,14 +39,14 @@ def main() -> None:
     embedding = mg.tensor(np.array(EMBEDDING), requires_grad=True)
     x = embedding + mg.tensor(positional_encoding(3, 4, np.float64))
     show("x = embedding + positional encoding", x)
-    for name, w in (("W_Q", W_Q), ("W_K: exchanges neighbours", W_K), ("W_V: averages neighbours", W_V)):
+    for name, w in (("W_Q", W_Q), ("W_K: swaps neighbours", W_K), ("W_V: averages neighbours", W_V)):
         show(name, w, rows=range(4))
     q, k, v = (x @ mg.tensor(w) for w in (W_Q, W_K, W_V))
     show("Q = x W_Q", q)
     show("K = x W_K", k)
     show("V = x W_V", v)
     scores = q @ k.mT / 2  # sqrt(d_k) = 2
-    show("Q Kᵀ / sqrt(d_k): how well each token (row) agrees with each (column)", scores, TOKENS)
+    show("Q Kᵀ / sqrt(d_k): how well each token (row) matches each (column)", scores, TOKENS)
     weights = F.softmax(scores)
     show("softmax of each row: how much each token takes from each", weights, TOKENS)
     output = weights @ v

@@ -2,8 +2,8 @@
 
     python demos/bank.py
 
-A table of word vectors has one row for "bank". In BERT that row is only the beginning: each layer mixes in
-what stands around it. The sentences are about money or about rivers, which the model is never told.
+A table of word vectors has one row for "bank". In BERT, that row is only the start: each layer mixes in the
+context. The sentences are about money or about rivers, which the model is never told.
 """
 
 import numpy as np
@@ -72,7 +72,7 @@ def states_of_bank(model, ids):
 
 
 def cosines(vectors):
-    """Between all pairs, of the vectors less their mean, which is what they have in common."""
+    """Cosines between all pairs, after subtracting the mean, which all vectors share."""
     vectors = vectors - vectors.mean(0)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit @ unit.T
@@ -82,7 +82,7 @@ def main(steps: int = 600):
     """Train a small BERT on sentences with "bank", and compare the states of the word in some of them.
 
     Args:
-        steps: Of the training; 600 take less than a minute.
+        steps: Training steps; 600 take less than a minute.
     """
     model = train(steps)
     random = np.random.default_rng(1)
@@ -91,7 +91,7 @@ def main(steps: int = 600):
     row, *states = states_of_bank(model, np.array([encode(text) for text in texts]))
     assert (row == row[0]).all()
     print('\nIn the table of word vectors "bank" is the same in all sentences.')
-    print("The cosine between its states in two sentences, less their mean:")
+    print("The cosine between its states in two sentences, after subtracting their mean:")
     print(f"{'':<24}{'same meaning':>14}{'other meaning':>15}")
     for i, vectors in enumerate(states, 1):
         c = cosines(vectors)

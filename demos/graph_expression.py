@@ -2,7 +2,7 @@
 
     python demos/graph_expression.py -o expression.html
 
-On the page walk backward (the key b, then the arrows): each step is one application of the chain rule.
+On the page, walk backward (press b, then the arrow keys): each step is one application of the chain rule.
 """
 
 from pathlib import Path

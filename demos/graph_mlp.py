@@ -1,9 +1,9 @@
-"""A network of two layers learns the exclusive or; one step of its training, drawn before and weighed after.
+"""A network with two layers learns exclusive or: one training step, drawn, with the loss before and after it.
 
     python demos/graph_mlp.py -o mlp.html
 
-The biases are added to each of the four points: on the page their edges say that they were expanded over the
-points, and that backward sums over them.
+The biases are added to each of the four points: on the page, their edges show that they were expanded over
+the points, and that backward sums over them.
 """
 
 from pathlib import Path
@@ -21,8 +21,8 @@ def main(output: Output = Path("mlp.html"), lr: float = 0.5, seed: int = 0) -> N
     """Draw a step of training a small network.
 
     Args:
-        lr: How far the step goes against the gradient.
-        seed: Of the first weights.
+        lr: Learning rate of the step.
+        seed: Seed of the initial weights.
     """
     mg.manual_seed(seed)
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))

@@ -3,7 +3,7 @@
     python demos/graph_transformer.py -o transformer.html
     python demos/graph_transformer.py --paper -o transformer.svg
 
-Layers that are alike are one box, "x2"; click it (or `graph.expand("encoder.layers.0")`) to look inside.
+Identical layers are one box, "x2"; click it (or `graph.expand("encoder.layers.0")`) to look inside.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from minitransformer import Transformer, TransformerConfig
 SMALL = TransformerConfig(
     vocab_size=12, d_model=8, num_heads=2, d_ff=16, num_encoder_layers=2, num_decoder_layers=2
 )
-TOKENS = 4  # of the source, and of the target
+TOKENS = 4  # in the source, and in the target
 PAPER = TransformerConfig(vocab_size=37_000)  # the base model: 6 + 6 layers, d_model 512, 8 heads, d_ff 2048
 
 
@@ -27,7 +27,7 @@ def main(output: Output = Path("transformer.html"), paper: bool = False, seed: i
 
     Args:
         paper: The paper's base model of 6 + 6 layers instead of a tiny one.
-        seed: Of the weights and the tokens.
+        seed: Seed of the weights and the tokens.
     """
     mg.manual_seed(seed)
     config = PAPER if paper else SMALL

@@ -4,8 +4,8 @@ python demos/path_length.py -o docs/path-length.png
 
 Three things are measured for sequences of n tokens, one layer each, as initialized:
 
-- steps: the operations that must wait for each other, from input 1 to output n, counted in the recorded graph
-  of the readable definitions. Moving numbers (reshape, slice) does not count.
+- steps: the operations that must wait for each other, from input 1 to output n, counted in the graph of the
+  readable definitions. Moving numbers (reshape, slice) does not count.
 - time: forward and backward, on this machine.
 - gradient: the Frobenius norm of d output_n / d input_1, in float64.
 """
@@ -41,9 +41,9 @@ class Recurrent(nn.Module):
 
 
 def open_lstm(d: int) -> nn.LSTM:
-    """An LSTM whose forget gates are open: with a bias of 5 a cell keeps sigmoid(5) = 0.993 of itself a step.
+    """An LSTM with open forget gates: with a bias of 5, a cell keeps sigmoid(5) = 0.993 of itself per step.
 
-    An LSTM may learn that; to start with a bias of 1 is common (Jozefowicz et al. 2015).
+    An LSTM may learn that; an initial bias of 1 is common (Jozefowicz et al. 2015).
     """
     lstm = nn.LSTM(d, d, batch_first=True)
     lstm.bias_hh_l0.array[d : 2 * d] = 5
@@ -62,7 +62,7 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 
 
 def dependent_operations(output: Tensor, source: Tensor) -> int:
-    """The number of operations on the longest path from `source` to `output` in the recorded graph."""
+    """The number of operations on the longest path from `source` to `output` in the graph."""
     nodes = set()
     stack = [output.node]
     while stack:
@@ -71,7 +71,7 @@ def dependent_operations(output: Tensor, source: Tensor) -> int:
             nodes.add(node)
             stack.extend(map(producer, node.edges))
     depth: dict[Any, float] = {source: 0}
-    for node in sorted(nodes, key=lambda node: node.number):  # inputs before what is made of them
+    for node in sorted(nodes, key=lambda node: node.number):  # inputs before results
         before = max((depth.get(producer(edge), -math.inf) for edge in node.edges), default=-math.inf)
         depth[node] = before + (node.op.family not in ("shape", "indexing"))
     return int(depth[output.node])
@@ -87,7 +87,7 @@ def measure_time(network: nn.Module, n: int, d: int, batch: int, repeats: int) -
     """Milliseconds of processor time for forward and backward: the median of `repeats`."""
     x = mg.randn(batch, n, d, requires_grad=True)
     times = []
-    for _ in range(repeats + 1):  # the first time compiles
+    for _ in range(repeats + 1):  # the first one compiles
         network.zero_grad()
         start = time.process_time()
         network(x).sum().backward()
@@ -144,7 +144,7 @@ def table(results: dict[str, dict[int, Measured]]) -> str:
     return "\n".join(lines)
 
 
-STYLES = {  # colours of Okabe & Ito, told apart by readers with any colour vision; and markers
+STYLES = {  # colours of Okabe & Ito, safe for the colour-blind, and markers
     "simple RNN": ("#D55E00", "o"),
     "LSTM": ("#0072B2", "s"),
     "LSTM, open gates": ("#56B4E9", "P"),
@@ -177,7 +177,7 @@ def draw(results: dict[str, dict[int, Measured]], path: Path) -> None:
         panel.set_xticks(lengths, [f"{n:,}" for n in lengths])
         panel.minorticks_off()
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    panels[2].set_ylim(1e-40, 1e2)  # beyond which nothing can be learned anyway
+    panels[2].set_ylim(1e-40, 1e2)  # nothing can be learned below it
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=130)
 

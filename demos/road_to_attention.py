@@ -1,11 +1,11 @@
-"""The road to attention: one translation task by RNN, LSTM, GRU, with and without attention, and Transformer.
+"""The road to attention: a translation task with RNN, LSTM, GRU, with and without attention, and Transformer.
 
 python demos/road_to_attention.py                       # the phrasebook: sentences of 3 to 11 words
 python demos/road_to_attention.py --sentences 6         # up to six of them joined: sources of up to 46 words
 
 Every model has the same number of parameters, trains on the same data for the same number of minutes (of
 processor time), and is scored by the length of the source. `--sentences` above 1 joins sentences of the
-phrasebook, so that a source is long and still made of known words.
+phrasebook, for long sources of known words.
 """
 
 import json
@@ -65,7 +65,7 @@ def size(name: str, vocab_size: int, width: int) -> int:
 
 
 def width_for(name: str, vocab_size: int, parameters: int) -> int:
-    """The largest width with at most so many parameters."""
+    """The largest width with at most this many parameters."""
     low, high = 1, 4096
     while high - low > 1:
         middle = (low + high) // 2
@@ -77,7 +77,7 @@ def width_for(name: str, vocab_size: int, parameters: int) -> int:
 
 
 def joined(pairs: Sequence[Pair], sentences: int, number: int, seed: int) -> list[Pair]:
-    """`number` pairs, each of 1 to `sentences` of the pairs, one after the other."""
+    """`number` pairs, each of which joins 1 to `sentences` of the pairs."""
     rng = np.random.default_rng(seed)
     pairs = [pair for pair in pairs if pair[0].endswith((".", "?"))] if sentences > 1 else pairs
     if sentences == 1:
@@ -93,7 +93,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-# ---------------------------------------------------------------- training, for a time
+# ---------------------------------------------------------------- training, for a fixed time
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
         loss.backward()
         optim.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if steps == 1:  # which compiles
+        if steps == 1:  # the first step compiles
             start = time.process_time()
         spent = (time.process_time() - start) / (60 * budget.minutes)
     model.eval()
@@ -138,7 +138,7 @@ def train(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], budget:
 
 @dataclass(frozen=True)
 class Scores:
-    exact: float  # per cent of the sources translated without a mistake
+    exact: float  # percentage of sources translated without a mistake
     bleu: float
 
 
@@ -155,7 +155,7 @@ def translate(model: nn.Module, tokenizer: Tokenizer, sources: Sequence[str], li
 
 
 def bins(lengths: Sequence[int], number: int) -> list[tuple[int, int]]:
-    """`number` ranges of lengths, (first, last), with about as many sentences each."""
+    """`number` ranges of lengths, (first, last), with about equally many sentences."""
     edges = sorted({int(q) for q in np.quantile(lengths, np.linspace(0, 1, number + 1)[1:-1])})
     firsts = [min(lengths), *[edge + 1 for edge in edges if edge < max(lengths)]]
     return list(zip(firsts, [*[first - 1 for first in firsts[1:]], max(lengths)], strict=True))
@@ -178,7 +178,7 @@ def score(model: nn.Module, tokenizer: Tokenizer, pairs: Sequence[Pair], ranges:
 
 @dataclass(frozen=True)
 class Row:
-    """What a model reached: its parameters, its steps, and the scores of each range of lengths and of all."""
+    """A model's parameters, steps, and scores for each range of lengths and for all."""
 
     parameters: int
     steps: int
@@ -206,7 +206,7 @@ def table(rows: dict[str, Row], ranges: Sequence, counts: Sequence[int], measure
     return "\n".join(lines)
 
 
-STYLES = [  # colours of Okabe & Ito, told apart by readers with any colour vision; and markers
+STYLES = [  # colours of Okabe & Ito, safe for the colour-blind, and markers
     ("#999999", "v"), ("#E69F00", "s"), ("#D55E00", "o"), ("#CC79A7", "P"), ("#56B4E9", "^"),
     ("#0072B2", "X"), ("#000000", "D"),
 ]  # fmt: skip

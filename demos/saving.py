@@ -1,4 +1,4 @@
-"""What demos share: graphs are saved, and errors explained."""
+"""Shared by demos: saves graphs, and prints user errors."""
 
 import sys
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def save(graph: mg.graph.Graph, output: Path) -> None:
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a demo as a command; user errors are explained, with exit code 2."""
+    """Run a demo as a command; user errors are printed, with exit code 2."""
     try:
         tyro.cli(main)
     except (mg.MinigradError, UserError, OSError) as error:

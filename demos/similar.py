@@ -1,4 +1,4 @@
-"""Sentences that are similar to one of yours, by the vectors of a BERT that learned to fill in masked words.
+"""Finds sentences similar to yours, with the vectors of a BERT that learned to fill in masked words.
 
 minitransformer train bert-mlm
 python demos/similar.py runs/bert-mlm "The girl reads a big book."
@@ -22,7 +22,7 @@ from minitransformer.text.tokenizer_presets import CLS, SEP
 
 
 def with_similarity(model: BERT) -> BERT:
-    """The body of a BERT, with the head that gives a vector for a sentence."""
+    """The body of a BERT, with the head that returns a vector for a sentence."""
     similar = BERT(replace(model.config, head="similarity"))
     similar.load_state_dict(model.state_dict(), strict=False)
     return similar.eval()

@@ -1,7 +1,7 @@
 """Other libraries doing the same work, one file each, as their own users would write it, and well.
 
-A peer's module says what it is (`LABEL`, `PACKAGES` to install, `COMPILERS` of which it needs one) and has
-a function for each kind of work that it can do, which gives a training step; `CANNOT` says why others are
+A peer's module describes it (`LABEL`, `PACKAGES` to install, `COMPILERS` of which it needs one) and has a
+function for each kind of work that it can do, which returns a training step; `CANNOT` says why others are
 missing.
 
     step = peer.decoder(work, weights)    # or phrasebook, recurrent, mlp, ...; weights by our names
@@ -9,9 +9,9 @@ missing.
     step.first()                          # loss and gradients of the first batch, without dropout
     step.loss()                           # loss of the first batch now
 
-On a GPU (`decoder(work, weights, "cuda")`, of those that `ON_GPU` names) a step has two more functions:
+On a GPU (`decoder(work, weights, "cuda")`, for peers in `ON_GPU`) a step has two more functions:
 
-    step.wait()                           # until the GPU has done all that it was asked
+    step.wait()                           # until the GPU has finished
     step.peak()                           # the memory that steps need there
 """
 
@@ -31,7 +31,7 @@ ON_GPU = PEERS[:3]
 
 
 class Step(Protocol):
-    """A training step and what shows that it is the same work as another library's."""
+    """A training step, and the values that show that it does the same work as another library's."""
 
     def __call__(self) -> None: ...
     def first(self) -> First: ...
@@ -39,12 +39,12 @@ class Step(Protocol):
 
 
 def peer(name: str) -> Any:
-    """The peer's module; it imports the library itself only when it is put to work."""
+    """The peer's module, which imports the library only when it is used."""
     return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
 
 
 def missing(name: str) -> str | None:
-    """What to say of a peer that is not installed, or finds no compiler; None if it can run."""
+    """A note about a peer that is not installed, or finds no compiler; None if it can run."""
     module = peer(name)
     lacking = [p for p in module.PACKAGES if importlib.util.find_spec(p.partition("=")[0]) is None]
     if lacking:
@@ -67,9 +67,9 @@ def step_of(name: str, work: Work, weights: Any, *device: str) -> Step | None:
 
 
 def settings_of(name: str, threads: int) -> dict[str, str]:
-    """What a library wants to find in the environment of its process.
+    """The environment variables for a library's process.
 
-    minigrad, which others' processes import for the works, is to leave their allocator as it is.
+    minigrad, which other libraries' processes import for the works, must not change their allocator.
     """
     module = peer(name)
     settings = module.settings(threads) if hasattr(module, "settings") else {}

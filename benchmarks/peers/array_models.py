@@ -1,6 +1,6 @@
 """A GPT, an encoder-decoder and an MLP as functions of a dict of arrays, for libraries that look like NumPy.
 
-A `Library` holds what each of them has a function of its own for. The weights' names are minitransformer's.
+A `Library` holds the functions that each of them names differently. The weights' names are minitransformer's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Library:
     gelu: Callable[[Any], Any]  # the tanh form
     thirds: Callable[[Any], Sequence[Any]]  # of the last axis
     layer_norm: Callable[[Any, Any, Any], Any]  # of x, weight, bias
-    attention: Callable[..., Any]  # of (B, T, H, D / H): causal, or with a mask where a work needs one
+    attention: Callable[..., Any]  # of (B, T, H, D / H): causal, or with a mask if a work needs one
     cross_entropy: Callable[[Any, Any], Any]  # the mean, of logits (N, V) and classes (N,)
 
 

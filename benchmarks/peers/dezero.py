@@ -1,4 +1,4 @@
-"""DeZero, a teaching library: an MLP and the chain are what it can do."""
+"""DeZero, a teaching library: it can do an MLP and the chain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CANNOT = dict.fromkeys(("decoder", "attention", "phrasebook"), _REASON)
 
 
 def imported() -> Any:
-    """dezero, which imports on no NumPy since 1.24 unless it is given np.int back."""
+    """dezero, which cannot be imported with NumPy 1.24 or later unless np.int is restored."""
     if not hasattr(np, "int"):
         np.int = int  # type: ignore[attr-defined]
     import dezero

@@ -19,7 +19,8 @@ CANNOT: dict[str, str] = {}
 
 
 def settings(threads: int) -> dict[str, str]:
-    """For the environment: XLA takes no other thread count (the process is kept on as many cores as well)."""
+    """For the environment: XLA has no other way to set threads (the process is also pinned to as many
+    cores)."""
     flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
     return {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
 
@@ -27,7 +28,7 @@ def settings(threads: int) -> dict[str, str]:
 class Step:
     """Training steps compiled as a whole: (weights, m, v, step), batch -> the same, loss.
 
-    A loss with `draws` is given a key for them while it trains.
+    A loss with `draws` gets a random key in training.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ def decoder(work: Decoder, weights: dict[str, np.ndarray]) -> Step:
 
 
 def phrasebook(work: Phrasebook, weights: dict[str, np.ndarray]) -> Step:
-    """Each shape of its batches is compiled by itself."""
+    """Each shape of its batches is compiled separately."""
     import jax
     import jax.numpy as jnp
 
@@ -155,7 +156,7 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
         return (jax.nn.dot_product_attention(q, k, v, is_causal=True).swapaxes(1, 2) * g).sum()
 
     def keep(state: Any, gradients: Any) -> Any:
-        return (*state[:1], gradients, *state[2:])  # the gradients are given back, so that they are computed
+        return (*state[:1], gradients, *state[2:])  # returned, so that they are computed
 
     return Step(loss, weights, work.batches(), keep)
 

@@ -21,7 +21,7 @@ CANNOT: dict[str, str] = {}
 
 
 class Step:
-    """One training step after another, round the batches."""
+    """Training steps that cycle through the batches."""
 
     captured: Any = None  # the step as `mg.capture` replays it
 
@@ -33,7 +33,7 @@ class Step:
         self.optimizer = self.optimizer_of(list(model.parameters()))
 
     def capture(self) -> Step:
-        """The step, captured from here on; what was captured before is forgotten."""
+        """The step, captured from here on; earlier captures are dropped."""
         self.captured = capture(self.train, next(self.model.parameters()).device)
         return self
 
@@ -52,7 +52,7 @@ class Step:
         cuda.synchronize()
 
     def peak(self) -> Peak:
-        """Of first steps: one that is replayed has its memory from its recording."""
+        """The peak of first steps: a replayed one uses the memory of its capture."""
         if self.captured:
             self.capture()
         return peak_of_ours(self, lambda: self.captured and self.captured.pool)
@@ -126,7 +126,7 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
 
 
 class Backward(Step):
-    """Forward and backward, and no weights to update."""
+    """Forward and backward, without weights to update."""
 
     def train(self, *batch: Any) -> None:
         self.loss_of(*batch).backward()

@@ -91,7 +91,7 @@ class Step:
 
 
 def _small(array: np.ndarray) -> np.ndarray:
-    """Ids in 32 bits, as its own examples have them."""
+    """Ids in 32 bits, as in its own examples."""
     return array.astype(np.int32) if array.dtype.kind == "i" else array
 
 

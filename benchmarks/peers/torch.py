@@ -1,7 +1,7 @@
 """PyTorch, eager: fused attention (scaled_dot_product_attention), fused AdamW, one product for q, k and v.
 
-Modules are named as minitransformer's, so that its weights can be loaded as they are. On a GPU its batches
-lie there beforehand.
+Modules have the names of minitransformer's, so that its weights can be loaded directly. On a GPU, batches are
+moved there beforehand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def set_threads(number: int) -> None:
 
 
 class Step:
-    """One training step after another, round the batches."""
+    """Training steps that cycle through the batches."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Step:
         return First(loss.item(), gradients)
 
     def loss(self) -> float:
-        """Of the weights as they are, eager: nothing is compiled for one look."""
+        """With the current weights, eager: nothing is compiled for a single call."""
         import torch
 
         self.model.eval()
@@ -154,7 +154,7 @@ def mlp(work: MLP, weights: dict[str, np.ndarray]) -> Step:
 
 
 class Backward(Step):
-    """Forward and backward, and no weights to update."""
+    """Forward and backward, without weights to update."""
 
     def __call__(self) -> None:
         self.loss_of(*next(self.next)).backward()
@@ -176,7 +176,7 @@ def attention(work: Attention, weights: dict[str, np.ndarray]) -> Step:
 
 
 def loaded(model: Any, weights: dict[str, np.ndarray]) -> Any:
-    """The model with these weights: every one of them, and no others."""
+    """The model with exactly these weights."""
     import torch
 
     model.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})

@@ -1,9 +1,9 @@
 """Beam search with a Transformer in PyTorch, as a user of it would write it for speed.
 
-The algorithm is minitransformer's, with the same rules of when a text counts and a search is over. Keys and
-values lie in buffers made beforehand, of which only rows that change are reordered. Those of the memory are
-projected once and never reordered: beams of a sentence are queries of one attention. Sentences whose search
-is over leave the batch.
+The algorithm is minitransformer's, with the same rules for finished texts and the end of the search. Keys and
+values are in preallocated buffers, in which only rows that change are reordered. Those of the memory are
+projected once and never reordered: the beams of a sentence are queries of one attention. Sentences whose
+search is over leave the batch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Greedy decoding with a key/value cache in PyTorch, as a user of it would write it for speed.
 
-The cache lies in buffers made beforehand: with `torch.cat`, a token at a time, it took as long or longer.
+The cache is in preallocated buffers: with `torch.cat`, one token at a time, it took as long or longer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .torch_models import GPT, GPTLayer
 
 
 class CachedLayer(GPTLayer):
-    """A layer that reads new tokens, from position `start` on, and finds the others' keys and values."""
+    """A layer that reads new tokens, from position `start`, and has the keys and values of the others."""
 
     def forward(self, x: Any, keys: Any, values: Any, start: int) -> Any:  # type: ignore[override]
         B, T, D = x.shape
@@ -34,7 +34,7 @@ class CachedLayer(GPTLayer):
 
 
 class CachedGPT(GPT):
-    """ids (B, T) from position `start` on -> the last one's logits (B, V)."""
+    """ids (B, T) from position `start` -> the last one's logits (B, V)."""
 
     def __init__(self, config: GPTConfig, weights: dict[str, np.ndarray]) -> None:
         super().__init__(config)

@@ -112,7 +112,7 @@ class GPT(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Post-norm, as the paper's."""
+    """Post-norm, as in the paper."""
 
     def __init__(self, c: TransformerConfig) -> None:
         super().__init__()

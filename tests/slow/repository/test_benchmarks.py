@@ -123,7 +123,7 @@ def test_the_costs_of_ranks_are_those_of_their_parts():
         {"seconds": [s], "tokens": [t], "sum": 0.5, "bytes": 6.0, "memory": 34.0}
         for s, t in ((9, 80), (3, 20))
     ]
-    found = ranks.fitted(turns[:1], turns[1:], turns)
+    found = ranks.fit_costs(turns[:1], turns[1:], turns)
     assert (found.fixed, found.work, found.bandwidth, found.activations) == (1, 8, 12, 10)
 
 
@@ -461,7 +461,7 @@ def test_the_chains_of_operations_are_the_same_for_both(monkeypatch):
 def test_a_whole_run_has_its_seconds_and_scores(here, monkeypatch):
     from benchmarks import runs
 
-    monkeypatch.setattr(runs, "in_child", lambda module, function, *args, **_: runs.whole(*args))
+    monkeypatch.setattr(runs, "in_child", lambda module, function, *args, **_: runs.run_recipe(*args))
     case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
     (table,) = runs.runs([case])
     row = table.rows[case]
@@ -627,7 +627,7 @@ def test_a_card_stands_beside_a_training(here, monkeypatch):
 
     case = " ".join(["phrasebook", "--data", "pairs.tsv", *TINY])
     monkeypatch.setattr(card, "SECONDS", 0.0)
-    monkeypatch.setattr(train, "Trainer", train.Trainer)  # `trained` replaces it in its process
+    monkeypatch.setattr(train, "Trainer", train.Trainer)  # `train_recipe` replaces it in its process
     monkeypatch.setattr(
         cards, "in_child", lambda module, function, *args, **_: getattr(cards, function)(*args)
     )
@@ -636,7 +636,7 @@ def test_a_card_stands_beside_a_training(here, monkeypatch):
     assert row["measured, ms a step"] > 0
     assert row["difference (limit 20%)"] == f"{row['card, MB'] / row['measured, MB'] - 1:+.0%}"
     with pytest.raises(cards.NotTrainedError, match="--lr"):
-        cards.trained([*case.split(), "--lr", "1e30", "--warmup-steps", "0"], "cpu")
+        cards.train_recipe([*case.split(), "--lr", "1e30", "--warmup-steps", "0"], "cpu")
 
 
 def test_public_data_is_read_from_its_folder():

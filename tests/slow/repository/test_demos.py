@@ -98,4 +98,4 @@ def test_a_demo_asked_for_help_prints_it_and_nothing_else(demo, tmp_path, monkey
 def test_states_of_the_word_bank_are_compared(capsys):
     same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](steps=20)
     assert -1 <= other < same <= 1
-    assert "in two sentences, less their mean" in capsys.readouterr().out
+    assert "in two sentences, after subtracting their mean" in capsys.readouterr().out
