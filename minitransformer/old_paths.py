@@ -40,7 +40,7 @@ MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
         "folder": ("runs.folder", "training.run_files"),
         "init_from": ("runs.init_from",),
         "memory": ("runs.memory_needed",),
-        "readme": ("runs.readme",),
+        "readme": ("cli.readme",),
         "repetition": ("runs.original",),
         "run": ("runs.run",),
         "summaries": ("runs.summaries",),

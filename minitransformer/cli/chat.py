@@ -12,10 +12,12 @@ from ..errors import UserError
 from ..files import one_line, printable
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
+from ..tasks.protocols import Translates
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines
 from .parsing import run_command
+from .wording import cannot, command
 
 Turns = list[tuple[str, str]]  # what was said, and the reply
 
@@ -56,12 +58,13 @@ def run(argv: list[str]) -> None:
 
 def check_dialogues(run: Run) -> None:
     """Raise a UserError unless the run was trained on dialogues, or on a file that may have some."""
-    run.task.translate(run, [])  # or an error: it does not
+    if not isinstance(run.task, Translates):
+        raise cannot(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(
             f"{printable(run.folder)} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
             f"Train one with `minitransformer train dialogue`, or use "
-            f"`{run.task.command_line(run.recipe, run.folder)}`."
+            f"`{command(run.recipe, run.folder)}`."
         )
 
 

@@ -14,11 +14,11 @@ from ..errors import UserError, counted
 from ..files import one_line, printable, to_json
 from ..runs.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
 from ..runs.folder import read_config
-from ..runs.readme import write_readme
 from ..runs.run import Run, record_of
 from ..tasks import task_class
 from ..tasks.bootstrap import RESAMPLES, Difference, differences
 from ..tasks.metrics import Metric
+from ..tasks.protocols import Translates
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag
 from .decoding import Search
 from .evaluate import (
@@ -30,6 +30,7 @@ from .evaluate import (
     write,
 )
 from .parsing import run_command
+from .readme import write_readme
 
 SIGNIFICANT = 0.05
 
@@ -111,7 +112,7 @@ def evaluation(
     folder = place(run.folder, checkpoint, run.checkpoint.name, decoding)
     if (saved := read(folder)) is not None and is_current(run, saved, decoding):
         return saved
-    how = f" ({describe_decoding(decoding)})" if run.task.verb == "translate" else ""
+    how = f" ({describe_decoding(decoding)})" if isinstance(run.task, Translates) else ""
     print(printable(f"evaluating {path}, {run.checkpoint.name}{how}"), file=sys.stderr)
     new = score(run, run.splits(data, data_dir), **decoding)
     write(run, folder, new)
@@ -127,7 +128,7 @@ def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
         about.weights_sha256 == weights_sha256(run.model)
         and about.tokenizer_sha256 == run.record.tokenizer_sha256
         and about.data_sha256 == run.record.data_sha256.get(about.split)
-        and about.decoding == (describe_decoding(decoding) if run.task.verb == "translate" else "")
+        and about.decoding == (describe_decoding(decoding) if isinstance(run.task, Translates) else "")
     )
 
 

@@ -18,13 +18,15 @@ from ..files import one_line, printable, read_bytes, sha256, to_json
 from ..recipes.expectations import compare, condition
 from ..runs import evaluations
 from ..runs.evaluations import About, Evaluation, inputs_sha256, place, weights_sha256
-from ..runs.readme import write_readme
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.bootstrap import RESAMPLES
+from ..tasks.protocols import ReadsFiles, Translates
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
 from .parsing import run_command
+from .readme import write_readme
+from .wording import wording_of
 
 
 def run(argv: list[str]) -> None:
@@ -65,7 +67,7 @@ def run(argv: list[str]) -> None:
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
     """Raise a UserError for options of decoding if the run's scores are not of generated texts."""
-    if decoding and run.task.verb != "translate":
+    if decoding and not isinstance(run.task, Translates):
         flag = f"--{next(iter(decoding)).replace('_', '-')}"
         raise UserError(
             f"{flag} has no effect: {run.folder} is scored without generating texts.\nLeave it out."
@@ -81,6 +83,7 @@ def splits_of(
     if file is not None and file != FileOptions():
         run = copy(run)
         run.recipe = replace(run.recipe, data=file.applied(run.recipe.data))
+    check_reads_files(run.task)
     test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
         print(one_line(note), file=sys.stderr)
@@ -96,6 +99,14 @@ def splits_of(
             is_or_are = "is" if known == 1 else "are"
             print(f"warning: {found} {is_or_are} in the training data", file=sys.stderr)
     return {"test": test}, False
+
+
+def check_reads_files(task: Any) -> None:
+    """Raise a UserError for a task that does not read files of the user's."""
+    if not isinstance(task, ReadsFiles):
+        raise UserError(
+            f"the task {task.name} reads no file of your own.\nLeave --data out to use the data of the run."
+        )
 
 
 def _is_own(run: Run, data: Path) -> bool:
@@ -129,7 +140,7 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
     split = "test" if "test" in splits else "validation"
     scores, rows = run.task.evaluate(run, splits[split], **decoding)
     scores |= {"split": split if file is None else printable(file.name)}
-    if run.task.verb == "translate":
+    if isinstance(run.task, Translates):
         scores["decoding"] = describe_decoding(decoding)
     about = About(
         run.task.name,
@@ -180,7 +191,7 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
             low, high = map(metric.text, intervals[key])
             shown = f"{shown:<9} [{low}, {high}]"
         label = "  signature" if key.endswith("_signature") else metric.label
-        label = task.scored or task.unit if key == "n" else label
+        label = wording_of(task).scored or task.unit if key == "n" else label
         print(one_line(f"{label:<33} {shown}"))
     if intervals:
         print(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples")

@@ -10,9 +10,11 @@ from tyro.conf import arg
 from ..errors import UserError, check_integer
 from ..files import printable
 from ..runs.run import Run
+from ..tasks.protocols import Continues
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .parsing import run_command
+from .wording import cannot
 
 MAX_NEW_TOKENS = 1_000_000
 TEMPERATURE = 0.8
@@ -47,6 +49,8 @@ def run(argv: list[str]) -> None:
             )
         options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE, "leave --greedy out")
         trained = Run(run, checkpoint, device)
+        if not isinstance(trained.task, Continues):
+            raise cannot(trained, "continue a text")
         prompt = trained.task.default_prompt(trained) if prompt is None else prompt
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
             for text in trained.task.generate(trained, prompt, max_new_tokens, **options):

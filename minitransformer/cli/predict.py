@@ -11,9 +11,11 @@ from ..errors import UserError, check_integer, counted
 from ..files import printable, to_json
 from ..runs.run import Run
 from ..tasks.predictions import Prediction
+from ..tasks.protocols import Predicts
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines, warn
 from .parsing import run_command
+from .wording import cannot
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
 
@@ -42,7 +44,8 @@ def run(argv: list[str]) -> None:
         """
         check_integer("top", top, 1)
         trained = Run(run, checkpoint, device)
-        trained.task.predictions(trained, [])  # or an error: it does not
+        if not isinstance(trained.task, Predicts):
+            raise cannot(trained, "predict labels or answers")
         check_words(trained, words)
         if text:
             inputs: Inputs = [[one.split()] for one in text] if words else inputs_of(trained, text)

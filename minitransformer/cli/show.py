@@ -14,7 +14,6 @@ from ..files import one_line, printable, read_text
 from ..recipes import Recipe
 from ..runs import evaluations
 from ..runs.folder import Record, read_config
-from ..runs.readme import facts
 from ..runs.run import record_of
 from ..runs.summaries import metrics_of
 from ..tasks import task_class
@@ -24,6 +23,7 @@ from .arguments import RunFolder
 from .charts import chart
 from .evaluate import report
 from .parsing import run_command
+from .readme import facts
 
 
 def run(argv: list[str]) -> None:

@@ -44,7 +44,6 @@ from ..runs.live import LiveRun
 from ..runs.machine import describe_machine, describe_versions, rounding_differences
 from ..runs.memory_needed import check_memory
 from ..runs.original import Original
-from ..runs.readme import write_readme
 from ..runs.run import check_same_data
 from ..tasks import Task, task_class
 from ..text.tokenizer import Tokenizer, TokenizerError
@@ -55,7 +54,10 @@ from ..training.tensorboard import TensorBoard
 from ..training.trainer import Trainer
 from .arguments import Device, Flag
 from .evaluate import compare_with_recipe, evaluate, report
+from .readme import write_readme
 from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_flags
+from .wording import command as command_of
+from .wording import describe_splits
 
 # what a training can do without, which is attached here: a part that is taken away takes its paragraph along
 CALLBACKS: dict[str, Callable[[Path], Any]] = {"tensorboard": lambda folder: TensorBoard(folder / EVENTS)}
@@ -278,8 +280,8 @@ def prepare(training: Training) -> TrainingSetup:
     random.manual_seed(recipe.training.seed)
     model = runs.build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
-    lines = [*notes, *kind.describe(recipe.data, tokenizer, splits), *warnings]
-    lines = [one_line(line) for line in lines]
+    warnings = [*kind.warnings(recipe.data, tokenizer, splits), *warnings]
+    lines = [one_line(line) for line in [*notes, describe_splits(kind, splits), *warnings]]
     init_from = source.to_json() if source else None
     record = resumed.record if resumed else new_record(
         recipe, tokenizer, checked, training.sources, labels, init_from, training.command, lines,
@@ -438,8 +440,7 @@ def finish(
         for line in each.drawn(folder):
             console.print(line)
     console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
-    command = task_class(setup.recipe.task).command_line(setup.recipe, folder, setup.record.examples)
-    console.print(f"use it with: {command}")
+    console.print(f"use it with: {command_of(setup.recipe, folder, setup.record.examples)}")
 
 
 def describe(folder: Path, console: Console) -> None:

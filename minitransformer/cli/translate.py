@@ -12,10 +12,12 @@ from ..errors import UserError
 from ..files import one_line
 from ..runs.run import Run
 from ..tasks.inputs import warn_of_unknown
+from ..tasks.protocols import Translates
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn
 from .parsing import run_command
+from .wording import cannot
 
 
 def run(argv: list[str]) -> None:
@@ -38,7 +40,8 @@ def run(argv: list[str]) -> None:
         """
         options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
-        trained.task.translate(trained, [])  # or an error: it does not
+        if not isinstance(trained.task, Translates):
+            raise cannot(trained, "translate")
         if text:
             print(*map(one_line, translate_arguments(trained, text, **options)), sep="\n")
             return

@@ -26,6 +26,7 @@ from minigrad.debug import memory
 
 from ..recipes import Recipe
 from ..tasks import Task
+from ..tasks.base import first_rows
 from ..training.schedules import resolve
 from ..training.trainer import Trainer
 from .checks import NO_VALIDATION
@@ -95,12 +96,12 @@ def make_card(
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
     whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
-    small = task.first_rows(whole, 1)
+    small = first_rows(task, whole, 1)
     train(recipe, model, task, small)  # compiles, and makes gradients and moments
     load()
     base = resident()
     small_levels, small_flops = costs(recipe, model, task, small)
-    part = task.first_rows(whole, math.floor(LARGEST / (small_flops / rows(small))))
+    part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
     levels, flops = (
         costs(recipe, model, task, part) if rows(part) > rows(small) else (small_levels, small_flops)
     )
@@ -110,7 +111,7 @@ def make_card(
     share = positions(part) / average
     seconds_per_step = seconds / share
     if rows(part) < rows(whole):  # each operation's memory grows with the rows, and so does time
-        half = task.first_rows(part, rows(part) // 2)
+        half = first_rows(task, part, rows(part) // 2)
         half_levels, _ = costs(recipe, model, task, half)
         further = (rows(whole) - rows(part)) / max(rows(part) - rows(half), 1)
         peak = round(max(b + further * (b - a) for a, b in zip(half_levels, levels, strict=True)))

@@ -22,6 +22,7 @@ from minigrad import enable_grad, no_grad
 from ..data.splits import Splits
 from ..errors import UserError
 from ..tasks import Task
+from ..tasks.base import first_rows
 from ..training.trainer import Trainer
 from .run import Run, build_task, filter_splits
 
@@ -175,7 +176,7 @@ def accumulation(subject: Subject) -> tuple[float, float]:
 
 def gradient(subject: Subject) -> tuple[float, float]:
     """The gradient of each weight matrix, in a random direction, is the slope of the loss in float64."""
-    rows = subject.task.first_rows(subject.batch, ROWS)
+    rows = first_rows(subject.task, subject.batch, ROWS)
     found = gradients(subject, rows)
     exact = copy.deepcopy(subject.model).double().eval()
     label_smoothing = subject.run.recipe.training.label_smoothing

@@ -99,7 +99,7 @@ class Run:
         with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
             weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
-            self.task = task_class(self.recipe.task)
+            self.task: Any = task_class(self.recipe.task)  # what it can do: see tasks/protocols.py
             self.tokenizer = read_tokenizer(self.folder, self.record)
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)

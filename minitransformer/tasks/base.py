@@ -1,7 +1,6 @@
-"""What a task is, and the registry of tasks.
+"""The base of tasks, the registry of tasks, and functions that several tasks need.
 
-A task's class methods say all that is asked about a kind of data: where it comes from, which models learn it,
-how they are scored. An instance gives a trainer batches, a loss and a validation.
+What a task must have is in protocols.py. `Task` has the parts that most tasks share.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -20,126 +19,87 @@ from minigrad.nn import functional as F
 
 from ..data.batching import IGNORE
 from ..data.labels import check_labels
-from ..data.splits import Sources, Splits
-from ..errors import UserError, counted_units, nearest
-from ..files import printable, shell_command
+from ..data.splits import Splits
+from ..errors import UserError, nearest
+from ..files import printable
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
 from .metrics import METRICS, Metric
-from .predictions import Prediction
+from .protocols import Objective, ReadsTexts, Rows, Scores, TaskData, Trained
 from .scores import Score
 
+__all__ = ["TASKS", "Rows", "Task", "Trained", "register_task", "task_class"]
+
 T = TypeVar("T", bound="type[Task]")
-Rows = list[tuple[str, ...]]  # of predictions.txt, the names of the columns first
 
 
-class Trained(Protocol):
-    """A run that was loaded from its folder (`runs.run.Run`)."""
-
-    folder: Path
-    recipe: Any
-    task: Any
-    tokenizer: Any
-    labels: list[str]
-    model: Any
-
-    @property
-    def reading(self) -> Mapping[str, Any]:
-        """How its training data is read (`Task.reading`); empty if that is not known."""
-
-    def splits(self) -> Splits:
-        """The splits that the run was trained with."""
-
-
-class Task:
-    """The base of tasks: see `Translation` for all of it, and `ExampleTask` for tasks with plain batches.
-
-    A batch has `target` (integers, IGNORE where there is none) and `n_tokens` (their number), and can be
-    constructed from its arrays.
-    """
-
-    name: ClassVar[str]  # in TASKS and recipes
-    Data: ClassVar[Any]  # the [data] section, a frozen dataclass
-    model_types: ClassVar[tuple[str, ...]]  # of the package's models; the first is the default
-    requires: ClassVar[tuple[str, ...]] = ()  # the methods that your own model must have
-    is_encoder_decoder: ClassVar[bool | None] = None  # which models it takes; None: both
-    unit: ClassVar[str] = "examples"  # what a split is counted in
-    noun: ClassVar[str] = "model"  # what a model of it is called in messages
-    verb: ClassVar[str] = "evaluate"  # the command that uses such a model
-    inputs: ClassVar[tuple[str, ...]] = (
-        "a text",
-    )  # the texts of an input of `predict`, as messages name them
-    marks: ClassVar[tuple[str, ...]] = ()  # special tokens that a user may write in a text
-    reads_words: ClassVar[bool] = False  # whether a text of an input may be a list of words
-    metrics: ClassVar[Mapping[str, Metric | str]] = {}  # its scores beside the common ones; a text is a label
-    scored: ClassVar[str] = ""  # what `n` of its scores counts, if not `unit`
-    not_recorded: ClassVar[tuple[str, str]] = ("", "")  # what a run without `reading` does not say; a remedy
+class Task(TaskData, Objective, Scores, ReadsTexts):
+    """The defaults of a task. `Translation` has all of it; `ExampleTask` is for plain batches of examples."""
 
     # ------------------------------------------------------------ the data
 
-    @classmethod
-    def splits(cls, data: Any, sources: Sources) -> Splits:
-        """The "train", "validation" and (else the latter is scored) "test" splits."""
-        raise NotImplementedError
-
-    @classmethod
-    def read_file(cls, data: Any, path: Path) -> Any:
-        """A whole file as a split, to score a run on."""
-        raise UserError(
-            f"the task {cls.name} reads no file of your own.\nLeave --data out to use the data of the run."
-        )
-
-    @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> Any:
-        """`read_file`, of which a trained run is to be scored: an error for labels that it does not know."""
-        examples = cls.read_file(run.recipe.data, path)
-        if run.labels:
-            check_labels(printable(path), cls.labels_in(examples), run.labels)
-        return examples
-
-    @classmethod
-    def own_data(cls, data: Any) -> Any:
-        """The [data] section for a file of the user's, which is no longer about its data set."""
-        return replace(data, dataset="file")
-
-    @classmethod
-    def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
-        """The splits without examples that cannot be used."""
-        return splits
-
-    @classmethod
-    def describe(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """How many examples each split has, and how many were dropped and why."""
-        counts = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
-        dropped = ", ".join(counted_units(n, reason) for reason, n in splits.dropped.items() if n)
-        return [f"{cls.unit}: {counts}" + (f"; dropped: {dropped}" if dropped else "")]
+    unit = "examples"
+    validation: Any  # the validation split, as `score` takes it
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer | None:
-        """The tokenizer, trained on the training split; None for data without text."""
         return None
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The names of the classes that a model tells apart. The run remembers them."""
         return []
 
     @classmethod
     def labels_in(cls, examples: Any) -> list[str]:
-        """The labels of examples, one by one; empty for data whose targets are not classes."""
         return []
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """How the training data is read, beyond the settings: a user's inputs are read so too. The run
-        remembers it, in run.json."""
         return {}
 
-    # ------------------------------------------------------------ the model
+    @classmethod
+    def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
+        return splits
+
+    @classmethod
+    def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
+        return []
+
+    @classmethod
+    def own_data(cls, data: Any) -> Any:
+        """Those of a data set named "file" (see `ReadsFiles`)."""
+        return replace(data, dataset="file")
+
+    @classmethod
+    def read_test_file(cls, run: Trained, path: Path) -> Any:
+        """The examples of `read_file` (see `ReadsFiles`)."""
+        reader: Any = cls
+        examples = reader.read_file(run.recipe.data, path)
+        if run.labels:
+            check_labels(printable(path), cls.labels_in(examples), run.labels)
+        return examples
+
+    @property
+    def batches_per_epoch(self) -> int:
+        raise UserError(
+            f"the task {type(self).__name__} has no epochs: it does not define batches_per_epoch.\n"
+            f"Leave epochs at 0, and choose a number of steps."
+        )
+
+    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
+        for rows in split_rows(len(batch.target), parts):
+            yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
+
+    def check_parts(self, parts: int) -> None:
+        """Any batch can be split by its rows."""
+
+    # ------------------------------------------------------------ the objective
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    is_encoder_decoder: ClassVar[bool | None] = None
 
     @classmethod
     def check_model(cls, model_type: str) -> None:
-        """Raise a UserError for a model that cannot learn this task."""
         model: Any = model_class(model_type)
         known = isinstance(MODELS[model_type], str)  # of the package, not registered by the user
         fits = all(hasattr(model, name) for name in cls.requires) and (
@@ -156,11 +116,11 @@ class Task:
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        """Raise a UserError for settings of data and model that contradict each other."""
+        """No settings contradict each other."""
 
     @classmethod
     def model_config(cls, config: Any, tokenizer: Any, labels: Sequence[str] = ()) -> Any:
-        """The config with what the data decides: the values of `from_data` that it has a field for."""
+        """The config with the values of `from_data` that it has a field for."""
         names = {field.name for field in fields(config)}
         values = cls.from_data(tokenizer, labels)
         return replace(config, **{name: value for name, value in values.items() if name in names})
@@ -181,14 +141,19 @@ class Task:
 
     @classmethod
     def positions(cls, data: Any) -> int:
-        """How many positions of a batch a model computes at least, all of them together."""
         return 0
 
-    # ------------------------------------------------------------ a trained model
+    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
+        return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
+
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {}
+    accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
+    live: Trained | None = None  # the run that is being trained on it, to generate texts at validations
 
     @classmethod
     def known_metrics(cls) -> dict[str, Metric]:
-        """The scores that are described: the common ones, and those of the task."""
         own = {name: Metric(each) if isinstance(each, str) else each for name, each in cls.metrics.items()}
         return METRICS | own
 
@@ -199,167 +164,37 @@ class Task:
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 
-    @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores, with `n`, the number of what was scored, and the rows of predictions.txt, if any.
-
-        Those that are a `Score` get intervals, and can be compared with other runs'.
-        `decoding` are arguments of `generate`, for a task whose models generate.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Task, str]:
-        """A task whose only batch is one example, and its title: of the user's texts, or of the data."""
-        raise NotImplementedError
-
-    @classmethod
-    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """A few results, printed after training."""
-        return []
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A short input of the held-out data that a run can read, as the texts of it. The run remembers it.
-
-        It is in the command that training prints, and what is used where a command is given no text.
-        """
-        return []
-
-    @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
-        """The words of a command that uses a run, its verb first; `inputs` are the run's `short_inputs`."""
-        takes_texts = cls.verb in ("translate", "predict") and inputs
-        return [cls.verb, folder, *(inputs[0] if takes_texts else ())]
-
-    @classmethod
-    def command_line(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
-        """`command` as it is typed in a shell."""
-        return shell_command(["minitransformer", *cls.command(recipe, folder, inputs)])
-
-    @classmethod
-    def default_prompt(cls, run: Trained) -> str:
-        """What a model continues if no prompt is given."""
-        raise cls._cannot(run, "continue a text")
-
-    @classmethod
-    def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """What the model writes for each text: one, or `num_return_sequences` for the first, then ..."""
-        raise cls._cannot(run, "translate")
-
-    @classmethod
-    def source_ids(cls, run: Trained, text: str) -> list[int]:
-        """The ids of a text to translate; a UserError if it is empty or too long for the run."""
-        return run.tokenizer.encode(text)
-
-    @classmethod
-    def as_read(cls, run: Trained, text: str) -> str:
-        """A user's text, written as the texts of the training data are."""
-        return text
-
-    @classmethod
-    def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """What the model says of each input, which is a text or several; of classes, the `top` likeliest."""
-        raise cls._cannot(run, "predict labels or answers")
-
-    @classmethod
-    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
-        """How the model continues a text: one text, or `num_return_sequences`."""
-        raise cls._cannot(run, "continue a text")
-
-    @classmethod
-    def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
-        """How the model continues a text, piece by piece as its tokens come."""
-        raise cls._cannot(run, "continue a text")
-
-    @classmethod
-    def _cannot(cls, run: Trained, what: str) -> UserError:
-        article = "an" if cls.noun[0] in "aeiou" else "a"
-        return UserError(
-            f"{run.folder} is {article} {cls.noun}, which does not {what}.\n"
-            f"Use `{cls.command_line(run.recipe, run.folder)}`."
-        )
-
-    # ------------------------------------------------------------ batches, loss, validation
-
-    validation: Any
-    live: Trained | None = None  # the run that is being trained on it, to generate texts at validations
-
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> Task:
-        """The task of a recipe, with its batches."""
-        raise NotImplementedError
-
-    @property
-    def largest_batch(self) -> int:
-        """The number of rows in the largest batch."""
-        raise NotImplementedError
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches in which the training data are read once."""
-        raise UserError(
-            f"the task {type(self).__name__} has no epochs: it does not define batches_per_epoch.\n"
-            f"Leave epochs at 0, and choose a number of steps."
-        )
-
-    def next_batch(self) -> Any:
-        raise NotImplementedError
-
-    def batches(self, examples: Any) -> Iterator[Any]:
-        """All examples once, in batches, always the same."""
-        raise NotImplementedError
-
-    def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        """The batch in parts, each with the number of its first row."""
-        for rows in split_rows(len(batch.target), parts):
-            yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
-
-    def check_parts(self, parts: int) -> None:
-        """Raise a UserError if batches cannot be split into so many parts: micro-batches times ranks."""
-
-    def first_rows(self, batch: Any, count: int) -> Any:
-        """About the first `count` rows of a batch; all of them, if it cannot be split."""
-        parts = -(-len(batch.target) // max(count, 1))
-        try:
-            self.check_parts(parts)
-        except UserError:
-            return batch
-        return next(part for _, part in self.split(batch, parts) if part.n_tokens)
-
-    def logits(self, model: Any, batch: Any) -> Tensor:
-        """What the model says of the batch: a logit for each class of each target."""
-        raise NotImplementedError
-
-    def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
-        """The sum of the losses of all targets."""
-        return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
-
-    def validate(self, model: Any) -> dict[str, float]:
-        """The scores of the validation split; the one that --monitor names chooses the best checkpoint."""
-        return {name: float(score) for name, score in self.score(model, self.validation).items()}
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether validations are known to have a loss: they do unless a class outside of the package says
-        what they score."""
-        methods = type(self).score, type(self).validate
-        return all(method.__module__.startswith(f"{__package__}.") for method in methods)
-
-    accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
-
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
         """Mean loss, and the share of targets that the model gets right, as `Score`s."""
         return score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
 
-    def state(self) -> dict[str, Any]:
-        """Where in the data the training is, for a checkpoint."""
-        raise NotImplementedError
+    def validate(self, model: Any) -> dict[str, float]:
+        return {name: float(score) for name, score in self.score(model, self.validation).items()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @property
+    def has_loss(self) -> bool:
+        """They do unless a class outside of the package says what they score."""
+        methods = type(self).score, type(self).validate
+        return all(method.__module__.startswith(f"{__package__}.") for method in methods)
+
+    @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        return []
+
+    # ------------------------------------------------------------ inputs of the user's
+
+    inputs: ClassVar[tuple[str, ...]] = ("a text",)
+    marks: ClassVar[tuple[str, ...]] = ()
+    reads_words = False
+    not_recorded = ("", "")
+
+    @classmethod
+    def as_read(cls, run: Trained, text: str) -> str:
+        return text
+
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        return []
 
 
 TASKS: dict[str, type[Task]] = {}
@@ -395,6 +230,16 @@ def task_class(name: str) -> type[Task]:
 def split_rows(n: int, parts: int) -> list[np.ndarray]:
     """The numbers 0 to n - 1 in `parts` parts of similar sizes, without empty ones."""
     return np.array_split(np.arange(n), min(n, parts))
+
+
+def first_rows(task: Task, batch: Any, count: int) -> Any:
+    """About the first `count` rows of a task's batch; all of them, if it cannot be split."""
+    parts = -(-len(batch.target) // max(count, 1))
+    try:
+        task.check_parts(parts)
+    except UserError:
+        return batch
+    return next(part for _, part in task.split(batch, parts) if part.n_tokens)
 
 
 def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:

@@ -32,12 +32,11 @@ class ClassificationData(LabelledData):
 class Classification(EncoderTask):
     """A label for each text."""
 
+    # ------------------------------------------------------------ the data
+
     name = "classification"
     Data = ClassificationData
     unit = "texts"
-    head = "classification"
-    noun = "text classifier"
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Labelled]]:
@@ -65,11 +64,16 @@ class Classification(EncoderTask):
     def encode(self, example: Labelled) -> Row:
         return Row(*self.join_texts(self.tokenizer.encode(example.text)), self.label_id(example.label))
 
+    # ------------------------------------------------------------ the objective
+
+    head = "classification"
+
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
+
     def decode(self, logits: np.ndarray, example: Labelled) -> str:
         return self.label_names[int(logits.argmax())]
-
-    def prediction(self, logits: np.ndarray, example: Labelled, top: int) -> Prediction:
-        return class_prediction(logits, self.label_names, top)
 
     @classmethod
     def expected(cls, example: Labelled) -> str:
@@ -78,6 +82,11 @@ class Classification(EncoderTask):
     @classmethod
     def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         return {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
+
+    # ------------------------------------------------------------ predicting
+
+    def prediction(self, logits: np.ndarray, example: Labelled, top: int) -> Prediction:
+        return class_prediction(logits, self.label_names, top)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:

@@ -97,18 +97,12 @@ class DenoisingData(Config):
 class Denoising(ExampleTask):
     """The source is a text with gaps; the target is what was there, or the whole text."""
 
+    # ------------------------------------------------------------ the data
+
     name = "denoising"
     Data = DenoisingData
     unit = "texts"
-    noun = "denoising model"
-    verb = "translate"
-    model_types = ("t5", "bart", "transformer")
-    requires = ("encode", "decode", "logits", "new_cache")
-    is_encoder_decoder = True
-    accuracy = "token_accuracy"
     marks = (*SENTINELS, MASK)
-
-    # ------------------------------------------------------------ the data
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -156,11 +150,13 @@ class Denoising(ExampleTask):
         return [text for text in texts if 2 <= len(tokenizer.encode(text)) <= data.max_length]
 
     @classmethod
-    def check(cls, data: Any, model: Any) -> None:
-        check_positions("max_length", data.max_length + 2, model)
-        check_one_vocabulary(cls.name, model)
-
-    # ------------------------------------------------------------ batches
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A text whose middle word is a gap."""
+        mark = MASK if data.objective == "infilling" else SENTINELS[0]
+        found = best_readable(
+            tokenizer, ([text] for text in held_out_first(splits)), min(SHORT, data.max_length)
+        )
+        return [[with_mark(text, mark)] for (text,) in found]
 
     def add_noise(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
         """Source and target of a text, a function of (seed, step, row)."""
@@ -176,10 +172,23 @@ class Denoising(ExampleTask):
     def collate(self, examples: Sequence[str], step: int) -> PairBatch:
         return collate([self.add_noise(text, step, row) for row, text in enumerate(examples)], self.tokenizer)
 
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)
+    # ------------------------------------------------------------ the objective
 
-    # ------------------------------------------------------------ a trained model
+    model_types = ("t5", "bart", "transformer")
+    requires = ("encode", "decode", "logits", "new_cache")
+    is_encoder_decoder = True
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("max_length", data.max_length + 2, model)
+        check_one_vocabulary(cls.name, model)
+
+    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+        return model(batch.source, batch.target_in)  # (B, T, V)
+
+    # ------------------------------------------------------------ the scores
+
+    accuracy = "token_accuracy"
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
@@ -206,6 +215,22 @@ class Denoising(ExampleTask):
         return [task.add_noise(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
 
     @classmethod
+    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
+        sources = cls.sources(run, splits["test"][:5])
+        shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
+        return [f"{s} -> {t}" for s, t in zip(shown, fill_gaps(run, sources), strict=True)]
+
+    def predict(self, model: Any, examples: Sequence[str]) -> list[tuple[str, str, str]]:
+        return [(text, text, "") for text in examples]
+
+    @classmethod
+    def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
+        check_texts(run, texts, cls.inputs)
+        return texts[0].strip()  # as the lines of training data
+
+    # ------------------------------------------------------------ filling gaps
+
+    @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
         """The texts with their gaps filled: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
         sources = [cls.source_ids(run, text) for text in texts]
@@ -227,29 +252,6 @@ class Denoising(ExampleTask):
         sources = [cls.source_ids(run, text) for (text,) in inputs]
         warn_of_unknown(run, [text for (text,) in inputs])
         return [Prediction(text, {"prediction": text}) for text in fill_gaps(run, sources)]
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A text whose middle word is a gap."""
-        mark = MASK if data.objective == "infilling" else SENTINELS[0]
-        found = best_readable(
-            tokenizer, ([text] for text in held_out_first(splits)), min(SHORT, data.max_length)
-        )
-        return [[with_mark(text, mark)] for (text,) in found]
-
-    @classmethod
-    def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        sources = cls.sources(run, splits["test"][:5])
-        shown = [" ".join(run.tokenizer.id_to_token[i] for i in source) for source in sources]
-        return [f"{s} -> {t}" for s, t in zip(shown, fill_gaps(run, sources), strict=True)]
-
-    def predict(self, model: Any, examples: Sequence[str]) -> list[tuple[str, str, str]]:
-        return [(text, text, "") for text in examples]
-
-    @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
-        check_texts(run, texts, cls.inputs)
-        return texts[0].strip()  # as the lines of training data
 
 
 def sentinel_ids(tokenizer: Tokenizer) -> list[int]:

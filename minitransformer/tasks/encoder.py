@@ -78,12 +78,6 @@ class LabelledData(Config):
 class EncoderTask(ExampleTask):
     """Rows of tokens, read by an encoder whose `head` predicts the targets."""
 
-    model_types = ("bert",)
-    is_encoder_decoder = False
-    noun = "encoder"
-    head: ClassVar[str]  # of BERT
-    segments: ClassVar[int] = 1  # texts in a row
-
     # ------------------------------------------------------------ the data
 
     @classmethod
@@ -161,23 +155,6 @@ class EncoderTask(ExampleTask):
         limit = min(SHORT, data.max_length - 3) * len(cls.inputs)
         return best_readable(tokenizer, map(cls.texts, held_out_first(splits)), limit)
 
-    @classmethod
-    def check(cls, data: Any, model: Any) -> None:
-        check_positions("max_length", data.max_length, model)
-        head = cls.head_of(data)
-        if getattr(model, "head", head) != head:
-            raise UserError(
-                f"the task {cls.name} needs head = {head!r}, got {model.head!r}.\n"
-                f'Write head = "{head}" below [model], or pass --head {head}.'
-            )
-
-    @classmethod
-    def head_of(cls, data: Any) -> str:
-        """The head that a BERT needs."""
-        return cls.head
-
-    # ------------------------------------------------------------ rows and batches
-
     def __init__(
         self,
         data: Any,
@@ -227,6 +204,28 @@ class EncoderTask(ExampleTask):
         per_token = isinstance(targets[0], list)
         return TextBatch(ids, pad_rows(targets, IGNORE) if per_token else np.array(targets, np.int64), types)
 
+    # ------------------------------------------------------------ the objective
+
+    model_types = ("bert",)
+    is_encoder_decoder = False
+    head: ClassVar[str]  # of BERT
+    segments: ClassVar[int] = 1  # texts in a row
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("max_length", data.max_length, model)
+        head = cls.head_of(data)
+        if getattr(model, "head", head) != head:
+            raise UserError(
+                f"the task {cls.name} needs head = {head!r}, got {model.head!r}.\n"
+                f'Write head = "{head}" below [model], or pass --head {head}.'
+            )
+
+    @classmethod
+    def head_of(cls, data: Any) -> str:
+        """The head that a BERT needs."""
+        return cls.head
+
     def output(self, model: Any, batch: TextBatch) -> Any:
         """What the model makes of a batch; a model of one text is not told of segments."""
         return model(batch.input) if self.segments == 1 else model(batch.input, None, batch.token_types)
@@ -234,7 +233,7 @@ class EncoderTask(ExampleTask):
     def logits(self, model: Any, batch: Any) -> Tensor:
         return self.output(model, batch)
 
-    # ------------------------------------------------------------ a trained model
+    # ------------------------------------------------------------ the scores
 
     def decode(self, logits: np.ndarray, example: Any) -> str:
         """What the logits of an example's row say, as text."""
@@ -277,6 +276,8 @@ class EncoderTask(ExampleTask):
         scores, rows = super().evaluate(run, cls.within_limit(run, examples), **decoding)
         _, expected, predictions = zip(*rows[1:], strict=True)
         return {**cls.compute_metrics(predictions, expected), "loss": scores["loss"], "n": scores["n"]}, rows
+
+    # ------------------------------------------------------------ predicting
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..data.datasets import DataError
 from ..errors import UserError, counted
 from .base import Rows, Task, Trained
 from .predictions import Prediction
+from .protocols import ReadsExamples
 from .scores import Score
 
 VALIDATION = 2**40  # the first step number of validation batches, which training never reaches
@@ -51,25 +51,12 @@ class ExampleTask(Task):
     a function of seed and step.
     """
 
-    verb = "predict"
+    # ------------------------------------------------------------ the data
+
     without_targets: ClassVar[str] = (  # the error for validation data that has none
         "no label of the validation data occurs in the training data.\n"
         "Pass --validation-data with labels of the training data."
     )
-
-    @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
-        """`predict` needs `predictions`, or both `read_example` and `predict`: see docs/your-data.md."""
-
-        def defines(name: str) -> bool:
-            return getattr(cls, name).__func__ is not getattr(ExampleTask, name).__func__
-
-        predicts = defines("predictions") or (
-            defines("read_example") and cls.predict is not ExampleTask.predict
-        )
-        if cls.verb == "predict" and not predicts:
-            return ["evaluate", folder]
-        return super().command(recipe, folder, inputs)
 
     def __init__(
         self,
@@ -93,34 +80,21 @@ class ExampleTask(Task):
     @classmethod
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> ExampleTask:
+    ) -> Self:
         train, validation = splits["train"], splits["validation"]
         task = cls(recipe.data, train, validation, tokenizer, labels, recipe.training.seed)
         if len(validation) and not any(batch.n_tokens for batch in task.batches(validation)):
             raise DataError(cls.without_targets)
         return task
 
-    # ------------------------------------------------------------ what a kind defines
-
     def collate(self, examples: Sequence[Any], step: int) -> Any:
         """A batch of examples. What is drawn (such as masked positions) is a function of seed, step and row:
         `data.masking.row_generator(self.seed, STREAM, step, row)`."""
         raise NotImplementedError
 
-    def logits(self, model: Any, batch: Any) -> Tensor:
-        """The model's logits, one row for each target. A model may return an object with `logits`."""
-        out = model(batch.input)
-        return getattr(out, "logits", out)
-
     def unknown_targets(self, example: Any) -> int:
         """The number of an example's targets that no model of the task can predict: they count as wrong."""
         return 0
-
-    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        """Each example's input, what is right, and what the model says, as text; empty if there is none."""
-        return []
-
-    # ------------------------------------------------------------ batches
 
     @property
     def largest_batch(self) -> int:
@@ -149,6 +123,15 @@ class ExampleTask(Task):
     def restore(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
 
+    # ------------------------------------------------------------ the objective
+
+    def logits(self, model: Any, batch: Any) -> Tensor:
+        """The model's logits, one row for each target. A model may return an object with `logits`."""
+        out = model(batch.input)
+        return getattr(out, "logits", out)
+
+    # ------------------------------------------------------------ the scores
+
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
         """Mean loss of the targets that are known, and the share of all targets that the model gets right."""
         scores: dict[str, Any] = dict(super().score(model, examples))
@@ -158,7 +141,9 @@ class ExampleTask(Task):
             scores[self.accuracy] = Score(known + np.stack([np.zeros_like(unknown), unknown], -1))
         return scores
 
-    # ------------------------------------------------------------ a trained model
+    def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
+        """Each example's input, what is right, and what the model says, as text; empty if there is none."""
+        return []
 
     @classmethod
     def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
@@ -183,30 +168,21 @@ class ExampleTask(Task):
         return [f"{given} -> {prediction}" for given, _, prediction in rows]
 
     @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[ExampleTask, str]:
-        """One of the user's (see `read_example`), or the first of the validation split."""
-        example = cls.read_example(run, texts) if texts else validation()[0]
+    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
+        """One of the user's (see `ReadsExamples`), or the first of the validation split."""
+        example = reader(cls).read_example(run, texts) if texts else validation()[0]
         task = cls.of_run(run, [example])
         named = task.predict(run.model, [example])
         return task, named[0][0] if named else f"{cls.name}: an example"
 
-    @classmethod
-    def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example of texts from a command line."""
-        raise UserError(
-            f"the task {cls.name} reads no text: it has no `read_example`.\n"
-            f"Give it one (see docs/your-data.md#a-task-of-your-own). "
-            f"`graph` without a text draws an example of the data."
-        )
+    # ------------------------------------------------------------ predicting
 
     @classmethod
     @no_grad()
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
         if not inputs:
             return []
-        examples = [cls.read_example(run, texts) for texts in inputs]
+        examples = [reader(cls).read_example(run, texts) for texts in inputs]
         rows = cls.of_run(run, examples).predict(run.model, examples)
         if len(rows) != len(inputs):
             raise UserError(
@@ -215,3 +191,14 @@ class ExampleTask(Task):
                 f"Let it return one for each (see docs/your-data.md#a-task-of-your-own)."
             )
         return [Prediction(said, {"prediction": said}) for _, _, said in rows]
+
+
+def reader(task: Any) -> type[ReadsExamples]:
+    """The task, if it makes examples of a user's texts; else a UserError."""
+    if isinstance(task, ReadsExamples):
+        return task  # type: ignore[return-value]
+    raise UserError(
+        f"the task {task.name} reads no text: it has no `read_example`.\n"
+        f"Give it one (see docs/your-data.md#a-task-of-your-own). "
+        f"`graph` without a text draws an example of the data."
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -61,17 +61,11 @@ class ImageData(Config):
 class ImageClassification(ExampleTask):
     """A class for each image."""
 
+    # ------------------------------------------------------------ the data
+
     name = "image-classification"
     Data = ImageData
     unit = "images"
-    noun = "image classifier"
-    inputs = ("the path of an image, or test:NUMBER",)
-    not_recorded = (
-        "what its integer pixels were divided by",
-        "Those of each other file are divided by their own largest one; save floats to be sure.",
-    )
-    model_types = ("vit",)
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -90,22 +84,6 @@ class ImageClassification(ExampleTask):
         if len(shapes) > 1:
             raise DataError(f"the splits have images of shapes {shapes}.\nPass images of one shape.")
         return splits
-
-    @classmethod
-    def build(
-        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> ExampleTask:
-        shape = splits["train"][0][0].shape
-        if shape != (expected := expected_shape(recipe.model, shape)):
-            raise UserError(
-                f"images of shape {shape}, expected {expected}: channels, height, width.\n"
-                f"Pass square images with --num-channels {shape[0]} --image-size {shape[1]}."
-            )
-        return super().build(recipe, tokenizer, splits, labels)
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        return [["test:0"]] if splits.get("test") else []
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Example]:
@@ -138,6 +116,22 @@ class ImageClassification(ExampleTask):
     def labels_in(cls, examples: Sequence[Example]) -> list[str]:
         return [str(label) for _, label in examples]
 
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        return [["test:0"]] if splits.get("test") else []
+
+    @classmethod
+    def build(
+        cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
+    ) -> Self:
+        shape = splits["train"][0][0].shape
+        if shape != (expected := expected_shape(recipe.model, shape)):
+            raise UserError(
+                f"images of shape {shape}, expected {expected}: channels, height, width.\n"
+                f"Pass square images with --num-channels {shape[0]} --image-size {shape[1]}."
+            )
+        return super().build(recipe, tokenizer, splits, labels)
+
     def unknown_targets(self, example: Example) -> int:
         return int(example[1] >= len(self.label_names))
 
@@ -148,6 +142,14 @@ class ImageClassification(ExampleTask):
             images = warp_images(images, generators, self.data.shift, self.data.rotation, self.data.scale)
         known = len(self.label_names)
         return Batch(images, np.array([label if label < known else IGNORE for _, label in examples]))
+
+    # ------------------------------------------------------------ the objective
+
+    model_types = ("vit",)
+
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
     @no_grad()
     def class_logits(self, model: Any, examples: Sequence[Example]) -> list[np.ndarray]:
@@ -160,6 +162,21 @@ class ImageClassification(ExampleTask):
             (f"image {n}", str(label), str(row.argmax()))
             for n, ((_, label), row) in enumerate(zip(examples, rows, strict=True))
         ]
+
+    @classmethod
+    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
+        scores, rows = super().evaluate(run, examples, **decoding)
+        _, expected, predictions = zip(*rows[1:], strict=True)
+        compared = {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
+        return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
+
+    # ------------------------------------------------------------ predicting
+
+    inputs = ("the path of an image, or test:NUMBER",)
+    not_recorded = (
+        "what its integer pixels were divided by",
+        "Those of each other file are divided by their own largest one; save floats to be sure.",
+    )
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Example:
@@ -178,13 +195,6 @@ class ImageClassification(ExampleTask):
             of_image(class_prediction(row, run.labels, top), "" if label == IGNORE else str(label))
             for row, (_, label) in zip(rows, examples, strict=True)
         ]
-
-    @classmethod
-    def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        scores, rows = super().evaluate(run, examples, **decoding)
-        _, expected, predictions = zip(*rows[1:], strict=True)
-        compared = {"accuracy": accuracy(predictions, expected), "macro_f1": macro_f1(predictions, expected)}
-        return {**compared, "loss": scores["loss"], "n": scores["n"]}, rows
 
 
 def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:

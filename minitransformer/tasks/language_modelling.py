@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,18 +82,11 @@ class TokenBlocks:
 class LanguageModelling(Task):
     """Blocks of a long text; the target of each position is the next token."""
 
+    # ------------------------------------------------------------ the data
+
     name = "language-modelling"
     Data = TextData
     unit = "characters"
-    noun = "language model"
-    verb = "generate"
-    scored = "tokens"
-    model_types = ("gpt2", "llama", "recurrent")
-    requires = ("states", "logits", "new_cache")
-    is_encoder_decoder = False
-    accuracy = "token_accuracy"
-
-    # ------------------------------------------------------------ the data
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -112,24 +105,24 @@ class LanguageModelling(Task):
         return text_tokenizer(data.tokenizer, vocab_size, [splits["train"]], held_out, special_tokens=False)
 
     @classmethod
-    def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
-        return {"vocab_size": tokenizer.vocab_size}  # a long text has no other special tokens
-
-    @classmethod
-    def check(cls, data: Any, model: Any) -> None:
-        check_positions("block_size", data.block_size, model)
-
-    @classmethod
-    def positions(cls, data: Any) -> int:
-        return data.batch_size * data.block_size
-
-    @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         if "test" in splits:
             check_text(tokenizer.encode_array(splits["test"]))
         return splits
 
-    # ------------------------------------------------------------ batches
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A prompt, and the start of a text. The prompt is a new line, if the model was trained on such."""
+        text = splits["validation"]
+        limit = max(min(SHORT, data.block_size), 1)
+        inside = re.sub(r"^\S*\s+", "", text[:LOOKED_AT]) or text[:LOOKED_AT]  # it may begin within a word
+        lines = [line.strip() for line in inside.split("\n") if line.strip()]
+        lines = [start_of(line, tokenizer, limit) for line in lines]
+        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # where a line is one token
+        starts = [[start] for start in [*lines, *pairs] if is_longer_than_one(tokenizer, start)]
+        found = best_readable(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
+        newline = "\n" in splits.get("train", text) and is_known(tokenizer, "\n")
+        return [["\n"], *found] if newline else found
 
     def __init__(
         self, tokenizer: Tokenizer, train: str, validation: str, block_size: int, batch_size: int, seed: int
@@ -151,7 +144,7 @@ class LanguageModelling(Task):
     @classmethod
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> LanguageModelling:
+    ) -> Self:
         data = recipe.data
         train = splits["train"]
         validation = splits["validation"]
@@ -174,20 +167,40 @@ class LanguageModelling(Task):
     def batches(self, examples: np.ndarray) -> Iterator[TokenBlocks]:
         return blocks_of(examples, self.block_size, self.batch_size)
 
-    def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
-        return model(batch.x)
-
-    def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
-        """Mean loss, token accuracy and, of characters, bits per character over the ids of a text."""
-        return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
-
     def state(self) -> dict[str, Any]:
         return {"step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
 
-    # ------------------------------------------------------------ a trained model
+    # ------------------------------------------------------------ the objective
+
+    model_types = ("gpt2", "llama", "recurrent")
+    requires = ("states", "logits", "new_cache")
+    is_encoder_decoder = False
+
+    @classmethod
+    def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
+        return {"vocab_size": tokenizer.vocab_size}  # a long text has no other special tokens
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("block_size", data.block_size, model)
+
+    @classmethod
+    def positions(cls, data: Any) -> int:
+        return data.batch_size * data.block_size
+
+    def logits(self, model: Any, batch: TokenBlocks) -> Tensor:
+        return model(batch.x)  # (B, T, V)
+
+    # ------------------------------------------------------------ the scores
+
+    accuracy = "token_accuracy"
+
+    def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
+        """Mean loss, token accuracy and, of characters, bits per character over the ids of a text."""
+        return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
 
     @classmethod
     def evaluate(cls, run: Trained, examples: str, **decoding: Any) -> tuple[dict[str, Any], Rows]:
@@ -195,37 +208,6 @@ class LanguageModelling(Task):
         data = run.recipe.data
         scores = score_text(run.model, run.tokenizer, ids, data.block_size, data.batch_size)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(ids) - 1}, []
-
-    @classmethod
-    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
-        warn_of_unknown(run, [prompt])
-        return continuations(run, prompt, max_new_tokens, **decoding)
-
-    @classmethod
-    def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
-        warn_of_unknown(run, [prompt])
-        return pieces(run, prompt, max_new_tokens, **decoding)
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A prompt, and the start of a text. The prompt is a new line, if the model was trained on such."""
-        text = splits["validation"]
-        limit = max(min(SHORT, data.block_size), 1)
-        inside = re.sub(r"^\S*\s+", "", text[:LOOKED_AT]) or text[:LOOKED_AT]  # it may begin within a word
-        lines = [line.strip() for line in inside.split("\n") if line.strip()]
-        lines = [start_of(line, tokenizer, limit) for line in lines]
-        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # where a line is one token
-        starts = [[start] for start in [*lines, *pairs] if is_longer_than_one(tokenizer, start)]
-        found = best_readable(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
-        newline = "\n" in splits.get("train", text) and is_known(tokenizer, "\n")
-        return [["\n"], *found] if newline else found
-
-    @classmethod
-    def default_prompt(cls, run: Trained) -> str:
-        found = inputs_of_run(run)
-        if not found:
-            raise UserError(f"{run.folder} has no text to begin with.\nPass one with --prompt TEXT.")
-        return found[0][0]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -238,9 +220,7 @@ class LanguageModelling(Task):
         return [prompt + text]
 
     @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[LanguageModelling, str]:
+    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
         """A text, by default the start of the validation text; each token but the first is a target."""
         if len(texts) > 1:
             raise UserError(
@@ -264,6 +244,42 @@ class LanguageModelling(Task):
             )
         warn_of_unknown(run, [text])
         return cls(run.tokenizer, text, text, tokens - 1, 1, seed=0), text.replace("\n", "↵")
+
+    # ------------------------------------------------------------ continuing a text
+
+    @classmethod
+    def default_prompt(cls, run: Trained) -> str:
+        found = inputs_of_run(run)
+        if not found:
+            raise UserError(f"{run.folder} has no text to begin with.\nPass one with --prompt TEXT.")
+        return found[0][0]
+
+    @classmethod
+    def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
+        warn_of_unknown(run, [prompt])
+        ids = cls.prompt_ids(run, prompt)
+        decode = run.tokenizer.decode
+        continuations = generate(run.model, [ids], max_new_tokens, **decoding)
+        # decode both: the space between them may be part of a token
+        return [decode([*ids, *new]).removeprefix(decode(ids)) for new in continuations]
+
+    @classmethod
+    def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
+        warn_of_unknown(run, [prompt])
+        ids = cls.prompt_ids(run, prompt)
+        text = TextStreamer(run.tokenizer.decode, ids)
+        for (token,) in stream(run.model, [ids], max_new_tokens=max_new_tokens, **decoding):
+            if token is not None:
+                yield text.put(token)
+        yield text.end()
+
+    @classmethod
+    def prompt_ids(cls, run: Trained, prompt: str) -> list[int]:
+        """The ids of a prompt; a UserError if there are none."""
+        ids = run.tokenizer.encode(prompt)
+        if not ids:
+            raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
+        return ids
 
 
 def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:
@@ -319,30 +335,3 @@ def start_of(line: str, tokenizer: Tokenizer, limit: int) -> str:
     except UserError:  # a character that is not in the vocabulary
         pass
     return " ".join(words)[: 4 * SHORT] if len(words) > 1 else words[0][:limit]
-
-
-def prompt_ids(run: Trained, prompt: str) -> list[int]:
-    """The ids of a prompt; a UserError if there are none."""
-    ids = run.tokenizer.encode(prompt)
-    if not ids:
-        raise UserError(f"the prompt {prompt!r} has no tokens.\nPass a longer prompt.")
-    return ids
-
-
-def continuations(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
-    """The run's continuations of `prompt`; `decoding` are arguments of `generate`."""
-    ids = prompt_ids(run, prompt)
-    decode = run.tokenizer.decode
-    texts = generate(run.model, [ids], max_new_tokens, **decoding)
-    # decode both: the space between them may be part of a token
-    return [decode([*ids, *new]).removeprefix(decode(ids)) for new in texts]
-
-
-def pieces(run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
-    """The run's continuation of `prompt`, piece by piece as its tokens come."""
-    ids = prompt_ids(run, prompt)
-    text = TextStreamer(run.tokenizer.decode, ids)
-    for (token,) in stream(run.model, [ids], max_new_tokens=max_new_tokens, **decoding):
-        if token is not None:
-            yield text.put(token)
-    yield text.end()

@@ -94,22 +94,16 @@ class MaskedLanguageModelling(EncoderTask):
     step.
     """
 
+    # ------------------------------------------------------------ the data
+
     name = "masked-language-modelling"
     Data = MaskedData
     unit = "rows"
-    noun = "masked language model"
     marks = (MASK,)
     without_targets = (
         "no token of the validation data is masked: a token is with a chance of 15%.\n"
         "Pass --validation-data with more tokens."
     )
-    metrics: ClassVar[Mapping[str, Metric | str]] = {
-        "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
-        "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
-        "next_sentence_loss": Metric("loss of next sentences", False),
-    }
-
-    # ------------------------------------------------------------ the data
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -158,10 +152,13 @@ class MaskedLanguageModelling(EncoderTask):
         return list(example[:2])
 
     @classmethod
-    def head_of(cls, data: Any) -> str:
-        return "pretraining" if data.next_sentence else "masked_lm"
-
-    # ------------------------------------------------------------ batches
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        """A text whose middle word is masked."""
+        texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
+        return [
+            [with_mark(text, MASK)]
+            for (text,) in best_readable(tokenizer, texts, min(SHORT, data.max_length - 2))
+        ]
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:
@@ -210,7 +207,11 @@ class MaskedLanguageModelling(EncoderTask):
         read, target = mask_tokens(ids, ids >= first, mask_id, words, random)
         return read.tolist(), target.tolist()
 
-    # ------------------------------------------------------------ loss and scores
+    # ------------------------------------------------------------ the objective
+
+    @classmethod
+    def head_of(cls, data: Any) -> str:
+        return "pretraining" if data.next_sentence else "masked_lm"
 
     def outputs(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
         """Logits of words, and of whether the second sentence follows."""
@@ -227,6 +228,14 @@ class MaskedLanguageModelling(EncoderTask):
         words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch.target, label_smoothing)
         return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
+
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {
+        "token_accuracy": Metric("accuracy of masked tokens", True, "%", of_tokens=True),
+        "next_sentence_accuracy": Metric("accuracy of next sentences", True, "%"),
+        "next_sentence_loss": Metric("loss of next sentences", False),
+    }
 
     @no_grad()
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
@@ -250,22 +259,11 @@ class MaskedLanguageModelling(EncoderTask):
             scores |= {f"next_sentence_{name}": score for name, score in found.items()}
         return scores
 
-    # ------------------------------------------------------------ a trained model
-
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         examples = cls.within_limit(run, examples)
         scores = cls.of_run(run, examples).score(run.model, examples)
         return {**scores, "perplexity": perplexity(scores["loss"]), "n": len(examples)}, []
-
-    @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A text whose middle word is masked."""
-        texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
-        return [
-            [with_mark(text, MASK)]
-            for (text,) in best_readable(tokenizer, texts, min(SHORT, data.max_length - 2))
-        ]
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
@@ -280,6 +278,8 @@ class MaskedLanguageModelling(EncoderTask):
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         return [(" | ".join(self.texts(example)), "", "") for example in examples]
+
+    # ------------------------------------------------------------ predicting
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:

@@ -7,7 +7,6 @@ answer is learned where it begins and ends with tokens: "8" is not found inside 
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from minigrad import Tensor
 from ..data.batching import IGNORE
 from ..data.labels import Answered, answer_places, answered, read_answered, sentence_splits
 from ..data.splits import Splits
-from ..data.tables import DataError, FileFormat
+from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
 from ..files import printable
 from ..text.tokenizer import Tokenizer
@@ -59,14 +58,11 @@ class ContextToken(NamedTuple):
 class QuestionAnswering(EncoderTask):
     """The first and the last token of an answer."""
 
+    # ------------------------------------------------------------ the data
+
     name = "question-answering"
     Data = QuestionData
     unit = "questions"
-    head = "question_answering"
-    segments = 2
-    inputs = ("a question", "a context")
-    noun = "question answerer"
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Answered]]:
@@ -78,15 +74,14 @@ class QuestionAnswering(EncoderTask):
         return read_answered(path, FileFormat.of(data))
 
     @classmethod
-    def texts(cls, example: Answered) -> list[str]:
-        return [example.question, example.context]
-
-    @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Answered]:
         examples = super().read_test_file(run, path)
-        for line in unpredictable(run.recipe.data, run.tokenizer, {printable(path): examples}):
-            print(line, file=sys.stderr)
-        return examples
+        warnings = unpredictable(run.recipe.data, run.tokenizer, {printable(path): examples})
+        return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
+
+    @classmethod
+    def texts(cls, example: Answered) -> list[str]:
+        return [example.question, example.context]
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Answered) -> int:
@@ -106,9 +101,9 @@ class QuestionAnswering(EncoderTask):
         return Splits({**splits, "train": train}, {**splits.dropped, f"to train on {INSIDE}": inside})
 
     @classmethod
-    def describe(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
+    def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
         named = {f"the {name} split": split for name, split in splits.items()}
-        return [*super().describe(data, tokenizer, splits), *unpredictable(data, tokenizer, named)]
+        return unpredictable(data, tokenizer, named)
 
     def encode(self, example: Answered) -> Row:
         question = self.tokenizer.encode(example.question)
@@ -123,6 +118,11 @@ class QuestionAnswering(EncoderTask):
         """Both the first and the last token, if the answer begins or ends inside one."""
         return 0 if answer_span(self.tokenizer, example) else 2
 
+    # ------------------------------------------------------------ the objective
+
+    head = "question_answering"
+    segments = 2
+
     def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
         """A score of each token of the context; of other tokens -1e9."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
@@ -133,12 +133,12 @@ class QuestionAnswering(EncoderTask):
         """The sum of the losses of first and last tokens; smoothing would reward tokens of the question."""
         return loss_sum(self.logits(model, batch), batch.target, 0.0)
 
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
+
     def decode(self, logits: np.ndarray, example: Answered) -> str:
         return self.best_answer(logits, example)[0]
-
-    def prediction(self, logits: np.ndarray, example: Answered, top: int) -> Prediction:
-        answer, chance = self.best_answer(logits, example)
-        return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
 
     def best_answer(self, logits: np.ndarray, example: Answered) -> tuple[str, float]:
         """The answer with the highest sum of scores whose last token is not before its first.
@@ -163,6 +163,14 @@ class QuestionAnswering(EncoderTask):
     @classmethod
     def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
         return answer_scores(predictions, expected)
+
+    # ------------------------------------------------------------ predicting
+
+    inputs = ("a question", "a context")
+
+    def prediction(self, logits: np.ndarray, example: Answered, top: int) -> Prediction:
+        answer, chance = self.best_answer(logits, example)
+        return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:

@@ -52,16 +52,11 @@ class PairedTexts(Batch):
 class Similarity(EncoderTask):
     """A unit vector for each text, nearest to that of the text with the same meaning."""
 
+    # ------------------------------------------------------------ the data
+
     name = "similarity"
     Data = SimilarityData
     unit = "pairs"
-    head = "similarity"
-    noun = "similarity model"
-    inputs = ("a text", "another to compare it with")
-    metrics: ClassVar[Mapping[str, Metric | str]] = {
-        "accuracy": Metric("partner is the nearest", True, "%"),
-        "mrr": Metric("mean reciprocal rank", True),
-    }
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Pair]]:
@@ -85,8 +80,6 @@ class Similarity(EncoderTask):
     def length(cls, tokenizer: Tokenizer, example: Pair) -> int:
         return max(len(tokenizer.encode(text)) for text in example) + 2
 
-    # ------------------------------------------------------------ batches
-
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
         """Each text by itself: [CLS] text [SEP]."""
         return pad_rows(
@@ -109,12 +102,21 @@ class Similarity(EncoderTask):
                 f"with all others.\nTrain with micro_batches = 1, in one process."
             )
 
+    # ------------------------------------------------------------ the objective
+
+    head = "similarity"
+
     def logits(self, model: Any, batch: Any) -> Tensor:
         vectors = model(batch.input)
         n = len(batch.target)
         return vectors[:n] @ vectors[n:].transpose(0, 1) * SCALE
 
-    # ------------------------------------------------------------ a trained model
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {
+        "accuracy": Metric("partner is the nearest", True, "%"),
+        "mrr": Metric("mean reciprocal rank", True),
+    }
 
     @classmethod
     def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
@@ -171,6 +173,10 @@ class Similarity(EncoderTask):
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         return [(a, b, "") for a, b in examples]
+
+    # ------------------------------------------------------------ predicting
+
+    inputs = ("a text", "another to compare it with")
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Pair:

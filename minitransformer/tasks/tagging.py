@@ -36,17 +36,11 @@ class TaggingData(LabelledData):
 class Tagging(EncoderTask):
     """A tag for each word."""
 
+    # ------------------------------------------------------------ the data
+
     name = "tagging"
     Data = TaggingData
     unit = "sentences"
-    head = "token_classification"
-    noun = "tagger"
-    reads_words = True
-    not_recorded = (
-        "which marks are part of a word (U.S., don't)",
-        "Pass words that are split already, with --words.",
-    )
-    metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Tagged]]:
@@ -91,6 +85,14 @@ class Tagging(EncoderTask):
             target += [self.label_id(tag)] + [IGNORE] * (len(pieces) - 1)
         return Row([*ids, self.sep_id], [0] * (len(ids) + 1), [*target, IGNORE])
 
+    # ------------------------------------------------------------ the objective
+
+    head = "token_classification"
+
+    # ------------------------------------------------------------ the scores
+
+    metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
+
     def decode(self, logits: np.ndarray, example: Tagged) -> str:
         return " ".join(self.label_names[i] for i in self.of_words(logits, example).argmax(-1))
 
@@ -98,16 +100,6 @@ class Tagging(EncoderTask):
         """The logits at the first piece of each word."""
         lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
-
-    def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
-        """A word and its tag on each line, then a blank line: a file that `read_tagged` reads."""
-        rows = [softmax(row) for row in self.of_words(logits, example)]
-        tags = [self.label_names[int(row.argmax())] for row in rows]
-        width = max(map(len, example.words))
-        lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
-        chances = [float(row.max()) for row in rows]
-        values = {"words": list(example.words), "prediction": tags, "probabilities": chances}
-        return Prediction("".join(lines), values)
 
     @classmethod
     def expected(cls, example: Tagged) -> str:
@@ -125,6 +117,24 @@ class Tagging(EncoderTask):
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         rows = super().predict(model, examples)
         return [(" ".join(e.words), *row[1:]) for e, row in zip(examples, rows, strict=True)]
+
+    # ------------------------------------------------------------ predicting
+
+    reads_words = True
+    not_recorded = (
+        "which marks are part of a word (U.S., don't)",
+        "Pass words that are split already, with --words.",
+    )
+
+    def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
+        """A word and its tag on each line, then a blank line: a file that `read_tagged` reads."""
+        rows = [softmax(row) for row in self.of_words(logits, example)]
+        tags = [self.label_names[int(row.argmax())] for row in rows]
+        width = max(map(len, example.words))
+        lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
+        chances = [float(row.max()) for row in rows]
+        values = {"words": list(example.words), "prediction": tags, "probabilities": chances}
+        return Prediction("".join(lines), values)
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[Any]) -> Tagged:

@@ -45,10 +45,10 @@ class PrefixedData(Config):
 class TextToText(Translation):
     """Pairs of texts, whose source starts with what is to be done."""
 
+    # ------------------------------------------------------------ the data
+
     name = "text-to-text"
-    noun = "text-to-text model"
     Data: ClassVar[Any] = PrefixedData
-    model_types = ("t5", "bart", "transformer", "seq2seq")
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -68,6 +68,12 @@ class TextToText(Translation):
     @classmethod
     def own_data(cls, data: Any) -> Any:
         return replace(data, dataset="file")
+
+    # ------------------------------------------------------------ the objective
+
+    model_types = ("t5", "bart", "transformer", "seq2seq")
+
+    # ------------------------------------------------------------ the scores
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:

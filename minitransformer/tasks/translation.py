@@ -1,4 +1,8 @@
-"""Translation, or any text from another: pairs of texts for an encoder-decoder."""
+"""Translation, or any text from another: pairs of texts for an encoder-decoder.
+
+The task to read first: its data, its objective (the next token of the target), its scores, and how a trained
+model translates.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -84,17 +88,11 @@ def check_lengths(data: Any) -> None:
 class Translation(Task):
     """Pairs of texts, batched by length. The decoder's input is the target, shifted right."""
 
-    name = "translation"
-    Data = PairData
-    unit = "pairs"
-    noun = "translation model"
-    verb = "translate"
-    model_types = ("transformer", "t5", "bart", "seq2seq")
-    requires = ("encode", "decode", "logits", "new_cache")
-    is_encoder_decoder = True
-    accuracy = "token_accuracy"
-
     # ------------------------------------------------------------ the data
+
+    name = "translation"
+    Data: ClassVar[Any] = PairData
+    unit = "pairs"
 
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
@@ -122,11 +120,6 @@ class Translation(Task):
         return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out)
 
     @classmethod
-    def check(cls, data: Any, model: Any) -> None:
-        check_positions("max_length", data.max_length, model)
-        check_one_vocabulary(cls.name, model)
-
-    @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without pairs of `max_length` tokens or more; a DataError if one has nothing left."""
         kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
@@ -134,21 +127,22 @@ class Translation(Task):
         return Splits(kept, {**splits.dropped, f"too long ({data.max_length} tokens or more)": too_long})
 
     @classmethod
-    def describe(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
-        lines = super().describe(data, tokenizer, splits)
-        if tokenizer.kind == "bpe":  # whose pieces were chosen to lose none
-            return lines
+    def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
+        """Targets that do not come back from the tokenizer."""
         targets = [target for pairs in splits.values() for _, target in pairs]
-        if lost := tokenizer.lost(targets):
-            example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
-            verb = "does" if len(lost) == 1 else "do"
-            lines.append(
-                f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not come back from the "
-                f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
-            )
-        return lines
+        if tokenizer.kind == "bpe" or not (lost := tokenizer.lost(targets)):  # pieces of bpe lose none
+            return []
+        example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
+        verb = "does" if len(lost) == 1 else "do"
+        return [
+            f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not come back from the "
+            f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
+        ]
 
-    # ------------------------------------------------------------ batches
+    @classmethod
+    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
+        sources = ([source] for source, _ in held_out_first(splits))
+        return best_readable(tokenizer, sources, min(SHORT, data.max_length - 1))
 
     def __init__(
         self,
@@ -167,7 +161,7 @@ class Translation(Task):
     @classmethod
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
-    ) -> Translation:
+    ) -> Self:
         train, validation = splits["train"], splits["validation"]
         return cls(tokenizer, train, validation, recipe.data.max_tokens, recipe.training.seed)
 
@@ -195,21 +189,35 @@ class Translation(Task):
         """Which examples are in each batch: those of similar lengths."""
         return TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0)
 
-    def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
-        scores = score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
-        in_order = np.argsort(np.concatenate(self.rows(examples)))
-        return {name: score.of(in_order) for name, score in scores.items()}
-
-    def logits(self, model: Any, batch: PairBatch) -> Tensor:
-        return model(batch.source, batch.target_in)
-
     def state(self) -> dict[str, Any]:
         return self.stream.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         self.stream.restore(state)
 
-    # ------------------------------------------------------------ a trained model
+    # ------------------------------------------------------------ the objective
+
+    model_types: ClassVar[tuple[str, ...]] = ("transformer", "t5", "bart", "seq2seq")
+    requires: ClassVar[tuple[str, ...]] = ("encode", "decode", "logits", "new_cache")
+    is_encoder_decoder = True
+
+    @classmethod
+    def check(cls, data: Any, model: Any) -> None:
+        check_positions("max_length", data.max_length, model)
+        check_one_vocabulary(cls.name, model)
+
+    def logits(self, model: Any, batch: PairBatch) -> Tensor:
+        return model(batch.source, batch.target_in)  # (B, T, V)
+
+    # ------------------------------------------------------------ the scores
+
+    accuracy = "token_accuracy"
+    compute_metrics = staticmethod(translation_scores)  # scores of texts: hypotheses, references
+
+    def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
+        scores = score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
+        in_order = np.argsort(np.concatenate(self.rows(examples)))
+        return {name: score.of(in_order) for name, score in scores.items()}
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
@@ -228,17 +236,6 @@ class Translation(Task):
         rows = zip(sources, references, hypotheses, strict=True)
         return scores, [("source", "reference", "prediction"), *rows]
 
-    compute_metrics = staticmethod(translation_scores)  # scores of texts: hypotheses, references
-
-    @classmethod
-    def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """The model's translations, greedy unless `decoding` says otherwise."""
-        return translations(run, texts, **decoding)
-
-    @classmethod
-    def source_ids(cls, run: Trained, text: str) -> list[int]:
-        return sentence_ids(run, text)
-
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         pairs = DOCUMENT_SENTENCES if run.recipe.data.dataset == "phrasebook" else splits["test"][:5]
@@ -246,19 +243,7 @@ class Translation(Task):
         return [f"{s} -> {t}" for s, t in zip(sources, cls.translate(run, sources), strict=True)]
 
     @classmethod
-    def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        sources = ([source] for source, _ in held_out_first(splits))
-        return best_readable(tokenizer, sources, min(SHORT, data.max_length - 1))
-
-    @classmethod
-    def command(cls, recipe: Any, folder: Path, inputs: Sequence[Sequence[str]]) -> list[str | Path]:
-        is_dialogue = getattr(recipe.data, "dataset", "") == "dialogues"
-        return ["chat", folder] if is_dialogue else super().command(recipe, folder, inputs)
-
-    @classmethod
-    def example(
-        cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]
-    ) -> tuple[Translation, str]:
+    def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
         """A sentence and its translation, by default the model's own."""
         data = run.recipe.data
         if not texts:
@@ -266,10 +251,48 @@ class Translation(Task):
             texts = (best_readable(run.tokenizer, short[:MOST_CANDIDATES], data.max_length) or short)[0]
         texts = [text.strip() for text in texts]  # as the sides of training pairs
         for text in texts:
-            sentence_ids(run, text)
+            cls.source_ids(run, text)
         warn_of_unknown(run, texts)
         source, target = texts if len(texts) == 2 else (*texts, *cls.translate(run, texts))
         return cls(run.tokenizer, [(source, target)], [], data.max_length, seed=0), f"{source} → {target}"
+
+    # ------------------------------------------------------------ translating
+
+    @classmethod
+    def translate(
+        cls, run: Trained, texts: Sequence[str], batch_size: int = 64, **decoding: Any
+    ) -> list[str]:
+        """The model's translations, greedy unless `decoding`, arguments of `generate`, says otherwise.
+
+        With `num_return_sequences`, there are so many of the first text, then of the second, ...
+        """
+        sources = [[*cls.source_ids(run, text), run.tokenizer.end_id] for text in texts]
+        count = decoding.get("num_return_sequences", 1)
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
+        results = [[""] * count for _ in sources]
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            limits = [_target_limit(run, sources[i]) for i in rows]
+            targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
+            for k, (i, limit) in enumerate(zip(rows, limits, strict=True)):
+                own = targets[k * count : (k + 1) * count]
+                results[i] = [run.tokenizer.decode(ids[:limit]) for ids in own]
+        return [text for texts in results for text in texts]
+
+    @classmethod
+    def source_ids(cls, run: Trained, text: str) -> list[int]:
+        """The ids of a text; a UserError if it is empty or too long for the run."""
+        ids = run.tokenizer.encode(text.strip())  # as the sides of training pairs
+        limit = run.recipe.data.max_length
+        if not ids:
+            raise UserError("an empty sentence has no translation.\nPass at least one word.")
+        if len(ids) >= limit:
+            raise UserError(
+                f"a sentence of {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
+                f"{text[:60]!r}.\n"
+                f"Split the sentence."
+            )
+        return ids
 
 
 def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
@@ -277,48 +300,6 @@ def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
     return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)
 
 
-# ---------------------------------------------------------------- translating
-
-
-def translations(run: Trained, sentences: Sequence[str], batch_size: int = 64, **decoding: Any) -> list[str]:
-    """The translations of `sentences`; `decoding` are arguments of `generate`.
-
-    With `num_return_sequences`, there are so many of the first sentence, then of the second, ...
-    """
-    sources = [_source(run, sentence) for sentence in sentences]
-    count = decoding.get("num_return_sequences", 1)
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # similar lengths share a batch
-    results = [[""] * count for _ in sources]
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        limits = [_target_limit(run, sources[i]) for i in rows]
-        targets = generate(run.model, [sources[i] for i in rows], max(limits), **decoding)
-        for k, (i, limit) in enumerate(zip(rows, limits, strict=True)):
-            own = targets[k * count : (k + 1) * count]
-            results[i] = [run.tokenizer.decode(ids[:limit]) for ids in own]
-    return [text for texts in results for text in texts]
-
-
 def _target_limit(run: Trained, source: Sequence[int]) -> int:
     """The most tokens of a translation: a model that has learned little may never end it."""
     return min(run.recipe.data.max_length, 10 * len(source) + 100)
-
-
-def _source(run: Trained, sentence: str) -> list[int]:
-    """The ids of a sentence, with <END>."""
-    return [*sentence_ids(run, sentence), run.tokenizer.end_id]
-
-
-def sentence_ids(run: Trained, sentence: str) -> list[int]:
-    """The ids of a sentence; a UserError if it is empty or too long for the run."""
-    ids = run.tokenizer.encode(sentence.strip())  # as the sides of training pairs
-    limit = run.recipe.data.max_length
-    if not ids:
-        raise UserError("an empty sentence has no translation.\nPass at least one word.")
-    if len(ids) >= limit:
-        raise UserError(
-            f"a sentence of {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
-            f"{sentence[:60]!r}.\n"
-            f"Split the sentence."
-        )
-    return ids

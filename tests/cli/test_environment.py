@@ -13,10 +13,10 @@ import pytest
 
 import minigrad as mg
 from minitransformer import startup
+from minitransformer.cli import readme
 from minitransformer.data import datasets
 from minitransformer.errors import UserError
 from minitransformer.files import shell_command
-from minitransformer.runs import readme
 from minitransformer.training import ranks
 from tests.tiny import TINY
 

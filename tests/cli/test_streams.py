@@ -19,7 +19,7 @@ from minitransformer.runs.evaluations import About, Evaluation
 from minitransformer.runs.run import Run
 from minitransformer.tasks import translation
 from minitransformer.tasks.inputs import warn_of_unknown
-from minitransformer.tasks.translation import sentence_ids
+from minitransformer.tasks.translation import Translation
 from minitransformer.text.tokenizer import Tokenizer
 from tests.tiny import PAIRS, TINY
 
@@ -92,9 +92,9 @@ def test_an_empty_line_stays_empty(cli, stdin):
 
 def test_spaces_around_a_sentence_are_no_part_of_it():
     run = SimpleNamespace(tokenizer=Tokenizer.train_word(["two  words"]), recipe=load_recipe("phrasebook"))
-    assert sentence_ids(run, " two\t") == sentence_ids(run, "two")
+    assert Translation.source_ids(run, " two\t") == Translation.source_ids(run, "two")
     with pytest.raises(UserError, match="an empty sentence"):
-        sentence_ids(run, " \t")
+        Translation.source_ids(run, " \t")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_translation_that_never_ends_is_cut_off(here, monkeypatch):
     (token,) = run.tokenizer.encode("Je")
     endless = lambda model, sources, limit: [[token] * limit] * len(sources)
     monkeypatch.setattr(translation, "generate", endless)
-    short, long = translation.translations(run, ["I", "I love you"])
+    short, long = Translation.translate(run, ["I", "I love you"])
     assert [len(short.split()), len(long.split())] == [120, 140]  # with <END>, 2 and 4 tokens
 
 
@@ -185,9 +185,8 @@ def shows(text):
 
 
 def test_a_translation_is_one_line_without_escapes(here, cli, monkeypatch):
-    monkeypatch.setattr(
-        translation, "translations", lambda run, sentences: [f"{RED}a\nb\u2028\tc"] * len(sentences)
-    )
+    escapes = lambda run, texts: [f"{RED}a\nb\u2028\tc"] * len(texts)
+    monkeypatch.setattr(Translation, "translate", escapes)
     assert cli("translate", "mine", "I love you", SECOND)[1] == "\\x1b[31ma\\nb\\u2028\tc\n" * 2
     assert one_line("Je t'aime, «\u00a0ça\u00a0» 😀") == "Je t'aime, «\u00a0ça\u00a0» 😀"
 
@@ -217,7 +216,7 @@ def test_a_recipe_with_escapes_is_refused(cli, here, key, argv):
 
 def test_what_a_language_model_writes_is_shown(cli, monkeypatch):
     monkeypatch.setattr(
-        "minitransformer.tasks.language_modelling.pieces",
+        "minitransformer.tasks.LanguageModelling.stream_text",
         lambda *arguments, **decoding: iter([RED[:1], f"{RED[1:]}\n\tend", ""]),
     )
     assert cli("generate", "play", "--prompt", "ROMEO:")[1] == "ROMEO:\\x1b[31m\n\tend\n"
@@ -248,7 +247,7 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
     def fail(*arguments, **decoding):
         raise MemoryError(message) if message else MemoryError
 
-    monkeypatch.setattr("minitransformer.tasks.translation.translations", fail)
+    monkeypatch.setattr(Translation, "translate", fail)
     code, _, err = cli("translate", "mine", "I love you")
     assert code == 2
     assert err.startswith("error: there is not enough memory: ")

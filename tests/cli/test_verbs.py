@@ -20,8 +20,7 @@ from minitransformer.cli.evaluate import report
 from minitransformer.cli.train import read_command
 from minitransformer.files import read_json
 from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
-from minitransformer.tasks import TextToText
-from minitransformer.tasks.language_modelling import continuations, pieces
+from minitransformer.tasks import LanguageModelling, TextToText
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
 from tests.tiny import PAIRS, TEXT, TINY, TINY_GPT
@@ -310,10 +309,12 @@ def test_the_space_after_the_prompt_is_generated(monkeypatch, text, train):
         "minitransformer.tasks.language_modelling.stream",
         lambda _, prompts, **rest: ([token] for token in ids[len(prompts[0]) :]),
     )
-    run = SimpleNamespace(recipe=load_recipe("shakespeare-char"), tokenizer=tokenizer, model=None)
+    run = SimpleNamespace(
+        recipe=load_recipe("shakespeare-char"), tokenizer=tokenizer, model=None, task=LanguageModelling
+    )
     for prompt in ("to", text[:6].rstrip()):
-        assert [prompt + new for new in continuations(run, prompt, 5)] == [text]
-        assert prompt + "".join(pieces(run, prompt, 5)) == text
+        assert [prompt + new for new in LanguageModelling.generate(run, prompt, 5)] == [text]
+        assert prompt + "".join(LanguageModelling.stream_text(run, prompt, 5)) == text
 
 
 def test_a_seed_without_sampling_is_refused(cli):

@@ -15,7 +15,7 @@ from minitransformer.generation.scoring import log_softmax, processors
 from minitransformer.models.protocol import model_class
 from minitransformer.tasks.inputs import marked_ids
 from minitransformer.tasks.tagging import word_ids
-from minitransformer.tasks.translation import PairData, translations
+from minitransformer.tasks.translation import PairData, Translation
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 from tests.browser import chromium
@@ -237,7 +237,7 @@ def test_fifty_sentences_are_translated_as_translate_does(page):
     load(page, model, tokenizer=tokenizer_data(tokenizer), max_length=8, input=input)
     short = [text for text in SENTENCES[::2] if len(tokenizer.encode(text)) < 8][:50]
     for options, settings in (({}, None), ({"num_beams": 3}, {"beams": 3})):
-        expected = translations(run, short, **options)
+        expected = Translation.translate(run, short, **options)
         ours = """([texts, settings]) => texts.map(model.sourceIds, model).map(ids =>
           model.decode(settings ? model.beams(ids, settings).best : model.generate(ids).ids))"""
         assert page.evaluate(ours, [short, settings]) == expected

@@ -12,6 +12,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
+from minitransformer.cli.wording import describe_splits
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.labels import Answered, AnsweredAt, Labelled, Tagged, check_answer
 from minitransformer.data.splits import Sources, Splits
@@ -206,8 +207,8 @@ def test_an_answer_has_at_most_the_longest_number_of_tokens():
     logits[1, 3:] = np.arange(len(words) + 1)  # the later the last one is, the better
     assert task.decode(logits, example).split() == words[:20]
     long = example._replace(answer=" ".join(words[:21]))
-    lines = QuestionAnswering.describe(data, tokenizer, Splits({"train": [example, long]}))
-    assert "the train split has 1 of 2 questions whose answer has more than 20 tokens" in lines[1]
+    (line,) = QuestionAnswering.warnings(data, tokenizer, Splits({"train": [example, long]}))
+    assert "the train split has 1 of 2 questions whose answer has more than 20 tokens" in line
 
 
 NUMBERS = "In 1984 Ann's 8-year-old dog had 8 café cats. In 1994 she had 9 CATS, don't you know?"
@@ -289,9 +290,11 @@ def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_valid
     data, splits = QuestionAnswering.Data(), {"train": [example, other], "validation": [example, other]}
     splits = QuestionAnswering.filter(data, KINDS["words"], Splits({**splits, "test": [other]}))
     assert splits["train"] == [other]
-    assert QuestionAnswering.describe(data, KINDS["words"], splits) == [
+    assert describe_splits(QuestionAnswering, splits) == (
         "questions: 1 train, 2 validation, 1 test; "
-        "dropped: 1 to train on whose answer begins or ends inside a token",
+        "dropped: 1 to train on whose answer begins or ends inside a token"
+    )
+    assert QuestionAnswering.warnings(data, KINDS["words"], splits) == [
         "warning: the validation split has 1 of 2 questions whose answer begins or ends inside a token; they "
         "count as wrong",
     ]

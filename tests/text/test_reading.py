@@ -20,7 +20,6 @@ from minitransformer.tasks import (
     Translation,
 )
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
-from minitransformer.tasks.language_modelling import prompt_ids
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS
 
@@ -145,7 +144,7 @@ def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
         run = SimpleNamespace(tokenizer=tokenizer)
         for n, (_, (_, end)) in enumerate(tokens, 1):
             if n == len(tokens) or (tokens[n][1][0] >= end and text[end].isspace()):
-                assert prompt_ids(run, text[:end]) == [i for i, _ in tokens[:n]]
+                assert LanguageModelling.prompt_ids(run, text[:end]) == [i for i, _ in tokens[:n]]
     assert LanguageModelling.marks == ()
 
 

@@ -18,6 +18,7 @@ import minigrad as mg
 from minigrad import nn
 from minitransformer import recipes
 from minitransformer.cli import main
+from minitransformer.cli.wording import verb_of
 from minitransformer.data.splits import Splits
 from minitransformer.models.protocol import MODELS
 from minitransformer.runs.folder import _write_record as write_record
@@ -131,7 +132,7 @@ def test_the_command_that_a_recipe_prints_works(name, few, command):
     # without a text, and without the data
     for file in ("text.txt", "pairs.tsv"):
         Path(file).unlink(missing_ok=True)
-    if task_class(recipe.task).verb == "generate":
+    if verb_of(task_class(recipe.task)) == "generate":
         code, _, err = command("generate", "my run", "--max-new-tokens", 2)
         assert (code, err) == (0, "")
     is_first = name == next(n for n in recipes.names() if recipes.load_recipe(n).task == recipe.task)

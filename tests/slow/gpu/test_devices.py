@@ -39,6 +39,7 @@ from minitransformer.data.splits import Sources
 from minitransformer.models.protocol import model_class
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import Translation, task_class
+from minitransformer.tasks.base import first_rows
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.trainer import Trainer
 from tests.slow import standin
@@ -610,7 +611,7 @@ def test_the_first_step_of_a_recipe_is_as_on_the_cpu(gpu, name):
     task = kind.build(recipe, tokenizer, splits, labels)
     model = model_class(recipe.model_type)(kind.model_config(recipe.model, tokenizer, labels)).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=1e-3)
-    batch = task.first_rows(task.next_batch(), 4)
+    batch = first_rows(task, task.next_batch(), 4)
 
     def step():
         loss = task.loss(model, batch, recipe.training.label_smoothing) / batch.n_tokens

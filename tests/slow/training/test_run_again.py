@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from minitransformer.cli.readme import write_readme
 from minitransformer.data.splits import Sources
 from minitransformer.files import read_json, sha256
 from minitransformer.runs.original import Original
-from minitransformer.runs.readme import write_readme
 from minitransformer.training.checkpoint import Checkpoints
 from tests.tiny import TINY
 

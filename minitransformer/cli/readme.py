@@ -22,11 +22,12 @@ from ..files import printable, read_bytes, sha256, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
 from ..recipes.expectations import compare, condition
+from ..runs.folder import Record, read_config, read_record, read_tokenizer
+from ..runs.summaries import metrics_of, progress_of, score_rows
 from ..tasks import task_class
 from ..training.lock import check_run, opened
 from ..training.run_files import README
-from .folder import Record, read_config, read_record, read_tokenizer
-from .summaries import metrics_of, progress_of, score_rows
+from .wording import command
 
 LIMIT = 2**20  # bytes
 COMMAND = "started with"
@@ -88,7 +89,6 @@ def _signature(text: str) -> str:
 
 
 def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    task = task_class(recipe.task)
     yield f"# {_escaped(Path(os.path.realpath(folder)).name)}\n"
     yield f"{_escaped(recipe.description or recipe.name)}.\n"
     yield "| | |\n|---|---|"
@@ -103,7 +103,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     if (folder / "curves.png").is_file():
         yield "![Loss and learning rate](curves.png)"
     yield "\n## Use it\n\n```sh"
-    yield task.command_line(recipe, Path("."), record.examples)
+    yield command(recipe, Path("."), record.examples)
     yield "minitransformer evaluate .\n```"
     yield "\n## Train it again\n\n```sh"
     yield f"minitransformer train .{_places(record)} --run-dir ../again\n```\n"

@@ -1,0 +1,98 @@
+"""What the command line calls a task and its runs, and the command that uses a run.
+
+A task of the package has a line in WORDINGS. A task of your own has the words of the task that it is derived
+from, with its own `noun` if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..data.splits import Splits
+from ..errors import UserError, counted_units
+from ..files import shell_command
+from ..recipes import Recipe
+from ..tasks import ExampleTask, Task, task_class
+from ..tasks.protocols import Continues, Predicts, ReadsExamples, Trained, Translates
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Words for a task."""
+
+    noun: str = "model"  # what its trained model is called
+    scored: str = ""  # what `n` of its scores counts, if not the `unit` of its examples
+
+
+WORDINGS = {
+    "translation": Wording("translation model"),
+    "text-to-text": Wording("text-to-text model"),
+    "denoising": Wording("denoising model"),
+    "language-modelling": Wording("language model", scored="tokens"),
+    "masked-language-modelling": Wording("masked language model"),
+    "classification": Wording("text classifier"),
+    "tagging": Wording("tagger"),
+    "question-answering": Wording("question answerer"),
+    "similarity": Wording("similarity model"),
+    "image-classification": Wording("image classifier"),
+}
+
+
+def wording_of(task: type[Task]) -> Wording:
+    """The words for a task, or for the task of the package that it is derived from."""
+    names = [vars(kind).get("name") for kind in task.__mro__]
+    found = next((WORDINGS[name] for name in names if name in WORDINGS), Wording())
+    return replace(found, noun=getattr(task, "noun", found.noun))
+
+
+def verb_of(task: type[Task]) -> str:
+    """The command that uses a trained model of a task, by what the task can do."""
+    if verb := getattr(task, "verb", ""):
+        return verb
+    if isinstance(task, Translates):
+        return "translate"
+    if isinstance(task, Continues):
+        return "generate"
+    return "predict" if predicts(task) else "evaluate"
+
+
+def predicts(task: Any) -> bool:
+    """Whether `predict` works; an `ExampleTask` needs `predictions`, or both `read_example` and `predict`."""
+    if not isinstance(task, Predicts):
+        return False
+    if defining_class(task, "predictions") is not ExampleTask:
+        return True
+    return isinstance(task, ReadsExamples) and defining_class(task, "predict") is not ExampleTask
+
+
+def defining_class(task: Any, name: str) -> type:
+    """The class that a task has a method from."""
+    return next(kind for kind in task.__mro__ if name in vars(kind))
+
+
+def command(recipe: Recipe, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
+    """The command that uses a run, as it is typed in a shell; `inputs` are the run's `short_inputs`."""
+    verb = verb_of(task_class(recipe.task))
+    if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
+        return shell_command(["minitransformer", "chat", folder])
+    texts = inputs[0] if verb in ("translate", "predict") and inputs else ()
+    return shell_command(["minitransformer", verb, folder, *texts])
+
+
+def cannot(run: Trained, what: str) -> UserError:
+    """The error for a run whose task does not do `what`; it names the command that uses the run."""
+    noun = wording_of(run.task).noun
+    article = "an" if noun[0] in "aeiou" else "a"
+    return UserError(
+        f"{run.folder} is {article} {noun}, which does not {what}.\nUse `{command(run.recipe, run.folder)}`."
+    )
+
+
+def describe_splits(task: type[Task], splits: Splits) -> str:
+    """How many examples each split has, and how many were dropped and why."""
+    counts = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
+    dropped = ", ".join(counted_units(n, reason) for reason, n in splits.dropped.items() if n)
+    return f"{task.unit}: {counts}" + (f"; dropped: {dropped}" if dropped else "")
