@@ -28,7 +28,7 @@ def main() -> int:
         if sys.argv[1:2] and sys.argv[1] in cli.VERBS:
             cli.load(sys.argv[1])
     except Exception as error:
-        message = startup.explain(error)
+        message = startup.describe_error(error)
         if message is None or "--debug" in sys.argv:
             raise
         print(f"error: {message}", file=sys.stderr)

@@ -52,7 +52,7 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
         os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
 
 
-def explain(error: BaseException) -> str | None:
+def describe_error(error: BaseException) -> str | None:
     """Two lines if a package failed that reads environment variables which are set; None for other errors."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     reason = reason if len(reason) <= 200 else f"{reason[:200]}..."

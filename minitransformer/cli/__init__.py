@@ -160,7 +160,7 @@ def _explain(error: BaseException, debug: bool) -> int | None:
                 _discard_output()
             problem = f"{file}: {error.strerror or error}"
             message = f"{problem}.\nCheck the path, the free space and the permissions."
-        case _ if known := startup.explain(error):
+        case _ if known := startup.describe_error(error):
             message = known
         case _ if ranks.size == 1:
             return None

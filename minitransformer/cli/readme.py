@@ -25,7 +25,7 @@ from ..recipes.expectations import compare, condition
 from ..runs.folder import Record, read_config, read_record, read_tokenizer
 from ..runs.summaries import metrics_of, progress_of, score_rows
 from ..tasks import task_class
-from ..training.lock import check_run, opened
+from ..training.lock import check_run, open_folder
 from ..training.run_files import README
 from .wording import command
 
@@ -62,7 +62,7 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
         text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
     except (KeyError, TypeError, AttributeError):  # a record that somebody has edited
         return True
-    with opened(folder) as files, files.exclusive():
+    with open_folder(folder) as files, files.exclusive():
         check_run(files, record.id)
         files.delete_leftovers([README])
         files.write(README, f"{text}{_signature(text)}".encode())

@@ -121,7 +121,7 @@ def run(argv: list[str]) -> None:
                 each.check()
             check_folder(folder, options.resume, options.overwrite)
             if folder.exists():  # a new folder is made when all else is known to be right
-                hold(folder, options, stack)
+                lock_folder(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
         sources = options.sources
         resumed = None
@@ -145,7 +145,7 @@ def run(argv: list[str]) -> None:
             raise SystemExit(1)
 
 
-def hold(folder: Path, options: Options, stack: ExitStack) -> None:
+def lock_folder(folder: Path, options: Options, stack: ExitStack) -> None:
     """Lock the folder until the stack is closed."""
     stack.enter_context(lock(folder))
     check_folder(folder, options.resume, options.overwrite)  # it may have changed meanwhile
@@ -380,7 +380,7 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
         resume(trainer, training, training.resumed)
         return trainer
     if on_rank_0:
-        hold(folder, options, stack)
+        lock_folder(folder, options, stack)
         begin(folder, setup.record, setup.recipe, setup.tokenizer)
     ranks.barrier()  # the old run is deleted
     if options.resume:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from ..files import printable
-from ..training.lock import opened
+from ..training.lock import open_folder
 from ..training.log import read_log
 from .style import COLOURS, GREY, MARKERS, label, new_figure, plot_style, save, to_bytes
 
@@ -72,6 +72,6 @@ def draw_curves(folder: Path) -> Path:
     """Write `curves.png`: training and validation loss, and below them the learning rate, over steps."""
     with plot_style([str(folder)]):
         picture = to_bytes(training_curves(folder), "png")
-    with opened(folder) as files:
+    with open_folder(folder) as files:
         files.write(CURVES, picture)
     return folder / CURVES

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files import printable
-from ..training.lock import opened
+from ..training.lock import open_folder
 from ..training.log import read_log
 from .style import new_figure, to_bytes
 
@@ -40,7 +40,7 @@ def draw(folder: Path) -> Path | None:
     for panel, (kind, lines) in zip(panels, kinds.items(), strict=True):
         draw_panel(panel, kind, lines)
     panels[-1].set_xlabel("step")
-    with opened(folder) as files:
+    with open_folder(folder) as files:
         files.write(PICTURE, to_bytes(figure, "png"))
     return folder / PICTURE
 

@@ -31,7 +31,7 @@ from ..tasks.bootstrap import intervals
 from ..tasks.metrics import on_one_line
 from ..tasks.scores import FORMULAS, Score
 from ..training.directory import Directory
-from ..training.lock import check_run, opened
+from ..training.lock import check_run, open_folder
 from ..training.run_files import EVALUATION_FILES as FILES
 from ..training.run_files import METRICS, STATISTICS
 from .summaries import evaluation_html, evaluation_line
@@ -147,7 +147,7 @@ def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> 
 
     Where `run` is not the run `run_id` any more, since somebody has trained another there, it is an OSError.
     """
-    with opened(run) as files, files.exclusive(), ExitStack() as stack:
+    with open_folder(run) as files, files.exclusive(), ExitStack() as stack:
         check_run(files, run_id)
         for name in folder.relative_to(run).parts:
             files = stack.enter_context(files.folder(name, create=True))

@@ -30,7 +30,7 @@ from ..text.tokenizer import Tokenizer
 from ..training import tensorboard
 from ..training.checkpoint import Checkpoints
 from ..training.directory import Directory
-from ..training.lock import LOCK, OWNER, RECORD, Held, RunError, now, opened
+from ..training.lock import LOCK, OWNER, RECORD, Held, RunError, now, open_folder
 from ..training.run_files import RUN_FILES, is_leftover
 from ..training.tensorboard import EVENTS
 from . import evaluations
@@ -252,7 +252,7 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
     for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
             raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
-    with opened(folder, create=True) as files, files.exclusive():
+    with open_folder(folder, create=True) as files, files.exclusive():
         _write_record(files, replace(record, begun=False))
         if isinstance(files, Held):
             files.run = record.id
@@ -361,7 +361,7 @@ def continue_run(
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}
         history = [*history, entry | ({"environment": dict(environment)} if environment else {})]
     data = _places(recipe, sources)
-    with opened(folder) as files:
+    with open_folder(folder) as files:
         if (history, data) != (record.history, record.data):
             _write_record(files, replace(record, history=history, data=data))
         if changes:

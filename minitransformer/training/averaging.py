@@ -28,11 +28,11 @@ class MovingAverage:
         self.reset()
 
     def reset(self) -> None:
-        """Start from the weights as they are."""
+        """Start from the current weights."""
         self.averages = {name: p.array.copy() for name, p in self.parameters.items()}
 
     def update(self, step: int) -> None:
-        """Take in the weights after this step."""
+        """Update the average with the weights after this step."""
         rest = 1 - min(self.decay, (step - 1) / (step + 8))
         for name, p in self.parameters.items():
             average = self.averages[name]
@@ -42,7 +42,7 @@ class MovingAverage:
 
     @contextmanager
     def in_model(self) -> Iterator[None]:
-        """A context in which the model has the averages; then it has its weights again, bit for bit."""
+        """A context in which the model has the averages; afterwards it has its own weights, bit for bit."""
         weights = {name: p.array.copy() for name, p in self.parameters.items()}
         try:
             self._assign(self.averages)
@@ -65,20 +65,20 @@ class MovingAverage:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state_dict` gave; of another model, it is a UserError and changes nothing."""
+        """Continue from a `state_dict`; a UserError, which changes nothing, if it is of another model."""
         averages = {}
         for name, p in self.parameters.items():
             found = state.get(name) if isinstance(state, Mapping) else None
             if not isinstance(found, Tensor) or found.shape != p.shape or not found.is_floating_point():
                 raise UserError(
                     f"this is not an average of this model: {name} is {_described(found)}, "
-                    f"expected {p.dtype}{list(p.shape)}.\nLoad what state_dict() of the same model's gave."
+                    f"expected {p.dtype}{list(p.shape)}.\nLoad the state_dict() of this model's average."
                 )
             averages[name] = on_device(np.array(found.numpy(), p.array.dtype), p.device)
         if unknown := state.keys() - self.model.state_dict().keys():
             raise UserError(
                 f"this is not an average of this model, which has no {min(map(str, unknown))}.\n"
-                f"Load what state_dict() of the same model's gave."
+                f"Load the state_dict() of this model's average."
             )
         self.averages = averages
 
@@ -89,7 +89,7 @@ def _described(found: Any) -> str:
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several states of one model, summed in float64; of integers, those of the last."""
+    """The mean of several states of one model, summed in float64; integers are those of the last state."""
     mean = {}
     for name, last in states[-1].items():
         if last.is_floating_point():

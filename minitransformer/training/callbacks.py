@@ -1,4 +1,4 @@
-"""Callbacks: what a program adds to a training without changing the trainer.
+"""Callbacks: what a program adds to training without changing the trainer.
 
 class Printer(Callback):
     def on_validation_end(self, trainer, scores):
@@ -17,36 +17,36 @@ from ..errors import UserError, nearest
 
 
 class Callback:
-    """The base of callbacks, whose methods do nothing. Any object with some of them will do.
+    """The base class of callbacks, whose methods do nothing. Any object with some of these methods will do.
 
-    They are called on rank 0, between steps: what they draw at random changes no other draw, and what they
-    compute from the model must leave it as it was. `trainer.step` is the number of steps that are done.
+    They are called on rank 0, between steps: random numbers that they draw do not change others, and they
+    must not change the model. `trainer.step` is the number of completed steps.
     """
 
     def on_train_begin(self, trainer: Any) -> None:
-        """Before the first step, or the first one after `resume`."""
+        """Called before the first step, or the first one after `resume`."""
 
     def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
-        """After each step, with the gradients still in the parameters.
+        """Called after each step, with the gradients still in the parameters.
 
-        `record` goes to the log if `trainer.due("log_every")`, with the numbers that this method adds to it.
+        `record` is logged if `trainer.due("log_every")`, with the numbers that this method adds to it.
         """
 
     def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
-        """After each validation."""
+        """Called after each validation."""
 
     def on_checkpoint(self, trainer: Any, path: Path) -> None:
-        """After a checkpoint was written to the folder `path`."""
+        """Called after a checkpoint was written to the folder `path`."""
 
     def on_train_end(self, trainer: Any) -> None:
-        """After the last step, or the one that a signal stopped; not after an error."""
+        """Called after the last step, or after a signal stopped training; not after an error."""
 
 
 EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
 class Callbacks:
-    """Several callbacks: `notify` calls the method of an event of each that has it."""
+    """Several callbacks: `notify` calls the method of an event on each that has it."""
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         self.callbacks = list(callbacks)
@@ -62,7 +62,7 @@ class Callbacks:
             method(*arguments)
 
     def _check(self, callback: Any) -> None:
-        """Raise a UserError for an object that would never be called, or one with a misspelt event."""
+        """Raise a UserError for an object that would never be called, or with a misspelt event."""
         named = [name for name in dir(callback) if name.startswith("on_")]
         unknown = [name for name in named if name not in EVENTS]
         if isinstance(callback, type) or unknown or not named:

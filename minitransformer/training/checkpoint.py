@@ -1,4 +1,4 @@
-"""Checkpoints of a run: model, optimizer and trainer state, each in a folder of its own.
+"""Checkpoints of a run: model, optimizer and trainer state, each in its own folder.
 
     checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json  SHA256SUMS
                                  ema.safetensors, the moving average of the weights, if there is one
@@ -30,7 +30,7 @@ from ..errors import UserError, counted
 from ..files import json_bytes, read_bytes, read_json, read_text, sha256
 from .averaging import MovingAverage, mean_of
 from .directory import Directory, Inode
-from .lock import opened
+from .lock import open_folder
 from .log import suppress_full_disk
 
 MODEL, EMA, OPTIMIZER, STATE, SUMS = FILES = (
@@ -41,9 +41,9 @@ INDEX = "index.json"
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
 _UNUSABLE = re.compile(rf"{UNUSABLE}step-[0-9]{{8,}}-[0-9]+")
 _OLD_LEFTOVER = re.compile(rf"\.(?P<name>({UNUSABLE})?step-[0-9]{{8,}}(-[0-9]+)?)\.partial[0-9]*")
-PATIENCE = 5.0  # seconds in which a reader starts again because a training has replaced checkpoints
+PATIENCE = 5.0  # seconds in which a reader retries because a run in training replaced checkpoints
 
-SHOWN = 10  # checkpoints that a message lists
+SHOWN = 10  # maximum number of checkpoints in a message
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def some(names: list[str]) -> str:
 
 
 class CheckpointError(UserError):
-    """A checkpoint that is missing, damaged, or of another run."""
+    """Raised for a checkpoint that is missing, damaged, or of another run."""
 
 
 class UnusableError(CheckpointError):
@@ -97,15 +97,16 @@ class Checkpoints:
         return sorted(filter(_is_name, self._listed()), key=step_of)
 
     def _listed(self) -> list[str]:
-        """What is in the folder: thousands of names are listed in a few milliseconds."""
+        """The names in the folder; thousands are listed in a few milliseconds."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.listdir(self.folder)
         return []
 
     def unchanged(self, read: Callable[[], T]) -> T:
-        """What `read` returns, which begins again if it fails because a training replaces checkpoints.
+        """The result of `read`, which is retried if it fails because a run in training replaces checkpoints.
 
-        Its error is only raised if the checkpoints are the same before and after: they are damaged then.
+        Its error is raised only if the checkpoints are the same before and after, which means they are
+        damaged.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -144,18 +145,18 @@ class Checkpoints:
         best = self._state(self.folder / names[-1]).get("best")
         if best in names:
             return best
-        # index.json knows what took its place; runs of older versions have only that
+        # index.json knows its replacement; runs of older versions have only the index
         return self._recorded("best") or best
 
     def _recorded(self, which: str) -> str | None:
-        """The "last" or the "best" checkpoint as index.json has it."""
+        """The "last" or the "best" checkpoint according to index.json."""
         with suppress(UserError):
             name = read_json(self.folder / INDEX, {which: str})[which]
             return name if _is_name(name) else None
         return None
 
     def _missing(self, names: list[str]) -> str | None:
-        """The newest checkpoint, as index.json has it, if it is missing."""
+        """The newest checkpoint according to index.json, if it is missing."""
         last = self._recorded("last")
         if last is None or (names and step_of(last) <= step_of(names[-1])):
             return None
@@ -196,7 +197,7 @@ class Checkpoints:
         best: bool,
         average: MovingAverage | None = None,
     ) -> Path | None:
-        """Write the checkpoint of `step`; None if that is done. It is the last and, if `best`, the best."""
+        """Write the checkpoint of `step`; None if it exists. It becomes the last and, if `best`, the best."""
         name = name_of(step)
         if name == self._current:
             return None
@@ -230,7 +231,7 @@ class Checkpoints:
     def _opened(self, create: bool = False) -> Iterator[Directory]:
         """The folder, to write in."""
         with (
-            opened(self.folder.parent, create) as run,
+            open_folder(self.folder.parent, create) as run,
             run.folder(self.folder.name, create) as folder,
         ):
             if self._inode not in (None, folder.inode):
@@ -247,7 +248,7 @@ class Checkpoints:
                 self._discard(folder, old)
 
     def _discard(self, folder: Directory, name: str) -> None:
-        """Delete a checkpoint: first it loses its name, so that no half of it is ever taken for whole."""
+        """Delete a checkpoint: it is renamed first, so that an incomplete one is never taken for complete."""
         if folder.kind(name):
             temporary = temporary_name(name)
             folder.rename(name, temporary)
@@ -263,8 +264,8 @@ class Checkpoints:
             folder.rename(temporary, _aside(folder, name.removeprefix(UNUSABLE)))
 
     def remove_leftovers(self) -> None:
-        """Remove what a killed training left."""
-        with opened(self.folder.parent) as run:
+        """Remove the files that a killed run left."""
+        with open_folder(self.folder.parent) as run:
             if not run.kind(self.folder.name):
                 return
             with run.folder(self.folder.name) as folder:
@@ -278,7 +279,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Delete all checkpoints, and nothing else in their folder."""
-        with opened(self.folder.parent) as run:
+        with open_folder(self.folder.parent) as run:
             if not run.kind(self.folder.name):
                 return
             with run.folder(self.folder.name) as folder:
@@ -293,7 +294,7 @@ class Checkpoints:
     def read_model(self, which: str = "best") -> tuple[Path, bytes]:
         """The folder of a checkpoint and a file of weights in it, checked.
 
-        Of "ema" and of the best, which the validation chose, those are the averaged weights if there are any.
+        For "ema" and the best, which the validation chose, these are the averaged weights if there are any.
         """
         return self.unchanged(lambda: self._read_model(which))
 
@@ -309,7 +310,7 @@ class Checkpoints:
         return path, self._read(path, EMA if averaged and which in ("best", "ema") else MODEL, state)
 
     def read_weights(self, which: str = "best") -> tuple[Path, dict[str, Tensor]]:
-        """The folder and the weights of a checkpoint; of "average:5" the mean of the newest five."""
+        """The folder and the weights of a checkpoint; for "average:5", the mean of the newest five."""
         kind, _, count = which.partition(":")
         if kind == "average":
             return self.folder / which, self.unchanged(lambda: self.average(count))
@@ -387,7 +388,7 @@ class Checkpoints:
         return state, weights.get(EMA, {})
 
     def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
-        """Move checkpoints aside that cannot be loaded, so that the run goes on from the one before.
+        """Move checkpoints aside that cannot be loaded, so that the run continues from the one before.
 
         Each is loaded into model and optimizer. Returns a message for each that was moved.
         """
@@ -435,7 +436,7 @@ class Checkpoints:
         return messages[:SHOWN] + more
 
     def _state(self, path: Path) -> dict[str, Any]:
-        """state.json, checked: it is what was written, and belongs to this run."""
+        """The content of state.json, checked to be intact and of this run."""
         sums = self._sums(path)
         try:
             self._check(path, STATE, read_bytes(path / STATE), sums)
@@ -500,7 +501,7 @@ class Checkpoints:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a folder is named as the checkpoint of a step is."""
+    """Whether a folder is named like the checkpoint of a step."""
     digits = name.removeprefix("step-")
     is_number = digits.isascii() and digits.isdecimal() and len(digits) < 20  # int() refuses 4,301 digits
     return is_number and name == name_of(int(digits))
@@ -512,12 +513,13 @@ def name_of(step: int) -> str:
 
 
 def step_of(name: str) -> int:
-    """The step of a checkpoint's name. As texts, names would be in another order: see `name_of`."""
+    """The step of a checkpoint's name. Sorted as strings, names would be in another order: see `name_of`."""
     return int(name.removeprefix("step-"))
 
 
 def _is_file_of_ours(file: str, folder: str) -> bool:
-    """Whether a file in the folder of a checkpoint is one that `save` writes there, or was about to."""
+    """Whether a file in the folder of a checkpoint is one that `save` writes there, or a temporary one of
+    it."""
     found = LEFTOVER.fullmatch(file)
     if found is None and _OLD_LEFTOVER.fullmatch(folder):
         found = re.fullmatch(r"\.(?P<name>.+)\.[0-9a-f]{8}", file)

@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""The settings of training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrainConfig(Config):
 
     steps: int = 1000  # number of batches
     epochs: int = 0  # passes over the training data, instead of steps; 0: `steps` counts
-    optimizer: str = "adamw"  # "muon" (with AdamW for what it does not take), "sgd"
+    optimizer: str = "adamw"  # or "muon" (with AdamW for parameters that are not hidden matrices), "sgd"
     momentum: float | None = None  # of "sgd" and "muon"; by default 0.9 and 0.95
     lr: float = 1e-3  # peak of the schedule
     schedule: str = (
@@ -32,7 +32,7 @@ class TrainConfig(Config):
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
     adam_eps: float = 1e-9
     weight_decay: float = 0.0  # of matrices only
-    clip_norm: float = 1.0  # maximum norm of all gradients together; 0: no clipping
+    clip_norm: float = 1.0  # maximum global norm of the gradients; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
     precision: str = (
         "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights stay float32
@@ -42,10 +42,10 @@ class TrainConfig(Config):
     log_every: int = 20  # steps
     validate_every: int = 200  # steps
     checkpoint_every: int = 200  # steps
-    keep: int = 2  # newest checkpoints that are kept, beside the best
+    keep: int = 2  # number of newest checkpoints to keep, besides the best
     ema_decay: float = 0.0  # of an exponential moving average of the weights, such as 0.999; 0: none
     monitor: str = "loss"  # the validation score that chooses the best checkpoint, such as "bleu"
-    patience: int = 0  # stop after so many validations without a better score; 0: never
+    patience: int = 0  # stop after this many validations without a better score; 0: never
     validation_texts: int = 0  # examples that each validation generates a text for, and scores (BLEU, ...)
     samples: int = 0  # examples whose results each validation prints and logs
 

@@ -1,8 +1,8 @@
-"""What happens inside a model while it trains, for `train --diagnostics`.
+"""Diagnostics of the layers during training, for `train --diagnostics`.
 
 A callback adds to each logged step, for each layer: the norm of its gradients (before clipping), the size of
-its update relative to its weights (about 0.001 where training goes well), the entropy of its attention in
-bits (0: one token; log2 n: all of n tokens alike), and the share of its hidden units that no token of the
+its update relative to its weights (about 0.001 if training goes well), the entropy of its attention in
+bits (0: one token; log2 n: n equal weights), and the fraction of its hidden units that no token of the
 first validation batch activates. `plots/diagnostics.py` draws them.
 """
 
@@ -78,9 +78,9 @@ def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
 
 
 def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> float:
-    """The mean entropy of a layer's attention, in bits: of its weights, or of those of several calls.
+    """The mean entropy of a layer's attention, in bits, from its weights, or from those of several calls.
 
-    Of the queries that are `real`, if they are known.
+    With `real`, only these queries count.
     """
     calls = weights if isinstance(weights, list) else [weights]
     masks = [real if real is not None and real.shape == each.shape[::2] else None for each in calls]
@@ -88,7 +88,7 @@ def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> f
 
 
 def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "B T"] | None:
-    """Which tokens of the text that a layer reads are not padding; None if the model knows no padding."""
+    """Which tokens of the text that a layer reads are not padding; None if the model has no padding."""
     if isinstance(batch, PairBatch) and "decoder" in layer.split("."):
         return batch.target != IGNORE
     ids = batch.source if isinstance(batch, PairBatch) else getattr(batch, "input", None)
@@ -97,7 +97,7 @@ def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "
 
 
 def dead_hook(name: str, found: dict[str, float]) -> Any:
-    """A hook that stores the share of units that no token activates."""
+    """A hook that stores the fraction of units that no token activates."""
 
     def hook(module: Any, args: tuple[Tensor, ...]) -> None:
         units = np.abs(args[0].numpy()).reshape(-1, args[0].shape[-1])  # (tokens, units)

@@ -1,9 +1,9 @@
 """Folders in which files are written, replaced and deleted without following a link.
 
-A path may lead somewhere else by the time that it is used: anybody who can write to one of its folders can
-put a link there. So a `Directory` is held open, and what is in it is found from it by name (`dir_fd` of the
-functions of `os`), as far as a plain file or folder has that name. Before each change, its own path must
-still lead to it. Where the system has no `dir_fd` (Windows), both are looked at just before.
+A path may lead somewhere else by the time it is used: anybody who can write to one of its folders can put a
+link there. So a `Directory` is kept open, and its plain files and folders are accessed relative to it
+(`dir_fd` of the functions of `os`). Before each change, its own path must still lead to it. On systems
+without `dir_fd` (Windows), both are checked just before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Inode = tuple[int, int]
 
 
 class DirectoryError(UserError, OSError):
-    """What a run has in its folder is not a plain file or folder, or the folder is not there any more."""
+    """Raised if a run's folder no longer exists, or contains something that is not a plain file or folder."""
 
     def __init__(self, path: Path, problem: str, fix: str, number: int) -> None:
         self.message = f"{printable(path)} {problem}.\n{fix}"
@@ -76,7 +76,7 @@ class Directory:
     # ------------------------------------------------------------ looking
 
     def check(self) -> None:
-        """Raise an error if the path does not lead here any more: somebody has put another folder there."""
+        """Raise an error if the path no longer leads here, because another folder was put there."""
         if self.parent is not None:
             self.parent.check()
         if not self.is_there():
@@ -100,7 +100,7 @@ class Directory:
         return False
 
     def stat(self, name: str) -> os.stat_result:
-        """What the system knows of a name: of a link itself, not of what it leads to."""
+        """The status of a name: of a link itself, not of its target."""
         return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
 
     def kind(self, name: str) -> int:
@@ -162,7 +162,7 @@ class Directory:
             raise
 
     def append(self, name: str, content: bytes) -> int:
-        """Append to a file what fits on the disk; returns how many bytes that were."""
+        """Append as much as fits on the disk to a file; returns the number of bytes written."""
         self.check()
         self._check_plain(name)
         if self.kind(name) and self.stat(name).st_nlink > 1:  # another name, perhaps in a stranger's folder
@@ -244,7 +244,7 @@ class Directory:
             os.replace(self._at(name), self._at(new), src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def _check_plain(self, name: str) -> None:
-        """Raise an error if there is something else than a plain file of that name."""
+        """Raise an error if the name is of something other than a plain file."""
         if (kind := self.kind(name)) and not stat.S_ISREG(kind):
             raise _not_plain(self.path / name, "a regular file")
 
@@ -295,7 +295,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def inode(status: os.stat_result) -> Inode:
-    """What tells whether two paths lead to the same file or folder."""
+    """The identity of a file or folder, which is equal if two paths lead to the same one."""
     return status.st_dev, status.st_ino
 
 

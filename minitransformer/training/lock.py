@@ -1,8 +1,8 @@
-"""The lock of a run folder, which a training holds as long as it writes there, and what else writes there.
+"""The lock of a run folder, which a training process holds while it writes there, and other writers.
 
 A training owns its folder as long as the path leads to the same folder, `.lock` is the file that was locked,
 and run.json names the run. That is checked before each change (`Held.check`): a training whose folder was
-deleted, moved, or given to another run stops, and leaves all as it is.
+deleted, moved, or given to another run stops, and changes nothing more.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ RECORD = "run.json"
 
 
 class RunError(UserError):
-    """A folder that is missing, in use, contains another run, or is not a run folder."""
+    """Raised for a folder that is missing, in use, contains another run, or is not a run folder."""
 
 
 class FolderLostError(UserError):
-    """The folder of a training is not its own any more: the training stops (exit code 1)."""
+    """Raised when the folder of a training no longer belongs to it: the training stops (exit code 1)."""
 
     exit_code = 1
 
@@ -131,7 +131,7 @@ class Held(Directory):
         return ""
 
     def _stamp(self, name: str) -> tuple[int, ...]:
-        """What changes when a file is replaced, or written to."""
+        """A value that changes when a file is replaced, or written to."""
         with suppress(OSError):
             status = self.stat(name)
             return (*inode(status), status.st_mtime_ns, status.st_size)
@@ -146,7 +146,7 @@ class Held(Directory):
         return False
 
     def owner_of(self) -> str:
-        """Who has locked the folder, as far as it is known."""
+        """The process that locked the folder, if known."""
         with suppress(UserError):
             known = read_json(self.path / OWNER, {"pid": int, "host": str, "since": str})
             return f"process {known['pid']} on {known['host']} since {known['since']}"
@@ -165,8 +165,9 @@ def _held_at(path: Path) -> Held | None:
 
 
 @contextmanager
-def hold(path: Path) -> Iterator[Held]:
-    """Lock a run folder, which is made if it is missing. A RunError names the process that has it already."""
+def acquire_lock(path: Path) -> Iterator[Held]:
+    """Lock a run folder, which is created if missing. A RunError names the process that already has the
+    lock."""
     held = _held_at(path)
     if held is not None and held.owner == (os.getpid(), threading.get_ident()):
         held.check()
@@ -186,7 +187,7 @@ def hold(path: Path) -> Iterator[Held]:
         yield held
         held.check()
     except (UserError, OSError):
-        held.check()  # of what has failed because the folder is another
+        held.check()  # the failure may be that the folder is another one
         raise
     finally:
         if os.getpid() == held.owner[0]:
@@ -197,7 +198,7 @@ def hold(path: Path) -> Iterator[Held]:
 
 
 def _acquire(path: Path) -> Held:
-    """Lock a folder, or raise a RunError that names its owner, who may only just be writing its name."""
+    """Lock a folder, or raise a RunError that names its owner, which may be just about to write its name."""
     deadline = time.monotonic() + 5
     while True:
         path.mkdir(parents=True, exist_ok=True)
@@ -221,8 +222,8 @@ def _acquire(path: Path) -> Held:
 
 
 @contextmanager
-def opened(path: Path, create: bool = False) -> Iterator[Directory]:
-    """The run folder at a path, to write there: the one that this process has locked, or else any."""
+def open_folder(path: Path, create: bool = False) -> Iterator[Directory]:
+    """The run folder at a path, to write there: the one that this process has locked, or else another."""
     held = _held_at(path)
     if held is not None:
         yield held

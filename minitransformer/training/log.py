@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ..errors import UserError
 from ..files import read_bytes, to_json
-from .lock import opened
+from .lock import open_folder
 
 
 def disk_is_full(error: BaseException) -> bool:
@@ -33,7 +33,7 @@ def suppress_full_disk() -> Iterator[None]:
 
 
 class Log:
-    """Appends records to a file of a run; None: of no run. What a full disk refuses is kept in memory, and
+    """Appends records to a run's file (None: nowhere). If the disk is full, they are kept in memory and
     written later."""
 
     def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
@@ -47,7 +47,7 @@ class Log:
         return self
 
     def write(self, record: dict[str, Any]) -> None:
-        """Append a record. A UserError for a value that is not JSON's."""
+        """Append a record. A UserError for a value that JSON cannot represent."""
         try:
             self.unwritten += to_json(record).encode() + b"\n"
         except TypeError as error:
@@ -67,11 +67,11 @@ class Log:
             self.warned = True
 
     def _flush(self) -> None:
-        """Write what is not written yet; the file is there then, even if that is nothing."""
+        """Write what is not written yet; afterwards the file exists, even if it is empty."""
         if self.path is None:
             self.unwritten = b""
             return
-        with opened(self.path.parent, create=True) as folder:
+        with open_folder(self.path.parent, create=True) as folder:
             self.unwritten = self.unwritten[folder.append(self.path.name, self.unwritten) :]
             while self.unwritten:
                 self.unwritten = self.unwritten[folder.append(self.path.name, self.unwritten) :]
@@ -85,8 +85,8 @@ class Log:
 def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
     """The records of a log: their numbers and, of a validation, perhaps `samples`, a list of texts.
 
-    What else a callback wrote is left out, as is a truncated last line. Of a log that is larger than WHOLE
-    bytes, only validations are read; or with `thinned` evenly spaced parts, which suffice for a picture.
+    Anything else that a callback wrote is skipped, as is a truncated last line. From a log larger than WHOLE
+    bytes, only validations are read; or with `thinned`, evenly spaced parts, which are enough for a picture.
     """
     return [
         {name: value for name, value in record.items() if name == "samples" or _is_number(value)}
@@ -103,12 +103,12 @@ def truncate_log(path: Path, step: int) -> None:
     if not path.is_file():
         return
     if path.stat().st_size > WHOLE:
-        with opened(path.parent) as folder:
+        with open_folder(path.parent) as folder:
             folder.truncate(path.name, _end_of_step(path, step))
         return
     content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
     if content != path.read_bytes():
-        with opened(path.parent) as folder:
+        with open_folder(path.parent) as folder:
             folder.write(path.name, content)
 
 
@@ -124,7 +124,7 @@ LINE = 2**20  # bytes of a line, at most
 
 
 def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines that are records, each with what it says."""
+    """The lines that are records, each with its content."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size <= WHOLE:
         yield from _parsed(read_bytes(path).split(b"\n"))
@@ -134,7 +134,7 @@ def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str,
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in lines:
-        if b'"step"' not in line:  # much quicker than an error of the parser
+        if b'"step"' not in line:  # much faster than an error of the parser
             continue
         text = line.decode(errors="replace")
         if record := _record(text):
@@ -142,7 +142,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _record(line: str) -> dict[str, Any]:
-    """What a line says if it is a record."""
+    """The content of a line if it is a record."""
     with suppress(ValueError, RecursionError):
         record = json.loads(line)
         if isinstance(record, dict) and type(record.get("step")) is int:

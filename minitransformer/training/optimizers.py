@@ -36,7 +36,7 @@ def decay_groups(parameters: Sequence[Tensor], weight_decay: float) -> list[dict
 
 
 class MuonAdamW(optim.AdamW):
-    """Muon for the matrices of hidden layers, AdamW for all else, at the same learning rate.
+    """Muon for the matrices of hidden layers, AdamW for all others, at the same learning rate.
 
     Muon's updates are scaled to the size of AdamW's (`match_rms_adamw`).
     """
@@ -58,7 +58,7 @@ class MuonAdamW(optim.AdamW):
         return self.muon if self.muon is not None and group is self.muon.param_groups[0] else self
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """By the optimizer of the group."""
+        """Update with the optimizer of the group."""
         if self.muon is not None and self.owner_of(group) is self.muon:
             self.muon.state = self.state
             self.muon.uploaded = self.uploaded
@@ -68,7 +68,7 @@ class MuonAdamW(optim.AdamW):
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices but those of embeddings and of output layers (modules named `output` or `head`)."""
+    """All matrices except those of embeddings and of output layers (modules named `output` or `head`)."""
     outer = set()
     for name, module in model.named_modules():
         if isinstance(module, EMBEDDINGS) or name.split(".")[-1] in OUTPUTS:

@@ -1,4 +1,4 @@
-"""What a training shows while it runs, and the warning when its steps become slow."""
+"""The progress display of training, and the warning when steps become slow."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ INTERVAL = 30.0  # seconds between lines in a file
 @contextmanager
 def show_progress(console: Console, step: int, steps: int, device: str = "cpu") -> Iterator[Show]:
     """Steps, loss, tokens per second, memory and remaining time: a bar on a terminal, one line in a notebook,
-    a line each half a minute in a file.
+    a line every half a minute in a file.
 
-    Gives a function of the number of steps that are done and the record of the last one.
+    Yields a function of the number of completed steps and the record of the last one.
     """
     columns = (
         TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
@@ -64,7 +64,7 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
 
 
 def memory_in_use(device: str = "cpu") -> int:
-    """Bytes that this process holds in the machine's memory, or in a GPU's."""
+    """The bytes that this process holds in the machine's memory, or in a GPU's."""
     import psutil
 
     if device != "cpu":
@@ -73,10 +73,10 @@ def memory_in_use(device: str = "cpu") -> int:
 
 
 class SlowSteps:
-    """Notices steps that suddenly take many times as long as before, and says once what helps.
+    """Detects steps that suddenly take many times as long as before, and warns once with a remedy.
 
-    OpenBLAS's threads wait for each other actively: where another program takes one of the cores, a step on
-    two of them can be slower than on one.
+    OpenBLAS's threads busy-wait for each other: if another program uses one of the cores, a step on two of
+    them can be slower than on one.
     """
 
     FACTOR = 2.0

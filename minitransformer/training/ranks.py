@@ -28,13 +28,13 @@ from ..files import printable
 T = TypeVar("T")
 
 NOT_GIVEN = "not given"
-DATA = ("--data", "--validation-data", "--test-data", "--data-dir")  # what is in them is compared, not where
+DATA = ("--data", "--validation-data", "--test-data", "--data-dir")  # compared by content, not by path
 
 
 class RanksError(UserError):
-    """Ranks that cannot communicate, that were started differently, or whose weights differ."""
+    """Raised for ranks that cannot communicate, that were started differently, or whose weights differ."""
 
-    on_all_ranks = False  # whether each rank raises it, so that the message of one is enough
+    on_all_ranks = False  # whether every rank raises it, so that one message is enough
 
 
 class Ranks:
@@ -240,7 +240,7 @@ def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
 
 
 def code_sha256() -> str:
-    """The checksum of our source code: two checkouts may have one version number."""
+    """The checksum of our source code: two checkouts may have the same version number."""
     digest = hashlib.sha256()
     for package in ("minigrad", "minitransformer"):
         folder = Path(__file__).parents[2] / package
@@ -266,7 +266,7 @@ def current_ranks() -> Ranks:
 
 
 def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks:
-    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", a GPU each.
+    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", one GPU each.
 
     All must have been started with the same `command` (`words_by_flag`).
     """

@@ -1,4 +1,4 @@
-"""The files of a run folder, and the lock of one, which removes what a killed process left."""
+"""The files of a run folder, and its lock, which removes the leftovers of a killed process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minigrad.io import LEFTOVER
 
 from .checkpoint import Checkpoints
 from .directory import Directory
-from .lock import OWNER, Held, hold
+from .lock import OWNER, Held, acquire_lock
 
 METRICS = "metrics.json"
 STATISTICS = "statistics.safetensors"
@@ -26,14 +26,16 @@ WRITTEN = (*RUN_FILES, OWNER, README)
 
 @contextmanager
 def lock(path: Path) -> Iterator[Held]:
-    """Hold the folder, which is made if it is missing. A RunError names the process that holds it already."""
-    with hold(path) as held:
+    """Lock the folder, which is created if missing. A RunError names the process that already has the
+    lock."""
+    with acquire_lock(path) as held:
         _remove_leftovers(held)
         yield held
 
 
 def _remove_leftovers(folder: Directory) -> None:
-    """Remove what a killed training or evaluation left: temporary files, and half-written checkpoints."""
+    """Remove the leftovers of a killed training or evaluation: temporary files, and incomplete
+    checkpoints."""
     with folder.exclusive():
         folder.delete_leftovers(WRITTEN)
     Checkpoints(folder.path / "checkpoints").remove_leftovers()

@@ -1,4 +1,4 @@
-"""The settings of a training that depend on its data and model: `epochs`, and the schedule "paper"."""
+"""The training settings that depend on data and model: `epochs`, and the schedule "paper"."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from minigrad import nn, optim
 from ..errors import UserError
 from .config import TrainConfig
 
-WIDTHS = ("d_model", "n_embd", "hidden_size")  # what models' configs call d_model
+WIDTHS = ("d_model", "n_embd", "hidden_size")  # names of d_model in models' configs
 
 
 def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
-    """The config with steps for its epochs, and with the peak of the paper's schedule as `lr`.
+    """The config with the steps of its epochs, and with the peak of the paper's schedule as `lr`.
 
     "Attention Is All You Need", section 5.3: d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5).
     """

@@ -1,4 +1,4 @@
-"""Signals that stop a training after the step that is being computed."""
+"""Signals that stop training after the current step."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class BestScore:
         self.waited = 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
-        """Take in a validation; whether it is the best so far."""
+        """Update with a validation; returns whether it is the best so far."""
         self.check(scores)
         value = scores[self.monitor]
         better = self.sign * value > self.sign * self.value
@@ -37,7 +37,7 @@ class BestScore:
         return 0 < self.patience <= self.waited
 
     def check(self, scores: Mapping[str, float]) -> None:
-        """Raise a UserError if validations lack the score, or it is not known which of two is better."""
+        """Raise a UserError if validations lack the score, or if it is unknown whether higher is better."""
         if self.monitor not in scores:
             raise UserError(
                 f"validations have no score {self.monitor!r} to monitor."
@@ -54,7 +54,7 @@ class BestScore:
         return {"monitor": self.monitor, "value": self.value, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` gave; of another score, or without a best one, start anew."""
+        """Continue from a `state_dict`; if it is of another score, or has no best one, start over."""
         fits = isinstance(state, Mapping) and state.keys() >= self.state_dict().keys()
         fits = fits and type(state["waited"]) is int and state["waited"] >= 0
         if not fits or type(state["value"]) not in (int, float, NoneType) or state["value"] != state["value"]:

@@ -13,16 +13,16 @@ from typing import Any
 from ..errors import UserError
 from .callbacks import Callback
 from .directory import Directory
-from .lock import opened
+from .lock import open_folder
 
 EVENTS = "tensorboard"  # the folder in that of the run
 EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\..*\.step-\d+(\.[0-9a-f]{16})?")
 
 
 class TensorBoard(Callback):
-    """Writes what is logged, and the scores of validations, to a folder of event files.
+    """Writes the log and the scores of validations to a folder of event files.
 
-    A training that is resumed goes on there: later steps of the files before it are not shown any more.
+    A resumed training continues there: later steps in earlier files are no longer shown.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,8 +38,11 @@ class TensorBoard(Callback):
 
     def on_train_begin(self, trainer: Any) -> None:
         step = trainer.step  # in the name, since files that begin in the same second would have the same
-        unknown = secrets.token_hex(8)  # so that nobody has put a link of that name there
-        with opened(self.folder.parent, create=True) as run, run.folder(self.folder.name, create=True) as own:
+        unknown = secrets.token_hex(8)  # so that nobody can have put a link of this name there
+        with (
+            open_folder(self.folder.parent, create=True) as run,
+            run.folder(self.folder.name, create=True) as own,
+        ):
             self.writer = self.new_writer(
                 _path_of(own),
                 purge_step=step + 1,
@@ -64,7 +67,7 @@ class TensorBoard(Callback):
 
 
 def _path_of(folder: Directory) -> str:
-    """A path that leads to a folder that is held open, even when another takes its place (on Linux)."""
+    """A path that leads to an open folder, even if another takes its place (on Linux)."""
     held = f"/proc/self/fd/{folder.fd}"
     return held if folder.fd is not None and os.path.isdir(held) else str(folder.path)
 

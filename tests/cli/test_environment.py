@@ -107,23 +107,23 @@ def failing(package):
 
 def test_an_error_of_a_package_names_the_variables_that_it_reads(monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "x" * 1000)
-    message = startup.explain(failing("numba"))
+    message = startup.describe_error(failing("numba"))
     first, second = message.split("\n")
     assert first == "numba cannot be used: not a number: x."
     assert "NUMBA_NUM_THREADS (now 'xxx" in second
     assert len(second) < 500
-    assert startup.explain(failing("elsewhere")) is None
+    assert startup.describe_error(failing("elsewhere")) is None
     monkeypatch.delenv("NUMBA_NUM_THREADS")
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         monkeypatch.delenv(name)
-    assert startup.explain(failing("numba")) is None
+    assert startup.describe_error(failing("numba")) is None
 
 
 def test_an_error_of_our_own_is_not_explained_by_variables(monkeypatch):
     monkeypatch.setenv("NUMBA_OPT", "3")
     with pytest.raises(ValueError, match="no kernels") as raised:
         mg.kernels.use("no kernels")
-    assert startup.explain(raised.value) is None
+    assert startup.describe_error(raised.value) is None
 
 
 @pytest.mark.needs("kernels/numba")

@@ -13,7 +13,7 @@ from minitransformer.runs.folder import RunError
 from minitransformer.runs.run import is_finished
 from minitransformer.training.checkpoint import CheckpointError, Checkpoints, step_of
 from minitransformer.training.directory import HAS_DIR_FD, Directory, DirectoryError
-from minitransformer.training.lock import FolderLostError, opened
+from minitransformer.training.lock import FolderLostError, open_folder
 from minitransformer.training.run_files import lock
 from tests.tiny import TINY
 from tests.training.test_trainer import translation, weights
@@ -199,7 +199,7 @@ def test_a_folder_whose_lock_was_deleted_belongs_to_the_next_training(tmp_path):
     def train():
         with lock(tmp_path):
             (tmp_path / ".lock").unlink()
-            with opened(tmp_path) as folder:
+            with open_folder(tmp_path) as folder:
                 folder.write("log.jsonl", b"")
 
     with pytest.raises(FolderLostError, match=r"its \.lock was deleted or replaced"):
