@@ -19,7 +19,7 @@ from minitransformer import GPT, GPTConfig
 from tests.graph.test_trace import assert_no_circles, assert_partition
 
 INF, NAN = math.inf, math.nan
-HERE = r"test_graph_forensics\.py:\d+"
+HERE = r"test_forensics\.py:\d+"
 
 
 @pytest.fixture(autouse=True)

@@ -182,7 +182,7 @@ def test_samples_and_generated_texts_change_no_draw(tmp_path, monkeypatch):
 
 
 def alive(trainer, texts=0, samples=0):
-    """The trainer of test_training, with a task that knows its run."""
+    """The trainer of test_trainer, with a task that knows its run."""
     kind = type(trainer.task)
     data = {"train": PAIRS, "validation": PAIRS[:3]} if kind is Translation else {"validation": TEXT[:50]}
     recipe, tokenizer = Recipe(kind.name), trainer.task.tokenizer

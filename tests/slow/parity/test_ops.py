@@ -297,7 +297,7 @@ def test_every_method_of_ours_is_compared_or_is_not_pytorchs():
     compared |= {f"{name}_" for name in (*FROM_FUNCTIONS, *RESHAPING, "add", "sub", "mul", "div")}
     compared |= {function.__name__ for function in OWN}  # tests/ops/test_in_place.py
     aliases = {name for name in METHODS if METHODS[name] in [METHODS.get(known) for known in compared]}
-    of_autograd = {"backward", "register_hook", "retain_grad"}  # test_autograd.py
+    of_autograd = {"backward", "register_hook", "retain_grad"}  # tests/core/test_backward.py
     assert METHODS.keys() - operators - aliases - conversions - named - made - of_autograd == {"astype"}
 
 
