@@ -10,7 +10,15 @@ from minitransformer import (
     GPT,
     GPTConfig,
 )
-from tests.capture.test_steps import Run, as_numpy, assert_same, assert_trained_alike, mlp, training
+from tests.capture.test_steps import (
+    Run,
+    as_numpy,
+    assert_same,
+    assert_trained_alike,
+    device,  # noqa: F401 (a fixture)
+    mlp,
+    training,
+)
 
 
 def gpt():

@@ -16,6 +16,7 @@ from tests.data.test_file_formats import (
     Form,
     conll,
     conllu,
+    folder,  # noqa: F401 (a fixture)
     lines,
     objects,
     train,

@@ -7,7 +7,13 @@ import pytest
 
 from minitransformer import generate
 from minitransformer.explain import Switches, record
-from tests.explain.test_model import GPT, TRANSFORMER, load, make
+from tests.explain.test_model import (
+    GPT,
+    TRANSFORMER,
+    load,
+    make,
+    page,  # noqa: F401 (a fixture)
+)
 
 
 def ids(length, seed=0, vocab_size=11):

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from minitransformer.training.log import read_log
-from tests.training.test_trainer import translation, weights
+from tests.training.test_trainer import (
+    translation,
+    unbroken,  # noqa: F401 (a fixture)
+    weights,
+)
 
 SCRIPT = """
 import sys
