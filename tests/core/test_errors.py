@@ -160,7 +160,7 @@ MISTAKES = {
         lambda: A.gather(1, np.array([0])),
         ShapeError,
         r"index of shape \(1,\) into shape \(2, 3\) along axis 1",
-        "as many",
+        "same number",
     ),
     "one_hot": (lambda: F.one_hot(IDS, 1), RangeError, "one_hot: 1 is out of range", "0 to 0"),
     "an id": (

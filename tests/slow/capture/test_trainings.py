@@ -1,5 +1,7 @@
 """Captured steps of whole models and trainings are the steps themselves."""
 
+# ruff: noqa: F811 (a fixture that is imported)
+
 from pathlib import Path
 
 import pytest

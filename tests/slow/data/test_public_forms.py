@@ -1,5 +1,7 @@
 """Files in each public form train a model."""
 
+# ruff: noqa: F811 (a fixture that is imported)
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """The page's model beside the engine, for every family of models."""
 
+# ruff: noqa: F811 (a fixture that is imported)
+
 import base64
 
 import numpy as np

@@ -4,7 +4,6 @@ import pytest
 
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.text.tokenizer import Tokenizer
-from tests.text.test_tokenizers import tokenizer  # noqa: F401 (a fixture)
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])

@@ -1,5 +1,7 @@
 """A run that a signal stopped goes on."""
 
+# ruff: noqa: F811 (a fixture that is imported)
+
 import json
 import os
 import signal
