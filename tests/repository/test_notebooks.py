@@ -170,7 +170,7 @@ def test_a_demo_is_kept_without_outputs(notebook):
     assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
 
 
-@pytest.mark.needs("breadth")
+@pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser):
     page, _ = open_file(browser, executed / "graph.html")
     assert page.locator("iframe").count() == 3
@@ -187,7 +187,7 @@ def test_an_executed_notebook_shows_graphs_that_can_be_walked(executed, browser)
     page.context.close()
 
 
-@pytest.mark.needs("breadth")
+@pytest.mark.needs("breadth", "debug")
 def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, browser):
     page, complaints = open_file(browser, executed / "explain.html")
     assert page.locator("iframe").count() == 2
