@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from minigrad import __version__
 
     from .generation.generate import generate, stream
-    from .inspection.recording import (
-        ablate_heads,
-        attention_distance,
-        attention_entropy,
-        logit_lens,
-        record_activations,
-        record_attention,
-    )
     from .layers.attention import MultiHeadAttention
     from .layers.masks import causal_mask, padding_mask
     from .models import (
@@ -77,15 +69,9 @@ __all__ = [
     "ViT",
     "ViTConfig",
     "__version__",
-    "ablate_heads",
-    "attention_distance",
-    "attention_entropy",
     "causal_mask",
     "generate",
-    "logit_lens",
     "padding_mask",
-    "record_activations",
-    "record_attention",
     "register_model",
     "register_task",
     "stream",
@@ -117,20 +103,41 @@ _MODULES = {
         "ViTConfig",
     ],
     ".models.protocol": ["register_model"],
-    ".inspection.recording": [
-        "ablate_heads",
-        "attention_distance",
-        "attention_entropy",
-        "logit_lens",
-        "record_activations",
-        "record_attention",
-    ],
     ".tasks": ["ArrayTask", "PairTask", "Task", "register_task"],
     ".text.tokenizer": ["Tokenizer"],
     ".training.trainer": ["Trainer"],
 }
 
 
+# inspection: looking inside a model
+if TYPE_CHECKING:
+    from .inspection.recording import (
+        ablate_heads,
+        attention_distance,
+        attention_entropy,
+        logit_lens,
+        record_activations,
+        record_attention,
+    )
+
+_MODULES[".inspection.recording"] = [
+    "ablate_heads",
+    "attention_distance",
+    "attention_entropy",
+    "logit_lens",
+    "record_activations",
+    "record_attention",
+]
+__all__ += [
+    "ablate_heads",
+    "attention_distance",
+    "attention_entropy",
+    "logit_lens",
+    "record_activations",
+    "record_attention",
+]
+
+# import paths of before
 keep(__name__)
 
 

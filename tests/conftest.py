@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while the tests run; real data is found beside the project, or skipped."""
 
+import importlib
 import os
 import shutil
 import traceback
@@ -41,7 +42,7 @@ def pytest_addoption(parser):
         "--without",
         default="",
         metavar="PARTS",
-        help="parts of minigrad that are not here (tools/without.py)",
+        help="parts of the packages that are not here (tools/without.py)",
     )
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
@@ -89,7 +90,7 @@ def leave(report):
     report.longrepr = (report.nodeid, 0, LEAVES)
 
 
-LEAVES = "leaves with a part of minigrad"
+LEAVES = "leaves with a part of the packages"
 
 
 def asks_for_what_left(error, parts):
@@ -98,7 +99,8 @@ def asks_for_what_left(error, parts):
     if not parts or not isinstance(error, ImportError | AttributeError):
         return False
     frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    asking = [name for name in frames if not name.startswith("<frozen") and name != minigrad.parts.__file__]
+    between = {minigrad.parts.__file__, importlib.__file__}
+    asking = [name for name in frames if not name.startswith("<frozen") and name not in between]
     is_ours = bool(asking) and Path(asking[-1]).is_relative_to(Path(__file__).parent)
     return is_ours and (isinstance(error, ImportError) or "This copy of minigrad is" in str(error))
 

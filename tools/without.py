@@ -1,14 +1,15 @@
-"""minigrad without one of its parts: what remains must import, and pass its tests.
+"""The packages without one of their parts: what remains must import, and pass its tests.
 
     python -m tools.without graph              # all tests of what remains
     python -m tools.without graph --quick      # it imports, and its quickest tests pass
     python -m tools.without --all --quick      # of each part, several side by side
 
-It copies the working tree to a temporary folder, without the part's folder and without its lines in
-`minigrad/__init__.py`, which begin with a comment: `# graph (needs gradcheck): ...`. Parts that need it
-leave with it. So do the files in LEAVES, and tests that use something of it themselves (tests/conftest.py) or
-are marked `pytest.mark.needs("graph")`; they are listed. If what remains asks for something of it, that is a
-failure, and so is a test that is skipped in the copy and not in the whole tree.
+It copies the working tree to a temporary folder, without the part's folder and without its lines where the
+parts are assembled (ASSEMBLIES), which begin with a comment: `# graph (needs gradcheck): ...`, and end where
+the next comment begins. Parts that need it leave with it. So do the files in LEAVES, and tests that use
+something of it themselves (tests/conftest.py) or are marked `pytest.mark.needs("graph")`; they are listed. If
+what remains asks for something of it, that is a failure, and so is a test that is skipped in the copy and not
+in the whole tree.
 """
 
 from __future__ import annotations
@@ -21,14 +22,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("kernels/numba", "kernels/cuda", "capture", "graph", "debug", "gradcheck", "breadth", "torch_names")
+FOLDERS: dict[str, str | None] = {
+    "kernels/numba": "minigrad/kernels/numba",
+    "kernels/cuda": "minigrad/kernels/cuda",
+    "capture": "minigrad/capture",
+    "graph": "minigrad/graph",
+    "debug": "minigrad/debug",
+    "gradcheck": "minigrad/gradcheck",
+    "breadth": "minigrad/breadth",
+    "torch_names": "minigrad/torch_names",
+    "explain": "minitransformer/explain",
+    "plots": "minitransformer/plots",
+    "inspection": "minitransformer/inspection",
+    "cli": "minitransformer/cli",
+    "tasks": None,  # all but translation and language modelling: files, which are in LEAVES
+}
+PARTS = tuple(FOLDERS)
+ASSEMBLIES = (
+    "minigrad/__init__.py", "minitransformer/__init__.py", "minitransformer/generation/__init__.py",
+    "minitransformer/tasks/__init__.py", "minitransformer/cli/__init__.py", "minitransformer/cli/train.py",
+)  # fmt: skip
 
 # what leaves with a part, besides its folder: what is about it, and what describes or checks all public names
 LEAVES = {
@@ -36,8 +56,7 @@ LEAVES = {
     "kernels/cuda": (),
     "capture": ("tests/capture",),
     "graph": (
-        "minitransformer/cli/explain.py", "minitransformer/cli/graph.py", "minitransformer/explain",
-        "demos/explain.ipynb", "demos/graph.ipynb", "demos/graph_attention_head.py",
+        "minitransformer/cli/graph.py", "demos/graph.ipynb", "demos/graph_attention_head.py",
         "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py",
         "benchmarks/__main__.py", "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py",
         "docs/graphs.md", "tests/slow/repository/test_graph_demos.py", "tests/repository/test_notebooks.py",
@@ -46,6 +65,36 @@ LEAVES = {
     "debug": (
         "minitransformer/cli/card.py", "minitransformer/runs/card.py", "benchmarks/cards.py",
         "benchmarks/runs.py", "benchmarks/shares.py", "benchmarks/__main__.py",
+    ),
+    "explain": (
+        "minitransformer/cli/explain.py", "demos/explain.ipynb", "tests/explain",
+        "tests/repository/test_notebooks.py",
+    ),
+    "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
+    "inspection": (
+        "minitransformer/generation/attentions.py", "minitransformer/training/diagnostics.py",
+        "tests/layers/test_recording.py",
+    ),
+    "cli": (
+        "minitransformer/__main__.py", "minitransformer/startup.py", "benchmarks/__main__.py",
+        "benchmarks/cards.py", "benchmarks/page.py", "benchmarks/runs.py", "benchmarks/shares.py",
+        "tests/cli",
+    ),
+    "tasks": (
+        *(
+            f"minitransformer/tasks/{name}.py"
+            for name in (
+                "classification", "denoising", "encoder", "image_classification", "masked_language_modelling",
+                "question_answering", "similarity", "tagging", "text_to_text",
+            )
+        ),
+        *(
+            f"minitransformer/recipes/{name}.toml"
+            for name in (
+                "bart-infill", "bert-answers", "bert-classify", "bert-mlm", "bert-similar", "bert-tag",
+                "brackets", "digits-vit", "t5-denoise", "t5-prefixes",
+            )
+        ),
     ),
     "gradcheck": ("minigrad/__main__.py",),
     "breadth": ("tests/repository/test_stub.py",),
@@ -58,6 +107,8 @@ LEAVES = {
 # quick tests of what every part stands on, but for a few that take a third of the time; by NumPy's kernels,
 # as numba would compile anew in each copy
 QUICK = (
+    "tests/public/test_paths.py", "tests/layers", "tests/generation/test_generate.py",
+    "tests/tasks/test_of_your_own.py", "tests/text/test_tokenizers.py",
     "tests/core/test_backward.py", "tests/core/test_user_ops.py", "tests/core/test_versions.py",
     "tests/nn/test_containers.py", "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py",
     "tests/public/test_public_names.py",
@@ -84,20 +135,22 @@ class Lines(NamedTuple):
 
 
 def parts_in(assembly: str) -> dict[str, Lines]:
-    """The parts in the text of `minigrad/__init__.py`; each ends where the next comment begins."""
+    """The parts in the text of an assembly; each ends where the next comment begins."""
     found = {}
     for text in re.split(r"^(?=# )", assembly, flags=re.MULTILINE):
         if match := re.match(r"# ([\w/]+)(?: \(needs ([\w/, ]+)\))?: ", text):
             name, needs = match.groups()
-            found[name] = Lines(tuple(needs.split(", ")) if needs else (), text)
+            if name in FOLDERS:
+                found[name] = Lines(tuple(needs.split(", ")) if needs else (), text)
     return found
 
 
-def leaving_with(part: str, assembly: dict[str, Lines]) -> list[str]:
+def leaving_with(part: str, assemblies: Iterable[dict[str, Lines]]) -> list[str]:
     """The part, and the parts that need it."""
+    needs = [(other, lines.needs) for assembly in assemblies for other, lines in assembly.items()]
     found = [part]
     for name in found:  # it grows meanwhile
-        found += [other for other, lines in assembly.items() if name in lines.needs and other not in found]
+        found += [other for other, needed in needs if name in needed and other not in found]
     return found
 
 
@@ -107,18 +160,16 @@ class Copy:
     def __init__(self, folder: Path, part: str) -> None:
         self.folder = folder
         self._copy_tree()
-        assembly = folder / "minigrad" / "__init__.py"
-        text = assembly.read_text(encoding="utf-8")
-        known = parts_in(text)
-        self.parts = leaving_with(part, known)
-        for name in self.parts:
-            text = text.replace(known[name].text, "")
-            shutil.rmtree(folder / "minigrad" / name)
-        assembly.write_text(text, encoding="utf-8")
+        texts = {name: (folder / name).read_text(encoding="utf-8") for name in ASSEMBLIES}
+        known = {name: parts_in(text) for name, text in texts.items()}
+        self.parts = leaving_with(part, known.values())
+        for name, text in texts.items():
+            for lines in (known[name][part].text for part in self.parts if part in known[name]):
+                text = text.replace(lines, "")
+            (folder / name).write_text(text, encoding="utf-8")
         self.left_out = list(dict.fromkeys(file for name in self.parts for file in LEAVES[name]))
-        for file in self.left_out:
-            path = folder / file
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in (*filter(None, (FOLDERS[name] for name in self.parts)), *self.left_out):
+            shutil.rmtree(folder / path) if (folder / path).is_dir() else (folder / path).unlink()
 
     def _copy_tree(self) -> None:
         listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]

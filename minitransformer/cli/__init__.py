@@ -31,7 +31,13 @@ VERBS = {
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
     "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
     "compare": "tell runs apart from chance: minitransformer compare runs/a runs/b",
-    "explain": 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"',
+}
+
+# explain (needs graph): the page that walks a sentence through a model
+VERBS["explain"] = 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"'
+
+# verbs that look at a recipe or a run
+VERBS |= {
     "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
     "card": "what a training will take: minitransformer card phrasebook",
     "sweep": "train with several settings: minitransformer sweep reverse --lr 1e-3 3e-3 --run-dir runs/lr",
@@ -42,7 +48,6 @@ VERBS = {
 
 NEEDS = {
     "card": "debug",
-    "explain": "graph",
     "graph": "graph",
 }  # verbs, and a part of minigrad that they need
 

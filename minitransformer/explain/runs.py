@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..runs.run import Run
-from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown
-from ..tasks.tagging import word_ids
+from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
 from .page import Explanation, to_html
 from .picture import static_picture
 

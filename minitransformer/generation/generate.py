@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 from minigrad import no_grad
 
 from ..errors import UserError, counted
-from .attentions import compute_attentions
 from .beams import beam_search
 from .decoder import Decoder
 from .request import (
@@ -27,6 +26,9 @@ from .request import (
 )
 from .result import Hypothesis, Step, make_result
 from .search import search
+
+Reader = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
+READERS: dict[str, Reader] = {}  # what reads each finished text once more, by the option that asks for it
 
 
 def generate(
@@ -67,6 +69,8 @@ def generate(
     for name in OUTPUTS:
         if getattr(config, name) and not return_dict:
             raise UserError(f"{name}=True needs return_dict=True.\nPass return_dict=True.")
+    if config.output_attentions and "output_attentions" not in READERS:
+        raise UserError("this installation is without output_attentions.\nInstall all parts.")
     found: list[list[Hypothesis]] = []
     attentions: list[dict[str, np.ndarray]] | None = [] if config.output_attentions else None
     if inputs:
@@ -75,7 +79,8 @@ def generate(
             if attentions is not None:
                 prefixes = check_prefix(model, config.prefix, len(inputs))
                 for ids, prefix, texts in zip(inputs, prefixes, found, strict=True):
-                    attentions += [compute_attentions(model, ids, prefix, text.ids) for text in texts]
+                    read = READERS["output_attentions"]
+                    attentions += [read(model, ids, prefix, text.ids) for text in texts]
     if steps is not None:
         return replace(make_result(found, steps, config, target_vocab_size(model)), attentions=attentions)
     return [text.ids for group in found for text in group]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UserError, counted, counted_units, short
 from ..files import printable, read_text
-from ..text.tokenizer import stand_in
+from ..text.tokenizer import Tokenizer, stand_in
 
 SHORT = 16  # maximum number of tokens of an example that is taken from the data
 MOST_CANDIDATES = 200  # examples of a split that are looked at, to find it
@@ -150,3 +150,8 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
         others = f", and {counted(len(unknown) - most, 'other')}" if len(unknown) > most else ""
         named = printable(", ".join(map(visible, unknown[:most])))
         print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)
+
+
+def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:
+    """The tokens of a word, which is split by itself; one without tokens is unknown."""
+    return tokenizer.encode(word) or [tokenizer.unk_id or 0]

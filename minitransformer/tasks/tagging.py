@@ -21,7 +21,7 @@ from ..text.tokenizer import Tokenizer
 from ..text.words import WordSplitter, marked_words
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
-from .inputs import SHORT, best_readable, held_out_first
+from .inputs import SHORT, best_readable, held_out_first, word_ids
 from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import entity_f1, tag_accuracy
@@ -171,8 +171,3 @@ def words_of(words: Sequence[Any]) -> list[str]:
                 f"Pass a list such as ['in', 'the', 'U.S.']."
             )
     return list(words)
-
-
-def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:
-    """The tokens of a word, which is split by itself; one without tokens is unknown."""
-    return tokenizer.encode(word) or [tokenizer.unk_id or 0]
