@@ -23,6 +23,7 @@ from typing import Any
 from minigrad import manual_seed
 from minitransformer import Trainer, recipes
 from minitransformer.runs import run as runs
+from minitransformer.tasks import task_class
 from minitransformer.training.ranks import Ranks, join
 
 from .children import in_child, mpiexec
@@ -48,8 +49,9 @@ def phrasebook(folder: Path, max_tokens: int, ranks: Ranks) -> Trainer:
     recipe = recipes.load_recipe("phrasebook")
     recipe = replace(recipe, data=replace(recipe.data, max_tokens=max_tokens))
     splits = runs.load_splits(recipe, None, None)
-    tokenizer = runs.train_tokenizer(recipe, splits)
-    task = runs.build_task(recipe, tokenizer, runs.filter_splits(recipe, tokenizer, splits))
+    kind = task_class(recipe.task)
+    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
+    task = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
     manual_seed(recipe.training.seed)
     return Trainer(runs.build_model(recipe, tokenizer), task, recipe.training, folder, ranks=ranks)
 

@@ -92,11 +92,13 @@ def _phrasebook() -> tuple[TransformerConfig, float, list[tuple[np.ndarray, ...]
     """The recipe's model, its label smoothing and its first batches."""
     from minitransformer import recipes
     from minitransformer.runs import run
+    from minitransformer.tasks import task_class
 
     recipe: Any = recipes.load_recipe("phrasebook")
     splits = run.load_splits(recipe, None, None)
-    tokenizer = run.train_tokenizer(recipe, splits)
-    task: Any = run.build_task(recipe, tokenizer, run.filter_splits(recipe, tokenizer, splits))
+    kind = task_class(recipe.task)
+    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
+    task: Any = kind.build(recipe, tokenizer, kind.filter(recipe.data, tokenizer, splits))
     drawn = [task.next_batch() for _ in range(BATCHES)]
     config = run.build_model(recipe, tokenizer).config
     assert isinstance(config, TransformerConfig)

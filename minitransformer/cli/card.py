@@ -54,11 +54,12 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options]:
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:
     """The card of a recipe, of its own data or of files. `clock` is what steps are timed by."""
     splits = runs.load_splits(recipe, sources=sources)
-    tokenizer = runs.train_tokenizer(recipe, splits)
-    labels = task_class(recipe.task).labels(recipe.data, splits)
+    kind = task_class(recipe.task)
+    tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
+    labels = kind.labels(recipe.data, splits)
     check_memory(recipe, tokenizer, labels)
-    splits = runs.filter_splits(recipe, tokenizer, splits)
-    task = runs.build_task(recipe, tokenizer, splits, labels)
+    splits = kind.filter(recipe.data, tokenizer, splits)
+    task = kind.build(recipe, tokenizer, splits, labels)
     return make_card(recipe, tokenizer, labels, task, clock, load_pictures)
 
 

@@ -273,7 +273,7 @@ def prepare(training: Training) -> TrainingSetup:
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     reading = kind.reading(splits)
-    splits = runs.filter_splits(recipe, tokenizer, splits)
+    splits = kind.filter(recipe.data, tokenizer, splits)
     is_new = resumed is None and training.original is None  # others have their data already
     warnings = runs.check_labels(recipe, splits, training.sources, refused=is_new)
     task = build_task(recipe, tokenizer, splits, labels, source)
@@ -325,7 +325,9 @@ def choose_tokenizer(
         data = replace(recipe.data, tokenizer=source.tokenizer.kind)
         return replace(recipe, data=data), source.tokenizer
     known = None if original is None else original.tokenizer(recipe)
-    return recipe, runs.train_tokenizer(recipe, splits) if known is None else known
+    if known is not None:
+        return recipe, known
+    return recipe, task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
 
 
 def build_task(
@@ -333,7 +335,7 @@ def build_task(
 ) -> Task:
     """The task; a UserError if the tokenizer of --init-from lacks a token that it needs."""
     try:
-        return runs.build_task(recipe, tokenizer, splits, labels)
+        return task_class(recipe.task).build(recipe, tokenizer, splits, labels)
     except TokenizerError as error:
         if source is None:
             raise

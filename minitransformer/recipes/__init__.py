@@ -64,6 +64,11 @@ class Recipe:
             object.__setattr__(self, name, value)
         task.check(self.data, self.model)
 
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens that the model is to have; 0: all of the training data, or it has none."""
+        return getattr(self.model, "vocab_size", 0)
+
     def _type_of(self, model: Any) -> str:
         """The type of a model with these settings; the task's first without any."""
         types = task_class(self.task).model_types

@@ -24,7 +24,7 @@ from ..errors import UserError
 from ..tasks import Task
 from ..tasks.base import first_rows
 from ..training.trainer import Trainer
-from .run import Run, build_task, filter_splits
+from .run import Run
 
 NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
 # tokens and rows of the texts that models are checked on
@@ -59,13 +59,14 @@ class Subject:
     def __init__(self, run: Run, splits: Splits) -> None:
         self.run = run
         self.model = run.model
-        self.splits = filter_splits(run.recipe, run.tokenizer, splits)
+        self.splits = run.task.filter(run.recipe.data, run.tokenizer, splits)
         self.task = self.new_task()
         self.batch = self.task.next_batch()
 
     def new_task(self) -> Task:
         """The task at the start of its data."""
-        return build_task(self.run.recipe, self.run.tokenizer, self.splits, self.run.labels)
+        run = self.run
+        return run.task.build(run.recipe, run.tokenizer, self.splits, run.labels)
 
     def check_parts(self, parts: int) -> None:
         """Skip a check of a task whose batches cannot be split."""

@@ -19,7 +19,7 @@ from ..errors import UserError, nearest
 from ..files import printable, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
-from ..tasks import Task, task_class
+from ..tasks import task_class
 from ..training.checkpoint import Checkpoints
 from . import evaluations
 from .folder import Record, RunError, read_config, read_record, read_tokenizer
@@ -38,21 +38,10 @@ def load_splits(
     return task_class(recipe.task).splits(recipe.data, sources)
 
 
-def train_tokenizer(recipe: Recipe, splits: Mapping[str, Any]) -> Any:
-    """The recipe's tokenizer, trained on the training split; None for data without text."""
-    vocab_size = getattr(recipe.model, "vocab_size", 0)
-    return task_class(recipe.task).train_tokenizer(recipe.data, vocab_size, splits)
-
-
 def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> nn.Module:
     """The recipe's model with initial weights, for the tokenizer's vocabulary and the data's labels."""
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)
     return model_class(recipe.model_type)(config)
-
-
-def filter_splits(recipe: Recipe, tokenizer: Any, splits: Splits) -> Splits:
-    """The splits without examples that cannot be used; a DataError if a split has nothing left."""
-    return task_class(recipe.task).filter(recipe.data, tokenizer, splits)
 
 
 def check_labels(
@@ -74,11 +63,6 @@ def check_labels(
         elif problem := labels.unknown_labels(found, known):
             lines.append(f"warning: the {name} split has {problem}; they count as wrong")
     return lines
-
-
-def build_task(recipe: Recipe, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()) -> Task:
-    """The recipe's task, of the splits that `filter_splits` gave."""
-    return task_class(recipe.task).build(recipe, tokenizer, splits, labels)
 
 
 # ---------------------------------------------------------------- loading

@@ -22,7 +22,7 @@ from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
 from minitransformer.recipes import Recipe, load_recipe, with_own_data
 from minitransformer.runs.folder import _sum, begin, new_record
-from minitransformer.runs.run import Run, build_model, build_task, filter_splits, load_splits, train_tokenizer
+from minitransformer.runs.run import Run, build_model, load_splits
 from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.text.tokenizer import Tokenizer
@@ -82,13 +82,14 @@ def train(folder, recipe, sources, steps=2):
     data, model = smaller(recipe.data, **masked), smaller(recipe.model, **masked)
     recipe = replace(recipe, data=data, model=model, training=training)
     splits = load_splits(recipe, sources=sources)
-    tokenizer = train_tokenizer(recipe, splits)
+    tokenizer = task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
     kind = task_class(recipe.task)
     labels, reading = kind.labels(recipe.data, splits), kind.reading(splits)
     record = new_record(recipe, tokenizer, checksums(splits), sources, labels, reading=reading)
     folder.mkdir()
     begin(folder, record, recipe, tokenizer)
-    task, model = build_task(recipe, tokenizer, splits, labels), build_model(recipe, tokenizer, labels)
+    task = task_class(recipe.task).build(recipe, tokenizer, splits, labels)
+    model = build_model(recipe, tokenizer, labels)
     assert Trainer(model, task, recipe.training, folder, identity=record.identity).train()
 
 
@@ -135,9 +136,9 @@ def test_predict_says_what_evaluate_writes(cli, runs, run):
 @pytest.mark.parametrize("run", DATA)
 def test_validation_and_test_score_the_same_examples_alike(runs, run):
     trained = Run(runs / run)
-    examples = filter_splits(trained.recipe, trained.tokenizer, trained.splits())["train"]
+    examples = trained.task.filter(trained.recipe.data, trained.tokenizer, trained.splits())["train"]
     splits = {"train": examples, "validation": examples}
-    task = build_task(trained.recipe, trained.tokenizer, splits, trained.labels)
+    task = trained.task.build(trained.recipe, trained.tokenizer, splits, trained.labels)
     validation, test = task.validate(trained.model), trained.task.evaluate(trained, examples)[0]
     common = validation.keys() & test.keys()
     assert common >= {"loss"} | ({"accuracy"} & test.keys())

@@ -256,10 +256,10 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
 
 
 def test_more_micro_batches_than_rows_are_as_many_as_rows(here):
-    from minitransformer.runs.run import build_task, load_splits
+    from minitransformer.runs.run import load_splits
 
     run = Run("mine")
-    task = build_task(run.recipe, run.tokenizer, load_splits(run.recipe, here / "pairs.tsv", None))
+    task = run.task.build(run.recipe, run.tokenizer, load_splits(run.recipe, here / "pairs.tsv", None))
     batch = task.next_batch()
     parts = list(task.split(batch, 10**12))
     assert [row for row, _ in parts] == list(range(len(batch.source)))

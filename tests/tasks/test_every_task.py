@@ -29,6 +29,7 @@ from minitransformer.tasks import (
     Tagging,
     TextToText,
     Translation,
+    task_class,
 )
 from minitransformer.tasks.denoising import MASK, SENTINELS
 from minitransformer.tasks.examples import VALIDATION
@@ -473,7 +474,9 @@ def test_every_prefix_of_the_data_is_scored():
     recipe = load_recipe("t5-prefixes")
     recipe = replace(recipe, model=smaller(recipe.model, SMALL))
     pairs = [("shout: a b", "A B"), ("shout: c", "C"), ("spell:d", "D")]
-    tokenizer = runs.train_tokenizer(recipe, Splits({"train": pairs}))
+    tokenizer = task_class(recipe.task).train_tokenizer(
+        recipe.data, recipe.vocab_size, Splits({"train": pairs})
+    )
     model = runs.build_model(recipe, tokenizer).eval()
     run = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=[], model=model)
     scores, _ = TextToText.evaluate(run, pairs)
@@ -584,7 +587,7 @@ def test_images_that_do_not_fit_the_model_are_refused_before_it_is_trained():
     with pytest.raises(
         UserError, match=r"\(3, 9, 9\), expected \(1, 8, 8\).*\n.*--num-channels 3 --image-size 9"
     ):
-        runs.build_task(recipe, None, splits, ["0"])
+        task_class(recipe.task).build(recipe, None, splits, ["0"])
 
 
 # ---------------------------------------------------------------- text to text
@@ -638,12 +641,12 @@ def test_a_recipe_trains_and_is_scored(name, tmp_path):
     recipe = replace(recipe, model=smaller(recipe.model, SMALL), data=data, training=training)
     whole = runs.load_splits(recipe)
     splits = type(whole)({split: examples[:12] for split, examples in whole.items()})
-    tokenizer = runs.train_tokenizer(recipe, splits)
-    splits = runs.filter_splits(recipe, tokenizer, splits)
+    tokenizer = task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
+    splits = task_class(recipe.task).filter(recipe.data, tokenizer, splits)
     labels = runs.task_class(recipe.task).labels(recipe.data, splits)
     mg.manual_seed(0)
     model = runs.build_model(recipe, tokenizer, labels)
-    task = runs.build_task(recipe, tokenizer, splits, labels)
+    task = task_class(recipe.task).build(recipe, tokenizer, splits, labels)
     assert Trainer(model, task, training, tmp_path).train()
     trained = SimpleNamespace(recipe=recipe, tokenizer=tokenizer, labels=labels, model=model.eval())
     scores, rows = type(task).evaluate(trained, splits["test"][:4])
