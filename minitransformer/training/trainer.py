@@ -25,7 +25,6 @@ from minigrad import (
 )
 from minigrad.core import random
 from minigrad.core.errors import NonFiniteError
-from minigrad.nn.finite import first_nonfinite
 
 from ..base_config import check_config
 from ..errors import UserError, counted
@@ -33,10 +32,12 @@ from ..files import printable
 from ..tasks.base import Task
 from .averaging import MovingAverage
 from .callbacks import Callbacks
+from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
 from .lock import RECORD, Held
 from .log import Log, disk_is_full, truncate_log
+from .nonfinite import nonfinite_error, nonfinite_step
 from .optimizers import build_optimizer
 from .progress import SlowSteps, show_progress
 from .ranks import Ranks, RanksError, checksum_of
@@ -99,52 +100,69 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.device = next(model.parameters()).device
-        self._run_step = step_runner(self._whole_step()) if step_runner is not None else None
-        self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
-        self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
+        self._captured = CapturedStep(self, step_runner) if step_runner is not None else None
         self._slow = SlowSteps()
         self._refused = -1  # the latest step that a full disk refused
-        self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
         random.manual_seed(config.seed)
 
     # ------------------------------------------------------------ one step
 
     def train_step(self) -> dict[str, float]:
         """One batch: forward, backward, clip, update. Returns the log record."""
-        config = self.config
         start = time.perf_counter()
         step = self.step + 1
         batch = self.task.next_batch()
         self._check_batch(batch)
         random.set_step(step)
         self.model.train()
-        lr = config.learning_rate(step)
+        lr = self._set_learning_rate(step)
+        parts = list(self.ranks.shard(self.task.split(batch, self.config.micro_batches * self.ranks.size)))
+        if self._captured is not None:
+            return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
+        losses = self.backward(parts, batch.n_tokens)
+        loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
+        norm = self.clip().item()
+        self._update(step, batch, loss, norm)
+        self.step = step
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        tokens_per_second = batch.n_tokens / seconds
+        return {
+            "step": step, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_second": tokens_per_second,
+        }  # fmt: skip
+
+    def _set_learning_rate(self, step: int) -> float:
+        lr = self.config.learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        parts = list(self.ranks.shard(self.task.split(batch, config.micro_batches * self.ranks.size)))
-        if self._run_step is not None:
-            return {"step": step, "lr": lr, **self._step_by_runner(batch, parts, start)}
-        losses = self._backward(parts, batch.n_tokens)
-        loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
+        return lr
+
+    def backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
+        """Accumulate the gradients of the parts of a batch; returns the share of each in the mean loss."""
+        self.optimizer.zero_grad()
+        losses = []
+        with self.matmul_precision():
+            for first_row, part in parts:
+                with random.rows(first_row), self.autocast:  # dropout as in the whole batch
+                    loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
+                self.scaler.scale(loss).backward()
+                losses.append(loss.detach())
+        return losses
+
+    def clip(self) -> Tensor:
+        """Scale the gradients down to `config.clip_norm`; returns their norm before."""
         self.scaler.unscale_(self.optimizer)
-        norm = self._clip().item()
+        return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
+
+    def _update(self, step: int, batch: Any, loss: float, norm: float) -> None:
+        """The optimizer's step; an error if loss or norm is not finite, unless a smaller loss scale helps."""
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
-            raise self._nonfinite_step(step, batch, loss, norm)
+            raise nonfinite_step(self, step, batch, loss, norm)
         self.scaler.step(self.optimizer)
         try:
             self.scaler.update()
         except NonFiniteError as error:
-            raise self._nonfinite_step(step, batch, loss, norm, ", at the smallest loss scale") from error
-        self.step = step
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
-        return {
-            "step": step,
-            "loss": loss,
-            "lr": lr,
-            "grad_norm": norm,
-            "tokens_per_second": batch.n_tokens / seconds,
-        }
+            raise nonfinite_step(self, step, batch, loss, norm, ", at the smallest loss scale") from error
 
     def _check_batch(self, batch: Any) -> None:
         """Raise a RanksError unless all ranks have the same first batch, of which each computes a shard."""
@@ -153,23 +171,8 @@ class Trainer:
             self.ranks.check_same({"the checksum of the first batch": checksum_of(arrays)})
         self._is_batch_checked = True
 
-    def _backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
-        """Accumulate the gradients of the parts of a batch; returns the share of each in the mean loss."""
-        self.optimizer.zero_grad()
-        losses = []
-        with self._matmul_precision():
-            for first_row, part in parts:
-                with (
-                    random.rows(first_row),
-                    self.autocast,
-                ):  # dropout as in the whole batch
-                    loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
-                self.scaler.scale(loss).backward()
-                losses.append(loss.detach())
-        return losses
-
     @contextmanager
-    def _matmul_precision(self) -> Iterator[None]:
+    def matmul_precision(self) -> Iterator[None]:
         """A context with the float32 matmul precision of the config."""
         before = get_float32_matmul_precision()
         set_float32_matmul_precision("high" if self.config.precision == "tf32" else "highest")
@@ -177,87 +180,6 @@ class Trainer:
             yield
         finally:
             set_float32_matmul_precision(before)
-
-    def _clip(self) -> Tensor:
-        return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
-
-    def _nonfinite_step(
-        self, step: int, batch: Any, loss: float, norm: float, note: str = ""
-    ) -> NonFiniteError:
-        """The error for a step whose loss or gradient norm is not finite."""
-        problem = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{note}"
-        forward = lambda: self.task.loss(self.model, batch, self.config.label_smoothing)
-        return self._nonfinite_error(step, problem, forward)
-
-    # ------------------------------------------------------------ one step, by a runner
-
-    def _whole_step(self) -> Callable[..., tuple[list[Tensor], Tensor]]:
-        """The step from batch to update as a function of arrays, with the losses and the norm."""
-        if self.ranks.size > 1 or self.scaler.enabled:
-            setting = (
-                "several ranks" if self.ranks.size > 1 else "float16 (its gradients are checked on the CPU)"
-            )
-            raise UserError(
-                f"a step with {setting} cannot be captured.\n"
-                f"Leave --capture out, or train in one process and in bfloat16."
-            )
-
-        def step(parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
-            losses = self._backward(
-                [(row, batch_type(*arrays)) for row, batch_type, arrays in parts], n_tokens
-            )
-            norm = self._clip()
-            self.optimizer.step()
-            return losses, norm
-
-        return step
-
-    def _step_by_runner(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """One step. Its loss is read only when it is due, because that waits for the GPU."""
-        assert self._run_step is not None
-        arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
-        losses, norm = self._run_step(arguments, np.array(batch.n_tokens, np.float32))
-        self.step += 1
-        self._unread = batch, losses, norm
-        due = any(map(self.due, ("log_every", "validate_every", "checkpoint_every")))
-        if due:
-            self._read()
-        self._timings.append((batch.n_tokens, time.perf_counter() - start))
-        self.seconds += self._timings[-1][1]
-        if due:
-            tokens, seconds = map(sum, zip(*self._timings, strict=True))
-            self._metrics["tokens_per_second"] = tokens / seconds
-            self._timings = []
-        return self._metrics
-
-    def _read(self) -> None:
-        """Read the loss and norm of the latest step, once. Both must be finite."""
-        if self._unread is None:
-            return
-        batch, losses, norm = self._unread
-        loss = sum(part.item() for part in losses)
-        grad_norm = norm.item()
-        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
-            raise self._nonfinite_step(self.step, batch, loss, grad_norm)
-        self._metrics |= {"loss": loss, "grad_norm": grad_norm}
-        self._unread = None
-
-    def _nonfinite_error(self, step: int, problem: str, forward: Callable[[], Any]) -> NonFiniteError:
-        """The error for a failed step; runs `forward` again to find the first module that is not finite."""
-        random.set_step(step)
-        with self._matmul_precision():
-            module = first_nonfinite(self.model, self.autocast(forward))
-        where = (
-            f"first in module {module}"
-            if module
-            else "in the backward pass only: the forward pass is finite"
-            if module is None
-            else "first outside of its modules: in the output layer (the logits) or the loss"
-        )
-        return NonFiniteError(
-            f"step {step}: {problem}, {where}; {self._saved()}.\n"
-            f"Lower the learning rate (--lr) or increase --warmup-steps, and start over with --overwrite."
-        )
 
     # ------------------------------------------------------------ the run
 
@@ -348,7 +270,7 @@ class Trainer:
         scores, samples = self._scores()
         if not math.isfinite(scores.get("loss", 0.0)):
             problem = f"the validation loss is {scores['loss']}"
-            raise self._nonfinite_error(self.step, problem, lambda: self.task.validate(self.model))
+            raise nonfinite_error(self, self.step, problem, lambda: self.task.validate(self.model))
         record = {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}}
         log.write(record | ({"samples": samples} if samples else {}))
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
@@ -364,7 +286,7 @@ class Trainer:
         """Scores and samples of the validation split, computed on rank 0."""
         self.model.eval()
         averaged = self.average.in_model() if self.average is not None else nullcontext()
-        with no_grad(), averaged, self._matmul_precision():
+        with no_grad(), averaged, self.matmul_precision():
             found = self.ranks.broadcast(lambda: self.autocast(self.validation)(self.model, texts))
         self.model.train()
         return found
@@ -374,7 +296,8 @@ class Trainer:
 
         False, on each rank, if the disk is full: then the checkpoints before it stay as they are.
         """
-        self._read()  # only finite steps are saved
+        if self._captured is not None:
+            self._captured.read()  # only finite steps are saved
         self.ranks.check_equal(self.model, self.step)
         return self.ranks.broadcast(lambda: self._write(best))
 
@@ -398,7 +321,7 @@ class Trainer:
             self._refused = self.step
             self.checkpoints.remove_leftovers()
             self._warn(
-                f"the disk is full: step {self.step} is not saved, {self._saved()}. Training goes on; free "
+                f"the disk is full: step {self.step} is not saved, {self.saved()}. Training goes on; free "
                 f"some space before the next checkpoint."
             )
             return False
@@ -406,7 +329,8 @@ class Trainer:
             self.callbacks.notify("on_checkpoint", self, path)
         return True
 
-    def _saved(self) -> str:
+    def saved(self) -> str:
+        """Where the last checkpoint is, for messages."""
         names = self.checkpoints.names()
         path = f"the last checkpoint is {self.checkpoints.folder / names[-1]}" if names else ""
         return path or "no checkpoint was due"
@@ -414,7 +338,7 @@ class Trainer:
     def _unsaved(self) -> UserError:
         """The error for a training whose last step cannot be saved."""
         return UserError(
-            f"the disk of {self.folder} is full: step {self.step} cannot be saved, {self._saved()}.\n"
+            f"the disk of {self.folder} is full: step {self.step} cannot be saved, {self.saved()}.\n"
             f"Free some space, and continue from there with --resume."
         )
 
@@ -441,7 +365,8 @@ class Trainer:
 
     def _restore(self, state: dict[str, Any]) -> None:
         try:
-            self._unread = None
+            if self._captured is not None:
+                self._captured.forget()
             self.step, self.seconds = state["step"], state["seconds"]
             self.best.load_state_dict(state["best_score"])
             self.task.restore(state["task"])

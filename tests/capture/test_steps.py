@@ -1097,4 +1097,4 @@ def test_a_training_on_a_cpu_records_nothing(tmp_path):
     plain.train()
     asked.train()
     assert_trained_alike(plain, asked)
-    assert asked._run_step.plan is None
+    assert asked._captured.run_step.plan is None

@@ -84,7 +84,7 @@ def test_a_captured_training_is_the_training(kind, settings, device, tmp_path):
     captured.train()
     assert_trained_alike(plain, captured)
     if kind == "text":
-        assert captured._run_step.recordings
+        assert captured._captured.run_step.recordings
         half = training(device, tmp_path / "half", True, kind, **settings | {"steps": 4})
         half.train()
         rest = training(device, tmp_path / "half", True, kind, **settings)

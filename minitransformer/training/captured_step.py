@@ -1,0 +1,81 @@
+"""A training step that a `step_runner` runs: `minigrad.capture` records it on a GPU, and replays it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor
+
+from ..errors import UserError
+from .nonfinite import nonfinite_step
+
+DUE = ("log_every", "validate_every", "checkpoint_every")
+
+
+class CapturedStep:
+    """The step of a trainer, from batch to update, as the `step_runner` gives it back.
+
+    Its loss is read only when it is due, because that waits for the GPU.
+    """
+
+    def __init__(self, trainer: Any, step_runner: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        if trainer.ranks.size > 1 or trainer.scaler.enabled:
+            several = trainer.ranks.size > 1
+            setting = "several ranks" if several else "float16 (its gradients are checked on the CPU)"
+            raise UserError(
+                f"a step with {setting} cannot be captured.\n"
+                f"Leave --capture out, or train in one process and in bfloat16."
+            )
+        self.trainer = trainer
+        self.run_step = step_runner(self._step)
+        self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
+        self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
+        self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
+
+    def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
+        """The step as a function of arrays, with the losses and the norm."""
+        batches = [(row, batch_type(*arrays)) for row, batch_type, arrays in parts]
+        losses = self.trainer.backward(batches, n_tokens)
+        norm = self.trainer.clip()
+        self.trainer.optimizer.step()
+        return losses, norm
+
+    def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
+        """One step, which began at `start`; returns what was read last."""
+        trainer = self.trainer
+        arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
+        losses, norm = self.run_step(arguments, np.array(batch.n_tokens, np.float32))
+        trainer.step += 1
+        self._unread = batch, losses, norm
+        due = any(map(trainer.due, DUE))
+        if due:
+            self.read()
+        seconds = time.perf_counter() - start
+        self._timings.append((batch.n_tokens, seconds))
+        trainer.seconds += seconds
+        if due:
+            tokens, seconds = map(sum, zip(*self._timings, strict=True))
+            self._metrics["tokens_per_second"] = tokens / seconds
+            self._timings = []
+        return self._metrics
+
+    def read(self) -> None:
+        """Read the loss and norm of the latest step, once. Both must be finite."""
+        if self._unread is None:
+            return
+        batch, losses, norm = self._unread
+        loss = sum(part.item() for part in losses)
+        grad_norm = norm.item()
+        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+            raise nonfinite_step(self.trainer, self.trainer.step, batch, loss, grad_norm)
+        self._metrics |= {"loss": loss, "grad_norm": grad_norm}
+        self._unread = None
+
+    def forget(self) -> None:
+        """Forget the latest step, which is not the trainer's any more."""
+        self._unread = None
