@@ -68,12 +68,12 @@ LEAVES = {
     ),
     "explain": (
         "minitransformer/cli/explain.py", "demos/explain.ipynb", "tests/explain",
-        "tests/repository/test_notebooks.py",
+        "tests/repository/test_notebooks.py", "benchmarks/page.py", "benchmarks/__main__.py",
     ),
     "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
     "inspection": (
         "minitransformer/generation/attentions.py", "minitransformer/training/diagnostics.py",
-        "tests/layers/test_recording.py",
+        "tests/layers/test_recording.py", "benchmarks/recording.py", "benchmarks/__main__.py",
     ),
     "cli": (
         "minitransformer/__main__.py", "minitransformer/startup.py", "benchmarks/__main__.py",
