@@ -191,7 +191,7 @@ REFUSED = {  # the form, and its error: what is wrong, and the flag or the fix
         "dialogue",
         "x.jsonl",
         objects({"turns": [{"speaker": s, "text": "a"} for s in "abc"]}),
-        r"3 speakers.*\n.*two",
+        r"found 3: .*\n.*two",
     ),
     "messages that are a text": Form(
         "dialogue",

@@ -276,7 +276,7 @@ def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path,
 def test_two_tasks_or_models_of_one_name_are_refused(registries):
     with pytest.raises(UserError, match="the task 'translation' is taken"):
         register_task(type("Mine", (Sums,), {"name": "translation"}))
-    with pytest.raises(UserError, match="'gpt2' is taken"):
+    with pytest.raises(UserError, match="'gpt2' is already used"):
         register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
     with pytest.raises(UserError, match="has no name, Data, model_types"):
         register_task(type("Mine", (ExampleTask,), {}))
