@@ -306,7 +306,7 @@ def _classifier(config: BERTConfig) -> nn.Linear:
     """The projection to a score of each label."""
     if config.num_labels < 1:
         raise UserError(
-            f'head = "{config.head}" needs at least 2 labels, got num_labels = {config.num_labels}.\n'
+            f'head = "{config.head}" needs at least one label, got num_labels = {config.num_labels}.\n'
             f"Set num_labels to the number of labels; in a recipe, 0 means those of the training data."
         )
     return nn.Linear(config.hidden_size, config.num_labels)

@@ -452,7 +452,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
         return run.task.read_example(run, [str(tmp_path / "one.npy")])[0]
 
     np.testing.assert_array_equal(read(bright[0]), bright[:1].astype(np.float32) / np.float32(100))
-    said = "has integer pixels up to 120, the training images have integers up to 100"
+    said = "has integer pixels up to 120, but the training images have integers up to 100"
     assert f"one.npy {said}" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"pixels up to 250, .* up to 100.\nSave floats .* pixels / 100\."):
         read(other[0].astype(np.uint8))
@@ -467,7 +467,7 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     )
     floats = Run(train_on_images(tmp_path / "floats", images / 100, images[5:8] / 100, images[8:10] / 100))
     np.save(tmp_path / "one.npy", images[0])
-    with pytest.raises(UserError, match="integer pixels up to 100, the training images have floats up to 1"):
+    with pytest.raises(UserError, match="integer pixels up to 100, but the training images have floats up to 1"):
         floats.task.read_example(floats, [str(tmp_path / "one.npy")])
 
 

@@ -294,7 +294,7 @@ def test_names_of_parameters_are_those_of_earlier_versions():
         (lambda: Seq2Seq(Seq2SeqConfig(0, 6, 8)), "vocab_size = 0 is out of range"),
         (
             lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="classification", num_labels=0)),
-            '"classification" with num_labels = 0',
+            '"classification" needs at least one label, got num_labels = 0',
         ),
         (
             lambda: BERT(BERTConfig(V, 8, 1, 2, 8, head="token_classification", num_labels=0)),

@@ -249,7 +249,7 @@ def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
 
 def test_a_model_that_cannot_be_built_is_not_called_too_large():
     recipe = with_settings(load_recipe("t5-denoise"), relative_attention_max_distance=8)
-    with pytest.raises(UserError, match="maximum distance of 8 is too short"):
+    with pytest.raises(UserError, match="maximum distance of 8 is too small"):
         check_memory(recipe, tokenizer_of(65))
 
 
