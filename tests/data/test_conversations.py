@@ -110,7 +110,8 @@ def test_only_a_run_of_dialogues_chats(cli):
     code, _, err = cli("chat", "play")
     assert (code, "is a language model, which does not translate" in err) == (2, True)
     data = SimpleNamespace(dataset="phrasebook")
-    run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(task="translation", data=data), task=Translation)
+    recipe = SimpleNamespace(task="translation", data=data)
+    run = SimpleNamespace(folder="runs/x", recipe=recipe, task=Translation)
     with pytest.raises(
         UserError, match=r"runs/x was trained on phrasebook, not on dialogues\.\nTrain one with"
     ):
