@@ -436,6 +436,7 @@ def test_a_run_of_which_nothing_fits_is_refused(here, capsys):
     assert not (here / "new").exists()
 
 
+@pytest.mark.needs("tasks")
 def test_a_run_of_another_type_of_model_is_refused_by_its_type_or_its_tokenizer(here, capsys):
     flags = ["bert-classify", "--run-dir", "new", "--hidden-size", "16", "--num-attention-heads", "2"]
     assert train(*flags, "--init-from", "mine") == 2
