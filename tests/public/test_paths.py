@@ -139,7 +139,7 @@ MOVED = {  # former modules, and public names of each
     "training.validation": "LiveRun Validation",
 }
 
-NEEDS = {"recording": ["inspection"], "training.curves": ["plots"]}
+NEEDS = {"recording": ["inspection"], "training.curves": ["plots"], "training.readme": ["cli"]}
 PATHS = [
     pytest.param(path, marks=pytest.mark.needs(*NEEDS.get(path, ["inspection", "plots", "cli"])))
     if path in NEEDS or path.startswith("inspection.")
