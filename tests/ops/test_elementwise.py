@@ -290,3 +290,11 @@ def test_whole_numbers_have_bits_and_divisors():
     x, y = mg.tensor([12, 18]), mg.tensor([8, 2])
     assert (mg.gcd(x, y).tolist(), mg.lcm(x, y).tolist()) == ([4, 2], [24, 18])
     assert ((x << 1).tolist(), (x >> 1).tolist(), (1 << y).tolist()) == ([24, 36], [6, 9], [256, 4])
+
+
+def test_no_integers_may_be_divided_by_0():
+    empty = mg.zeros(0, dtype="int64")
+    for divide in (mg.floor_divide, mg.remainder, mg.fmod):
+        assert divide(empty, 0).shape == (0,)
+        with pytest.raises(mg.MinigradError, match="divided by 0"):
+            divide(mg.ones(1, dtype="int64"), 0)
