@@ -106,7 +106,7 @@ def fmod(x, y, /):
 def _check_nonzero_divisor(x, y):
     """Raise a DivisionError if integers are divided by 0; not on a GPU, which would have to synchronize."""
     whole = all(getattr(a, "dtype", np.dtype(type(a))).kind in "iub" for a in (x, y))
-    if whole and isinstance(y, int | np.ndarray) and getattr(x, "size", 1) and not np.all(y):
+    if whole and isinstance(y, int | np.ndarray) and np.size(x) and not np.all(y):
         raise DivisionError("integers divided by 0.\nReplace the zeros, or divide floating-point numbers.")
 
 
