@@ -106,14 +106,15 @@ LEAVES = {
 
 # quick tests of what every part stands on, but for a few that take a third of the time; by NumPy's kernels,
 # as numba would compile anew in each copy
-QUICK = (
-    "tests/public/test_paths.py", "tests/layers", "tests/generation/test_generate.py",
-    "tests/tasks/test_of_your_own.py", "tests/text/test_tokenizers.py",
-    "tests/core/test_backward.py", "tests/core/test_user_ops.py", "tests/core/test_versions.py",
-    "tests/nn/test_containers.py", "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py",
-    "tests/public/test_public_names.py",
-    "--kernels=numpy", "-k", "not long_chain and not many_ops",
+ENGINE = (
+    "tests/core/test_backward.py", "tests/core/test_versions.py", "tests/nn/test_containers.py",
+    "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py", "tests/public/test_public_names.py",
 )  # fmt: skip
+TRANSFORMERS = (
+    "tests/layers", "tests/generation/test_generate.py", "tests/tasks/test_of_your_own.py",
+    "tests/public/test_public_names.py",
+)  # fmt: skip
+SELECTED = ("--kernels=numpy", "-k", "not long_chain and not many_ops")
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib
@@ -248,6 +249,12 @@ class Result(NamedTuple):
     seconds: float
 
 
+def quick_tests(part: str) -> tuple[str, ...]:
+    """The quickest tests of the package that the part is of, but for a few that take a third of the time."""
+    is_of_minigrad = str(FOLDERS[part]).startswith("minigrad/")
+    return (*(ENGINE if is_of_minigrad else TRANSFORMERS), *SELECTED)
+
+
 def try_without(part: str, quick: bool, processes: int) -> Result:
     """Copy the tree without a part, import all that remains, and run its tests."""
     started = time.monotonic()
@@ -259,7 +266,8 @@ def try_without(part: str, quick: bool, processes: int) -> Result:
         if ran.returncode == 0:
             ran = copy.run(
                 "-m", "pytest", "-q", "--tb=short", "-n", str(processes), "-p", "no:cacheprovider",
-                f"--junitxml={report}", f"--without={','.join(copy.parts)}", *(QUICK if quick else ()),
+                f"--junitxml={report}", f"--without={','.join(copy.parts)}",
+                *(quick_tests(part) if quick else ()),
                 quiet=quick,
             )  # fmt: skip
         tests = outcome_in(report) if report.exists() else Outcome([], [], [], [])
