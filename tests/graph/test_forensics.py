@@ -16,7 +16,7 @@ from minigrad.autograd import checkpoint
 from minigrad.graph import diff, memory, trace, why_nan
 from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig
-from tests.graph.test_trace import assert_no_circles, assert_partition
+from tests.graph.traces import assert_no_circles, assert_partition
 
 INF, NAN = math.inf, math.nan
 HERE = r"test_forensics\.py:\d+"

@@ -1,7 +1,5 @@
 """Captured steps of whole models and trainings are the steps themselves."""
 
-# ruff: noqa: F811 (a fixture that is imported)
-
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,11 @@ from minitransformer import (
     GPT,
     GPTConfig,
 )
-from tests.capture.test_steps import (
+from tests.capture.runs import (
     Run,
     as_numpy,
     assert_same,
     assert_trained_alike,
-    device,  # noqa: F401 (a fixture)
     mlp,
     training,
 )

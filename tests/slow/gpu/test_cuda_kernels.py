@@ -25,7 +25,7 @@ from minigrad.ops.sample_calls import forms, samples_of
 from tests.kernel_sets import Kernels, registered
 from tests.kernels.test_numpy_and_numba import CASES as ALL_CASES
 from tests.kernels.test_numpy_and_numba import draw, run
-from tests.slow.gpu import test_devices
+from tests.slow.gpu import test_training
 from tests.slow.gpu.test_devices import OURS, assert_close, moved, results
 from tests.slow.standin import emulator
 from tests.slow.sweeps import test_magnitudes
@@ -329,9 +329,9 @@ def test_every_op_of_the_kernels_is_as_on_the_cpu(name, device):
         assert moved(record, sample, "cuda:0", "float32") is not None
 
 
-@pytest.mark.parametrize("name", test_devices.MODELS)
+@pytest.mark.parametrize("name", test_training.MODELS)
 def test_models_learn_as_on_the_cpu(name, device):
-    test_devices.test_models_learn_as_on_the_cpu(device, name, True)
+    test_training.test_models_learn_as_on_the_cpu(device, name, True)
 
 
 # ---------------------------------------------------------------- draws

@@ -5,8 +5,8 @@ import pytest
 import minigrad as mg
 from minigrad.graph import trace
 from minigrad.graph.page import to_html
-from tests.graph.test_page import transformer
-from tests.graph.test_trace import assert_equal, small_transformer, sums_of_contributions, transformer_loss
+from tests.graph.pages import transformer
+from tests.graph.traces import assert_equal, small_transformer, sums_of_contributions, transformer_loss
 
 
 def test_a_large_transformer_takes_a_megabyte_at_most(open_page):

@@ -1,0 +1,42 @@
+"""The stand-in for CuPy finds what a captured step forgets to keep."""
+
+import numpy as np
+import pytest
+
+from tests.slow import standin
+
+# ---------------------------------------------------------------- the stand-in finds what is forgotten
+
+
+def test_the_standin_replays_what_it_noted():
+    with standin.installed() as cupy:
+        x, y = cupy.ones(3), cupy.zeros(3)
+        host = [2.0]
+        stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+        with cupy.cuda.using_allocator(pool.malloc), stream:
+            stream.begin_capture()
+            z = x * host[0]
+            y += z
+            with pytest.raises(RuntimeError, match="D2H transfers"):
+                float(z[0])
+            with pytest.raises(RuntimeError, match="StreamCapture"):
+                cupy.cuda.Device().synchronize()
+            with pytest.raises(RuntimeError, match="Invalidated"):
+                stream.end_capture()
+            stream.begin_capture()
+            z = x * host[0]
+            y += z
+            graph = stream.end_capture()
+        assert y.tolist() == [0, 0, 0]  # nothing was computed yet
+        assert np.isnan(z.get()).all()
+        graph.launch()
+        host[0] = 5.0  # which a replay does not see
+        x.fill(10)
+        graph.launch()
+        assert (y.tolist(), z.tolist()) == ([22, 22, 22], [20, 20, 20])
+        del x  # which nobody kept for the graph
+        graph.launch()
+        assert np.isnan(y.get()).all()
+        del pool
+        with pytest.raises(AssertionError, match="reserved"):
+            graph.launch()

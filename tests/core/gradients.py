@@ -1,0 +1,13 @@
+"""What tests of gradients share."""
+
+import numpy as np
+
+import minigrad as mg
+
+
+def leaf(*data, shape=None):
+    return mg.tensor(np.array(data, dtype=np.float64).reshape(shape or len(data)), requires_grad=True)
+
+
+def assert_equal(x, expected, rtol=1e-12):
+    np.testing.assert_allclose(np.asarray(x), expected, rtol=rtol)

@@ -1,0 +1,193 @@
+"""Long graphs, memory after backward, and exceptions on the way."""
+
+import gc
+import sys
+import tracemalloc
+import weakref
+
+import pytest
+
+import minigrad as mg
+from minigrad import autograd
+from minigrad.core.errors import GraphError, ShapeError
+from minigrad.core.registry import ops, registry
+from minigrad.ops import differentiable
+from tests.core.gradients import assert_equal, leaf
+
+# ---------------------------------------------------------------- depth, memory, exceptions
+
+
+@differentiable
+def counted(x, /):
+    """x + 1, counting how often its gradient is asked for."""
+
+    def gradient(g):
+        counted.calls += 1
+        return g
+
+    return x + 1, (gradient,)
+
+
+counted.calls = 0
+del ops["counted"], registry["counted"]
+
+
+def chain(x, n, step=lambda y: y + 1):
+    for _ in range(n):
+        x = step(x)
+    return x
+
+
+@pytest.mark.parametrize("n", [10_000, 20_000])
+def test_backward_asks_each_of_many_ops_once(n):
+    counted.calls = 0
+    x = leaf(1.0)
+    chain(x, n, counted).backward()
+    assert counted.calls == n
+    assert_equal(x.grad, [1])
+
+
+@pytest.fixture
+def shallow():
+    """A recursion limit that any recursion over a graph would meet."""
+    before, depth = sys.getrecursionlimit(), 0
+    frame = sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    sys.setrecursionlimit(depth + 120)
+    yield
+    sys.setrecursionlimit(before)
+
+
+DEEP = {
+    "backward": lambda x, y: y.sum().backward(),
+    "grad": lambda x, y: autograd.grad(y.sum(), x),
+    "create_graph": lambda x, y: autograd.grad(
+        autograd.grad((y * y).sum(), x, create_graph=True)[0].sum(), x
+    ),
+    "dropped": lambda x, y: None,
+    "func.grad": lambda x, y: mg.func.grad(lambda x: chain(x, 3_000, lambda y: y * 1.0001).sum())(x),
+    "checkpoint": lambda x, y: autograd.checkpoint(chain, y, 3_000).sum().backward(),
+    "anomaly": lambda x, y: autograd.detect_anomaly()(y.sum().backward)(),
+}
+
+
+@pytest.mark.usefixtures("shallow")
+@pytest.mark.parametrize("use", DEEP.values(), ids=list(DEEP))
+def test_nothing_recurses_over_a_long_chain(use):
+    x = leaf(1.0)
+    y = chain(x, 20_000 if use in (DEEP["backward"], DEEP["dropped"]) else 3_000, lambda y: y * 1.0001)
+    use(x, y)
+    alive = weakref.ref(y.node)
+    del y
+    assert alive() is None, "the chain is freed with its end"
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def a_step(x, w):
+    h = (x @ w).tanh()
+    h = mg.cat([h.softmax(-1), (h * h).exp()], dim=1)
+    h.split(2, dim=1)[0].sum().backward()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_after_backward_memory_is_back_where_it_was():
+    x, w = mg.randn(64, 64, requires_grad=True), mg.randn(64, 64, requires_grad=True)
+    a_step(x, w)
+    gc.collect()  # of what compiling a kernel for the first time leaves
+    tracemalloc.start()
+    try:
+        for _ in range(20):  # Python keeps some of the tuples and dicts that are let go, up to a limit
+            a_step(x, w)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(20):
+            a_step(x, w)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 64 * 64 * 4  # less than one of its arrays
+    assert gc.collect() == 0
+
+
+def broken(*_):
+    raise RuntimeError("on purpose")
+
+
+@differentiable
+def raising(x, /, when):
+    """x, or an exception, in the forward pass or in the backward pass."""
+    if when == "forward":
+        broken()
+    return x * 1, (broken,)
+
+
+del ops["raising"], registry["raising"]
+
+FAILURES = {
+    "a rule": lambda h: raising(h, when="forward").sum().backward(),
+    "a gradient": lambda h: raising(h, when="backward").sum().backward(),
+    "a hook": lambda h: h.register_hook(broken) and (h * h).sum().backward(),
+    "a replay": lambda h: autograd.grad(raising(h, when="backward").sum(), h, create_graph=True),
+    "a checkpoint": lambda h: autograd.checkpoint(lambda h: raising(h, when="backward"), h).sum().backward(),
+    "a function's grad": lambda h: mg.func.grad(lambda h: raising(h * h, when="backward").sum())(h),
+    "a shape": lambda h: (h @ h.reshape(-1)[:3]).sum().backward(),
+}
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("fail", FAILURES.values(), ids=list(FAILURES))
+def test_an_exception_leaves_nothing_behind(fail):
+    def run():
+        h = (leaf(1, 2, 3, 4, shape=(2, 2)) * 2).exp()
+        refs.append(weakref.ref(h))
+        refs.append(weakref.ref(h.node))
+        fail(h)
+
+    refs = []
+    with pytest.raises(Exception, match=r"on purpose|matmul"):
+        run()
+    assert [ref() for ref in refs] == [None, None]
+    assert gc.collect() == 0
+
+
+def test_a_gradient_that_a_hook_has_kept_stays_as_it_was():
+    x, kept = leaf(1.0), []
+    x.register_hook(kept.append)
+    for _ in range(2):
+        (x * 3).sum().backward()
+    assert_equal(x.grad, [6])
+    assert [float(g) for g in kept] == [3, 3]
+
+
+def test_flags_of_backward_may_be_numbers():
+    x = leaf(2.0)
+    (x * x).sum().backward(create_graph=1)
+    assert x.grad.requires_grad
+
+
+def test_a_gradient_of_the_wrong_shape_on_a_leaf_is_an_error():
+    x = leaf(1, 2)
+    x.grad = mg.ones(3, dtype="float64")
+    with pytest.raises(ShapeError, match=r"`\.grad` has shape \(3,\)[\s\S]*\(2,\)"):
+        (x * 2).sum().backward()
+
+
+def test_backward_of_what_is_not_one_number_is_an_error():
+    with pytest.raises(GraphError, match=r"shape \(2,\), which is not one number[\s\S]*sum"):
+        (leaf(1, 2) * 2).backward()
+
+
+def test_a_leaf_changed_in_place_between_forward_and_backward_is_an_error():
+    x = leaf(1, 2)
+    y = (x * x).sum()
+    with mg.no_grad():
+        x.add_(1)
+    with pytest.raises(GraphError, match="changed since by add_"):
+        y.backward()

@@ -1,0 +1,263 @@
+"""`autograd.grad`, derivatives of higher order, and backward from several tensors or to chosen leaves."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import autograd
+from minigrad.core.errors import GraphError, OptionError, ShapeError
+from tests.core.gradients import assert_equal, leaf
+from tests.leaves import message
+
+# ---------------------------------------------------------------- grad()
+
+
+def test_grad_leaves_every_grad_alone():
+    x = leaf(1, 2)
+    (g,) = autograd.grad((x * x).sum(), x)
+    assert_equal(g, [2, 4])
+    assert x.grad is None
+
+
+def test_grad_with_respect_to_intermediates():
+    x = leaf(1, 2)
+    y = x * 2
+    z = y * y
+    dz, dy, dx = autograd.grad(z.sum(), [z, y, x])
+    assert_equal(dz, [1, 1])
+    assert_equal(dy, 2 * y.array)
+    assert_equal(dx, 4 * y.array)
+
+
+def test_grad_does_not_walk_beyond_what_is_asked():
+    x = leaf(1, 2)
+    y = x.exp()
+    autograd.grad((y * y).sum(), y)
+    y.sum().backward()  # exp was neither run nor freed
+    assert_equal(x.grad, y.array)
+
+
+def test_grad_computes_nothing_for_what_is_not_asked():
+    calls = []
+    x, w = leaf(1, 2), leaf(3, 4)
+    w.register_hook(calls.append)
+    autograd.grad((x * w).sum(), x)
+    assert calls == []
+    assert w.grad is None
+
+
+def test_an_input_asked_for_twice_is_given_twice():
+    x = leaf(1, 2)
+    first, second = autograd.grad((x * x).sum(), [x, x])
+    first.zero_()
+    assert_equal(second, [2, 4])
+
+
+def test_an_unused_input_is_refused_or_none():
+    x, y = leaf(1), leaf(2)
+    with pytest.raises(GraphError, match=r"shapes \[\(1,\)\] were not used"):
+        autograd.grad((x * 2).sum(), [x, y])
+    assert autograd.grad((x * 2).sum(), [x, y], allow_unused=True)[1] is None
+
+
+def test_an_unused_input_has_a_zero_gradient_where_it_is_materialized():
+    x, y = leaf(1), leaf(2, 3)
+    dx, dy = autograd.grad((x * 2).sum(), [x, y], materialize_grads=True)
+    assert_equal(dx, [2])
+    assert_equal(dy, [0, 0])
+    assert_equal(autograd.grad((x * 2).sum(), x, None, None, False, True, True)[0], [2])  # torch's order
+
+
+def test_an_input_without_requires_grad_is_refused():
+    x = leaf(1)
+    with pytest.raises(GraphError, match="does not require a gradient"):
+        autograd.grad((x * 2).sum(), mg.zeros(1))
+
+
+def test_several_outputs_with_weights_of_their_own():
+    x = leaf(1, 2)
+    y, z = x * 2, x * x
+    (g,) = autograd.grad([y, z], x, [np.array([1.0, 0.0]), mg.tensor([0.0, 1.0])])
+    assert_equal(g, [2, 4])
+    with pytest.raises(OptionError, match="grad_outputs"):
+        autograd.grad([x * 2, x * x], x, [None])
+
+
+def test_a_single_outputs_weights_may_be_an_array():
+    x = leaf(1, 2)
+    assert_equal(autograd.grad(x * x, x, np.array([1.0, 10.0]))[0], [2, 40])
+
+
+def test_a_gradient_of_the_wrong_shape_is_refused():
+    x = leaf(1, 2)
+    with pytest.raises(ShapeError, match=r"\(3,\)[\s\S]*\(2,\)"):
+        (x * x).backward(np.ones(3))
+
+
+# ---------------------------------------------------------------- higher order
+
+
+def derivatives(function, x, order):
+    y = function(x)
+    for _ in range(order):
+        (y,) = autograd.grad(y.sum(), x, create_graph=True)
+    return y
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("function", "closed_forms"),
+    [
+        (lambda x: x**4, [lambda x: 4 * x**3, lambda x: 12 * x**2, lambda x: 24 * x]),
+        (lambda x: x.exp() * x, [lambda x, k=k: (x + k) * np.exp(x) for k in (1, 2, 3)]),
+        (lambda x: x.sin(), [np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x)]),
+        (lambda x: x.log(), [lambda x: 1 / x, lambda x: -1 / x**2, lambda x: 2 / x**3]),
+        (lambda x: 1 / x, [lambda x: -1 / x**2, lambda x: 2 / x**3, lambda x: -6 / x**4]),
+        (lambda x: x.sqrt(), [lambda x: 0.5 * x**-0.5, lambda x: -0.25 * x**-1.5, lambda x: 0.375 * x**-2.5]),
+    ],
+    ids=["power", "product", "sin", "log", "reciprocal", "sqrt"],
+)
+def test_derivatives_to_third_order(function, closed_forms, order):
+    x = leaf(0.5, 1.0, 3.0)
+    assert_equal(derivatives(function, x, order), closed_forms[order - 1](x.array))
+
+
+def test_the_gradient_of_a_gradient_norm():
+    w, x = leaf(1, 2), leaf(3, 5)
+    (g,) = autograd.grad(((w * x).sum()) ** 2, x, create_graph=True)  # 2 (w.x) w
+    (g * g).sum().backward()
+    s = float(w.array @ x.array)
+    assert_equal(x.grad, 8 * s * (w.array @ w.array) * w.array)
+
+
+def test_backward_with_create_graph_leaves_gradients_that_can_be_differentiated():
+    x = leaf(2)
+    (x**3).sum().backward(create_graph=True)
+    (g,) = autograd.grad(x.grad.sum(), x)
+    assert_equal(g, [12])
+
+
+def test_a_second_derivative_with_respect_to_a_live_intermediate():
+    x = leaf(2)
+    y = x * 3
+    (g,) = autograd.grad((y**3).sum(), y, create_graph=True)
+    (h,) = autograd.grad(g.sum(), y)
+    assert_equal(h, 6 * y.array)
+
+
+def test_intermediates_that_were_let_go_are_rebuilt():
+    x = leaf(0.5, 1.0)
+    z = (((x * 2).sin() + 1).exp()).sum()  # no name keeps any of them
+    (g,) = autograd.grad(z, x, create_graph=True)
+    inside = np.exp(np.sin(2 * x.array) + 1)
+    assert_equal(g, 2 * np.cos(2 * x.array) * inside)
+    (h,) = autograd.grad(g.sum(), x)
+    assert_equal(h, 4 * inside * (np.cos(2 * x.array) ** 2 - np.sin(2 * x.array)))
+
+
+def test_a_rebuilt_piece_of_several():
+    x = leaf(1, 2)
+    y = (x.split(1)[1] ** 3).sum()
+    (g,) = autograd.grad(y, x, create_graph=True)
+    (h,) = autograd.grad(g.sum(), x)
+    assert_equal(h, [0, 12])
+
+
+def test_mixed_derivatives():
+    x, y = leaf(2.0), leaf(3.0)
+    (gx,) = autograd.grad((x**2 * y**3).sum(), x, create_graph=True)
+    (gxy,) = autograd.grad(gx.sum(), y)
+    assert_equal(gxy, 2 * 2 * 3 * 3**2)
+
+
+def test_create_graph_to_third_order_by_backward():
+    x = leaf(2.0)
+    y = x**4
+    for expected in (32, 48, 48):
+        (y,) = autograd.grad(y.sum(), x, create_graph=True)
+        assert_equal(y, [expected])
+    y.sum().backward()
+    assert_equal(x.grad, [24])
+
+
+# ---------------------------------------------------------------- from several tensors, to chosen leaves
+
+
+def test_backward_to_chosen_leaves_leaves_the_others_alone():
+    x, y = leaf(1, 2), leaf(3, 4)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [3, 4]
+    assert y.grad is None
+    (x * y).sum().backward(inputs=x)
+    assert x.grad.tolist() == [6, 8]
+    for wrong in ([], x * 2, [mg.ones(2)], 3):
+        with pytest.raises(mg.OptionError, match="needs leaves that require a gradient"):
+            (x * y).sum().backward(inputs=wrong)
+
+
+def test_backward_from_several_tensors_adds_up():
+    x, y = leaf(1, 2), leaf(3, 4)
+    autograd.backward([(x * y).sum(), x * 2], [None, mg.tensor([1.0, 10.0])])
+    assert x.grad.tolist() == [5, 24]
+    assert y.grad.tolist() == [1, 2]
+    autograd.backward((x * x).sum(), inputs=[x])
+    assert x.grad.tolist() == [7, 28]
+    with pytest.raises(mg.OptionError, match="2 tensors need as many grad_tensors"):
+        autograd.backward([x * 2, y * 2], mg.ones(2))
+
+
+def test_a_grad_that_cannot_be_added_to_is_refused():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    x.grad = mg.ones(1).expand(2)
+    with pytest.raises(mg.OptionError, match="its memory is read-only"):
+        (x * 2).sum().backward()
+
+
+def test_grad_of_a_result_warns_and_says_how_a_parameter_stays_a_leaf():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    w = w - 0.1 * w.grad
+    (w * w).sum().backward()
+    with pytest.warns(
+        UserWarning, match=r"not a leaf: subtract .*\n.*retain_grad.*no_grad\(\): w -= lr"
+    ) as said:
+        assert w.grad is None
+    assert said[0].filename == __file__
+
+
+def test_grad_does_not_warn_of_leaves_constants_and_retained_gradients():
+    x = mg.tensor([1.0], requires_grad=True)
+    y = x * 2
+    first, second = (mg.ones(2) * x).split(1)
+    for tensor in (y, first):
+        tensor.retain_grad()
+    assert x.grad is mg.ones(1).grad is y.grad is first.grad is None
+    (y + first + second).sum().backward()
+    assert y.grad.tolist() == first.grad.tolist() == [1.0]
+    with pytest.warns(UserWarning, match="not a leaf"):
+        second.grad  # noqa: B018
+    second.grad = mg.ones(1)  # as in PyTorch, it may be assigned
+    assert second.grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("op", [mg.sub, mg.mul, mg.add, mg.div, mg.matmul, mg.maximum])
+def test_none_as_an_operand_speaks_of_gradients(op):
+    assert "A `.grad` is None before backward()" in message(lambda: op(mg.ones(2), None))
+
+
+def test_a_state_carried_over_is_to_be_detached():
+    w = mg.ones(2, 2, requires_grad=True)
+    h = mg.ones(2)
+
+    def step(h):
+        h = (h @ w).tanh()
+        h.sum().backward()
+        return h
+
+    h = step(h)
+    assert re.search(
+        r"freed it\.\n.*\.detach\(\).*h = h\.detach\(\)", message(lambda: step(h), mg.errors.GraphError)
+    )
+    step(h.detach())

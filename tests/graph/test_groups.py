@@ -1,0 +1,245 @@
+"""The groups of a trace: modules, stacks, chains, and that none is in a circle."""
+
+import random
+
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.graph import named_scope, trace
+from minigrad.graph.pruning import prune
+from minigrad.nn import functional as F
+from tests.graph.traces import (
+    assert_equal,
+    assert_no_circles,
+    assert_partition,
+    leaf,
+    named,
+    number,
+    op,
+    ops,
+    small_transformer,
+    sums_of_contributions,
+    transformer_loss,
+)
+
+# ---------------------------------------------------------------- groups
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_transformer_stands_in_its_modules(norm_first):
+    model = small_transformer(norm_first, layers=3)
+    graph = trace(transformer_loss(model), model)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    paths = {group.path: group for group in graph.groups}
+    assert paths["encoder.layers.2.self_attention"].kind == "MultiHeadAttention"
+    assert paths["decoder.layers.0.cross_attention"].kind == "MultiHeadAttention"
+    assert paths["encoder.layers.1"].kind == "EncoderLayer"
+    attentions = ops(graph, "multi_head_attention")
+    assert len(attentions) == 9  # three encoder layers, and two in each of three decoder layers
+    for vertex in attentions:
+        assert graph.groups[vertex.group].path.endswith("attention")
+    for name, parameter in named(graph).items():
+        if parameter.kind == "parameter" and name.count(".") > 1:
+            assert name.startswith(graph.groups[parameter.group].path)
+    stacks = [group for group in graph.groups if group.is_stack and group.kind.endswith("coderLayer")]
+    assert [group.times for group in stacks] == [3, 3]
+
+
+class Block(nn.Module):
+    def __init__(self, width, hidden=8, p=0.0):
+        super().__init__()
+        self.up, self.down, self.dropout = nn.Linear(width, hidden), nn.Linear(hidden, width), nn.Dropout(p)
+
+    def forward(self, x):
+        return x + self.dropout(self.down(F.relu(self.up(x))))
+
+
+class Tower(nn.Module):
+    def __init__(self, *blocks):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def stacks_of(*blocks):
+    model = Tower(*blocks)
+    graph = trace(model(mg.randn(2, 4)).sum(), model)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    return [group.times for group in graph.groups if group.is_stack]
+
+
+def test_blocks_that_are_alike_are_a_stack():
+    assert stacks_of(*[Block(4, p=0.1) for _ in range(6)]) == [6]
+
+
+def test_one_block_of_another_width_is_no_member():
+    assert stacks_of(*[Block(4, 9 if i == 3 else 8) for i in range(6)]) == [3, 2]
+
+
+def test_one_block_of_another_dropout_is_no_member():
+    assert stacks_of(*[Block(4, p=0.2 if i == 0 else 0.1) for i in range(6)]) == [5]
+
+
+def test_blocks_with_something_between_them_are_never_in_a_circle():
+    model = nn.ModuleList([Block(4) for _ in range(4)])
+    x = mg.randn(2, 4)
+    for block in model:
+        x = block(x) * 2
+    graph = trace(x.sum(), {"blocks": model})
+    assert_partition(graph)
+    assert_no_circles(graph)
+
+
+def test_a_module_called_twice_has_two_groups_and_its_parameters_one_vertex():
+    shared = nn.Linear(3, 3)
+    model = nn.Module()
+    model.shared = shared
+    graph = trace(shared(shared(mg.ones(1, 3)).tanh()).sum(), model)
+    calls = [group for group in graph.groups if group.path == "shared" and not group.is_stack]
+    assert len(calls) == 2
+    assert len({call.name for call in calls}) == 2
+    (weight,) = [v for v in graph.vertices if v.name == "shared.weight"]
+    assert weight.group not in {call.index for call in calls}
+    assert_partition(graph)
+    assert_no_circles(graph)
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(6, 4)
+
+    def forward(self, x, h):
+        return self.map(mg.cat([x, h], 1)).tanh()
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_loop_over_a_cell_is_in_no_circle(between):
+    cell = Cell()
+    x, h = mg.randn(2, 10, 2), mg.zeros(2, 4, requires_grad=True)
+    states = []
+    for t in range(10):
+        h = cell(x[:, t], h)
+        h = h * 0.5 if between else h
+        states.append(h)
+    graph = trace(mg.stack(states).sum(), {"cell": cell})
+    assert_partition(graph)
+    assert_no_circles(graph)
+    if not between:
+        assert [group.times for group in graph.groups if group.is_stack] == [10]
+
+
+def test_a_long_chain_is_gathered_in_groups_of_at_most_40():
+    x = number(1)
+    y = x
+    for _ in range(5000):
+        y = y * 1.0001
+    graph = trace(y, {"x": x}, check=False)
+    assert len(ops(graph)) == 5000
+    assert_partition(graph)
+    assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
+    assert named(graph)["x"].gradient.numbers == pytest.approx(1.0001**5000)
+
+
+def test_a_wide_sum_is_gathered_and_in_no_circle():
+    xs = [number(i) for i in range(150)]
+    graph = trace(mg.stack([x * 2 for x in xs]).sum(), check=False)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
+
+
+def test_scopes_of_the_users_are_groups():
+    x = leaf([1, 2], [3, 4])
+    with named_scope("scores"):
+        y = x @ x.T
+    graph = trace(y.sum(), {"x": x})
+    assert graph.groups[op(graph, "matmul").group].name == "scores"
+
+
+def test_a_module_around_another_one_is_dissolved_where_it_would_be_in_a_circle():
+    class Around(nn.Module):
+        """Applied before and after something of its parent's."""
+
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Linear(2, 2)
+
+        def forward(self, x, f):
+            return self.scale(x) + f(x.tanh())
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.around, self.inner = Around(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.around(x, lambda y: self.inner(y.exp()))
+
+    model = Outer()
+    graph = trace(model(mg.ones(1, 2)).sum(), model)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    assert "inner" in {group.path for group in graph.groups}
+
+
+class Maze(nn.Module):
+    """Modules that call each other back, twice, around each other and with operations between, at random."""
+
+    def __init__(self, random, depth=3):
+        super().__init__()
+        self.inner = nn.ModuleList(
+            [Maze(random, depth - 1) for _ in range(random.randint(0, 3) if depth else 0)]
+        )
+        self.map = nn.Linear(3, 3) if random.random() < 0.5 else None
+        self.twice, self.around, self.between, self.shortcut = (random.random() < 0.3 for _ in range(4))
+
+    def forward(self, x, callback=None):
+        inner = [*self.inner, *self.inner] if self.twice else list(self.inner)
+        y = x
+        for module, after in zip(inner, [*inner[1:], None], strict=False):
+            y = module(y, after if self.around else None)
+            y = y * 2 if self.between else y
+        y = y if self.map is None else self.map(y)
+        y = y if callback is None else y + callback(y.tanh()) * 0.1
+        return y + x if self.shortcut else y
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_calls_whatever_no_group_has_a_circle(seed):
+    model = Maze(random.Random(seed))
+    y = model(mg.ones(1, 3, requires_grad=True)) * 1
+    graph = trace(y.sum(), model, check=False)
+    assert_partition(graph)
+    assert_no_circles(graph)
+    assert max(len(g.vertices) + len(g.groups) for g in graph.groups if not g.is_stack) <= 40
+    for _, gradient, total in sums_of_contributions(graph):
+        assert_equal(total, gradient, 1e-4, 1e-6)
+    part = prune(graph, [v.index for v in graph.vertices if v.index % 5])
+    assert_partition(part)
+    assert_no_circles(part)
+
+
+def test_a_gradient_graph_stands_in_one_backward_group_and_the_next_in_one_within():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    x = mg.randn(4, 2, requires_grad=True)
+    (first,) = mg.autograd.grad((model(x) ** 2).sum(), x, create_graph=True)
+    paths = {g.path for g in trace((first**2).sum(), {"model": model}).groups}
+    assert {"model.2", "backward", "backward.model.2"} <= paths
+    assert not any("backward.backward" in path for path in paths)
+    (second,) = mg.autograd.grad((first**2).sum(), x, create_graph=True)
+    paths = {g.path for g in trace((second**2).sum(), {"model": model}).groups}
+    assert any(path.startswith("backward.backward") for path in paths)
+    assert not any("backward.backward.backward" in path for path in paths)
+
+
+def test_a_gradient_may_be_a_plain_list():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert trace(x * 2, gradient=[3.0, 4.0]).vertices[0].gradient.numbers.tolist() == [6.0, 8.0]

@@ -1,0 +1,316 @@
+"""The panel beside the drawing, in a real browser: numbers, formulas, finite differences, and the quiz."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad.graph.labels import number
+from minigrad.graph.page import MATHML, letters, mathml
+from tests.graph.pages import expression, find, network, scalar, shown
+
+# ---------------------------------------------------------------- the panel
+
+
+@pytest.mark.parametrize("make", [expression, network])
+def test_the_panel_shows_each_number_of_each_box(make, open_page):
+    graph = make()
+    page = open_page(graph)
+    for v in graph.vertices:
+        page.click(f"v{v.index}")
+        sections = page.page.locator("#panel section")
+        for title, snapshot in (("Value", v.value), ("Gradient", v.gradient)):
+            if snapshot is None:
+                continue
+            section = sections.filter(has=page.page.get_by_role("heading", name=title, exact=True))
+            found = section.locator("td, p.number").all_inner_texts()
+            assert [text for text in found if text] == shown(snapshot.numbers), (v.name, title)
+            if snapshot.size > 1:
+                s = snapshot.statistics
+                assert section.locator(".statistics dd").all_inner_texts() == shown(
+                    [s.min, s.mean, s.max, s.std, s.norm]
+                )
+
+
+def test_the_panel_shows_formulas_as_mathematics(open_page):
+    graph = expression()
+    page = open_page(graph)
+    page.click(f"v{find(graph, 'c').index}")
+    assert page.page.locator("#panel math").count() == 2
+    assert page.page.locator("#panel math msup, #panel math mi").count() > 3
+    assert "c = a * b" in page.text("#panel pre")
+    assert "pages.py:" in page.text("#panel figcaption")
+
+
+def test_every_formula_of_the_library_is_mathematics():
+    from tools.reference import formulas
+
+    for _, latex in formulas():
+        shown = mathml(latex)
+        assert "mtext>\\" not in shown, latex
+        assert {e.tag.split("}")[0] for e in ElementTree.fromstring(shown).iter()} == {MATHML[:-1]}
+        assert "mover" not in shown or "class" in shown or "hat" in latex or "tilde" in latex, latex
+
+
+def test_a_formula_that_is_none_is_shown_as_its_text():
+    assert mathml(r"\text{<img onerror=x>}").endswith(r"<mtext>\text{&lt;img onerror=x&gt;}</mtext></math>")
+
+
+def test_numbers_have_six_digits_as_in_python(open_page):
+    values = [
+        1.0,
+        -0.1,
+        1 / 3,
+        1e-5,
+        123456.0,
+        1234567.0,
+        1e22,
+        -2.5e-7,
+        0.000123456789,
+        999999.5,
+        100000.5,
+        1e-300,
+    ]
+    x = mg.tensor(values, dtype=mg.float64, requires_grad=True)
+    graph = mg.graph.trace(x.sum(), {"x": x})
+    page = open_page(graph)
+    page.click("v0")
+    assert page.texts("#panel td")[: len(values)] == shown(values)
+
+
+def test_a_large_array_shows_its_corner_and_says_so(open_page):
+    x = mg.tensor(np.arange(600.0).reshape(20, 30), requires_grad=True)
+    page = open_page(mg.graph.trace((x * x).sum(), {"x": x}))
+    page.click("v0")
+    assert "The first 6 × 6 of 20 × 30 numbers" in page.text("#panel")
+    assert page.texts("#panel td")[:8] == ["", *shown([0, 1, 2, 3, 4, 5, 30])]
+
+
+def test_a_wide_table_gets_smaller_letters_and_a_wider_one_says_that_it_scrolls(open_page):
+    five, forty = (mg.tensor(np.pi * np.ones((2, n)), requires_grad=True) for n in (5, 40))
+    page = open_page(mg.graph.trace(five.sum() + forty.sum(), {"five": five, "forty": forty}))
+    state = """() => [...document.querySelectorAll("#panel .tables")].slice(0, 1).map(table =>
+        [table.scrollWidth > table.clientWidth + 1, table.classList.contains("wide")])[0]"""
+    page.page.set_viewport_size({"width": 1200, "height": 900})
+    for index, expected in (("v0", [False, False]), ("v1", [True, True])):
+        page.click(index)
+        assert page.page.evaluate(state) == expected
+        assert (
+            float(page.page.evaluate("getComputedStyle(document.querySelector('#panel td')).fontSize")[:-2])
+            >= 11
+        )
+
+
+def test_leaves_are_held_against_finite_differences(open_page):
+    graph = expression()
+    page = open_page(graph)
+    leaf = find(graph, "a", "input")
+    page.click(f"v{leaf.index}")
+    backward, numeric = page.texts("#panel .checks td")[:2]
+    assert backward == shown(leaf.gradient.numbers)[0]
+    assert numeric == number(leaf.checks[0].numeric)
+    assert "agree" in page.text("#panel .checks")
+
+
+def test_a_group_says_what_it_has(open_page):
+    graph = network()
+    page = open_page(graph)
+    group = next(g for g in graph.groups if g.kind == "Linear")
+    page.click(f"g{group.index}")
+    assert "16 numbers in 2 tensors" in page.text("#panel")
+    assert "linear" in page.text("#panel .hint")
+
+
+def test_formulas_say_what_their_letters_are(open_page):
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = mg.add(x, x + x, alpha=3)
+    graph = mg.graph.trace(F.elu(y).mean(0).sum() + x.sigmoid().sum() + F.mse_loss(x, x * 2), {"x": x})
+    page = open_page(graph)
+    expected = {
+        "mean": ["n = 2"],
+        "elu": ["alpha = 1.0, scale = 1.0, input_scale = 1.0"],
+        "sigmoid": ["σ(x) = 1 / (1 + e⁻ˣ)"],
+        "add": [],
+    }
+    for name, said in expected.items():
+        page.click(f"v{find(graph, name).index}")
+        assert page.texts("#panel .letters") == [line.replace("alpha", "α") for line in said] or name == "add"
+    adds = {letters(v, f) for v in graph.vertices if v.name == "add" for _, f in v.formulas}
+    assert {"", "α = 1", "α = 3"} == adds
+    doubled = find(graph, "multiply")
+    assert {letters(doubled, f) for _, f in doubled.formulas} <= {"", "y = 2"}
+
+
+# ---------------------------------------------------------------- finite differences
+
+QUIRKS = {
+    "cancelling": ([1e-3, 1e4], lambda x: (x**2).sum(), "agree agree"),
+    "beside 1e7": ([1.0, 2.0], lambda x: (x * 1e-3).sum() + 1e7, "agree agree"),
+    "after 1e7": ([1.0, 2.0], lambda x: (x * 1e-3).sum() + 1e7 - 1e7, "agree agree"),
+    "lost in f": ([30.0, 1e-9], lambda x: (x.exp() + x.square()).sum(), "agree unsure"),
+    "on a kink": ([0.0, 1.0, 3e-7], lambda x: x.relu().sum(), "kink agree agree"),
+    "at a jump": ([1.0, 1.5], lambda x: x.floor().sum(), "jump agree"),
+    "not finite": ([0.0, 1.0, np.inf, np.nan], lambda x: (x.log() * x).sum(), "none none none none"),
+    "at an edge": ([1e-8, 2e-9], lambda x: x.log().sum(), "agree agree"),
+    "fast": ([1e5, 1.0], lambda x: (x * 100).sin().sum(), "agree agree"),
+    "wrong": ([1.0, 2.0], lambda x: doubled(x).sum(), "differ differ"),
+}
+
+
+def doubled(x):
+    """Its gradient is wrong by a factor of two."""
+    x.register_hook(lambda g: g * 2)
+    return x * x
+
+
+@pytest.mark.parametrize("quirk", QUIRKS)
+def test_differences_are_told_from_rounding_kinks_and_infinities(quirk):
+    values, f, expected = QUIRKS[quirk]
+    x = mg.tensor(values, dtype=mg.float64, requires_grad=True)
+    with np.errstate(all="ignore"):
+        (leaf,) = [v for v in mg.graph.trace(f(x), {"x": x}).vertices if v.name == "x" and v.checks]
+    found = {c.index: c.verdict for c in leaf.checks}
+    assert " ".join(found[i,] for i in range(len(values))) == expected
+
+
+def test_the_page_says_what_a_difference_comes_from(open_page):
+    x, z = (mg.tensor(n, dtype=mg.float64, requires_grad=True) for n in ([0.0, 1e-3], [np.nan, 1.0]))
+    graph = mg.graph.trace(x.relu().sum(), {"x": x})
+    with np.errstate(all="ignore"):
+        other = mg.graph.trace((z * z).sum(), {"z": z})
+    page = open_page(graph)
+    page.click(f"v{find(graph, 'x', 'input').index}")
+    assert "a kink: any value between 0 and 1" in page.text("#panel .checks")
+    assert "0 … 1" in page.text("#panel .checks")
+    page = open_page(other)
+    page.click("v0")
+    assert page.texts("#panel .checks td")[2::3] == ["not finite: no comparison"] * 2
+
+
+# ---------------------------------------------------------------- the quiz
+
+
+def test_the_quiz_hides_a_result_until_it_is_typed(open_page):
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x * x * 5.0, {"x": x}))
+    page.press("b", "q", "ArrowRight")
+    assert "gradient 5" not in page.page.locator("#world").text_content()
+    assert page.page.locator("#panel [data-result]").count() == 0
+    page.page.locator("#answer-0").fill("4")
+    page.press("Enter")
+    assert "Not 4. Hint: 1 × 5 = ?" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("5.2")
+    page.press("Enter")
+    assert "Not 5.2" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("4,96")
+    page.press("Enter")
+    assert "Right: 5." in page.text("#announcer")
+    assert "1 × 5 = 5" in page.text("#panel [data-result]")
+    assert "gradient 5" in page.page.locator("#world").text_content()
+
+
+def test_the_quiz_takes_numbers_as_people_write_them(open_page):
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x / -2.0, {"x": x}))
+    page.press("b", "ArrowRight", "q")
+    for typed, right in (("", False), ("half", False), ("nan", False), ("−0,5", True)):
+        page.page.locator("#answer-0").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-0").count() == 0) is right
+    page.press("ArrowLeft", "q", "q", "ArrowRight")
+    assert page.page.locator("#answer-0").count() == 0  # what was known stays so
+
+
+def test_the_quiz_shows_a_result_that_is_asked_for(open_page):
+    page = open_page(network())
+    page.press("b", "ArrowRight", "ArrowRight")
+    page.page.locator("#quiz").check()
+    assert page.page.locator("#panel .question").count() == 3
+    page.page.locator("#panel .card[data-place='1'] button", has_text="Show").click()
+    assert page.page.locator("#panel .question").count() == 2
+    assert page.page.locator("#panel .card[data-place='1'] [data-result] td").count() > 8
+    page.page.locator("#quiz").uncheck()
+    assert page.page.locator("#panel .question").count() == 0
+
+
+def test_the_quiz_wants_what_it_asks_for(open_page):
+    """The gradient to an input that was broadcast is that after the sum; a number has no element."""
+    x, y, s = (mg.tensor(n, requires_grad=True) for n in ([[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]], 7.0))
+    page = open_page(mg.graph.trace((x * y + s).sum(), {"x": x, "y": y, "s": s}))
+    page.press("b", "q", "ArrowRight", "ArrowRight")
+    card = "#panel .card[data-place='1']"
+    assert "What is the gradient to y, summed over axes 0, 1?" in page.text(f"{card} label")
+    page.page.locator("#answer-1").fill("1")
+    page.press("Enter")
+    assert "Hint: 1 × 1 + 1 × 1 + 1 × 1 + 1 × 1 = ?" in page.text(f"{card} .reply")
+    page.page.locator("#answer-1").fill("4")
+    page.press("Enter")
+    assert "Right: 4." in page.text("#announcer")
+    page.page.locator("#next-step").click()
+    assert "What is element [0, 0] of the gradient to y, summed over axis 0?" in page.text(f"{card} label")
+    for typed, right in (("1", False), ("4", True)):
+        page.page.locator("#answer-1").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-1").count() == 0) is right
+
+
+def test_the_quiz_asks_for_the_shape_of_a_large_array_and_says_why(open_page):
+    x = mg.tensor(np.ones((20, 30)), requires_grad=True)
+    empty = mg.tensor(np.zeros((0, 3)), requires_grad=True)
+    graph = mg.graph.trace((x * x).sum() + (empty * 2.0).sum(), {"x": x})
+    page = open_page(graph)
+    page.press("b", "q")
+    assert "comes with the next step" in page.text("#panel .quiz-note")
+    page.click(f"v{next(v.index for v in graph.vertices if v.name == 'multiply' and v.value.size)}")
+    assert "large arrays" in page.text("#panel .quiz-note")
+    assert "What is the shape of the gradient to x?" in page.text("#panel .card[data-place='0'] label")
+    for typed, right in (("30, 20", False), ("(20, 30)", True)):
+        page.page.locator("#answer-0").fill(typed)
+        page.press("Enter")
+        assert (page.page.locator("#answer-0").count() == 0) is right
+    assert "Right: (20, 30)." in page.text("#announcer")
+    page.click(f"v{next(v.index for v in graph.vertices if v.name == 'multiply' and not v.value.size)}")
+    assert "its gradients are empty" in page.text("#panel .quiz-note")
+    page.press("End")
+    assert "no question here" in page.text("#panel .quiz-note")
+
+
+def test_the_quiz_is_played_by_keyboard(open_page):
+    """The field waits for the answer; as long as it is empty, arrows lead on."""
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x * 2.0 * 5.0, {"x": x}))
+    focus = lambda: page.page.evaluate("document.activeElement.id")
+    page.press("b", "q", "ArrowRight")
+    assert focus() == "answer-0"
+    page.press("ArrowRight")
+    assert page.text("#panel .progress") == "Step 2 of 3"
+    assert focus() == "answer-0"
+    page.press("ArrowLeft", "5", "ArrowLeft", "Enter")
+    assert page.text("#panel .progress") == "Step 1 of 3"
+    assert "Right: 5." in page.text("#announcer")
+    page.press("Enter")
+    assert focus() == "answer-0"
+    page.press("Escape")
+    assert page.page.locator("#panel .steps").count() == 0
+    page.press("Escape")
+    assert {"q", "Home End"} <= set(page.texts("#panel .keys kbd"))
+
+
+def test_colours_do_not_tell_the_quiz_answers(open_page):
+    graph = network()
+    page = open_page(graph)
+    page.page.locator("#colour").select_option("gradient")
+    looks = """() => [...document.querySelectorAll('#world .box')].map(
+        box => `${box.textContent} ${box.ariaLabel} ${box.querySelector('.body').getAttribute('fill')}`)"""
+    whole = page.page.evaluate(looks)
+    assert sum("gradient norm" in look for look in whole) > 3
+    page.press("b", "q", "ArrowRight")
+    hidden = page.page.evaluate(looks)
+    assert [look for look in hidden if re.search(r"norm \d", look)] == [
+        look for look in hidden if "cross_entropy" in look
+    ]
+    page.press("End", "q")
+    assert page.page.evaluate(looks) == whole
