@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.nn import functional
 from minigrad.ops import recurrent
 from minitransformer.layers.attention_op import multi_head_attention
-from minitransformer.layers.positions import rotary
+from minitransformer.layers.relative_positions import rotary
 
 from .children import in_child
 from .measuring import measure, ratios, spread

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import minigrad as mg
 from minigrad.nn import functional as F
-from minitransformer.layers.embeddings import positional_encoding
+from minitransformer.layers.positions import positional_encoding
 
 TOKENS = ["I", "love", "you"]
 EMBEDDING = [[0.2, 0.5, 0.1, 0.8], [0.9, 0.1, 0.7, 0.3], [0.3, 0.8, 0.2, 0.6]]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import TransformerConfig
-from minitransformer.layers.embeddings import positional_encoding
+from minitransformer.layers.positions import positional_encoding
 
 from ..works import BETAS, DECAY, EPS, LR, MLP, Decoder, First
 

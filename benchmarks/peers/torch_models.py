@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from minitransformer import GPTConfig, TransformerConfig
-from minitransformer.layers.embeddings import positional_encoding
+from minitransformer.layers.positions import positional_encoding
 
 
 class SelfAttention(nn.Module):

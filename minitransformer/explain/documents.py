@@ -18,7 +18,7 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.nn import functional as F
 
-from ..layers.embeddings import positional_encoding
+from ..layers.positions import positional_encoding
 from ..models.transformer import Transformer, TransformerConfig
 from .page import Explanation, to_html
 from .picture import draw

@@ -20,8 +20,9 @@ from minigrad.nn import functional as F
 from minigrad.ops.shaping import cat
 
 from ..layers.attention import MultiHeadAttention
-from ..layers.embeddings import NoPositions, Positions, TokenEmbedding
+from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import FeedForward, Residual
+from ..layers.positions import NoPositions, Positions
 
 
 @dataclass(frozen=True)

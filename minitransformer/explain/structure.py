@@ -8,7 +8,7 @@ from typing import Any
 from minigrad import nn
 
 from ..layers.config import GATED
-from ..layers.embeddings import NoPositions, SinusoidalPositions
+from ..layers.positions import NoPositions, SinusoidalPositions
 
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from minigrad import Tensor, nn
 from minigrad.core import random
 from minigrad.nn import functional as F
 
-from . import attention_kernel  # noqa: F401 (attention's registers itself)
+from . import attention_kernel  # noqa: F401 (registers a kernel: what multi_head_attention computes, faster)
 from .attention_op import multi_head_attention, split_heads
-from .cache import KeyValueCache, beams_as_queries
+from .cache import KeyValueCache, beams_as_queries, queries_as_beams
 from .head_sizes import head_sizes
 from .masks import check_same_batch, resolve_mask
-from .positions import rotary
+from .relative_positions import rotary
 
 
 class MultiHeadAttention(nn.Module):
@@ -70,17 +70,16 @@ class MultiHeadAttention(nn.Module):
         With a `cache`, queries also attend to tokens of earlier calls; a `memory` is projected once.
         """
         past = 0 if cache is None else cache.length
-        q, kv = self.project(query, memory, cache)  # (B, T, D) and (B, S, 2 D), or packed as (B, T, 3 D)
-        shared = kv is not None and len(kv.array) < len(q.array)
-        if shared:  # the beams of a sentence have one cached memory
-            q, mask = beams_as_queries(q, kv, mask)
+        q, kv = self.project(query, memory, cache)
+        q, mask = beams_as_queries(q, kv, mask)
         if mask is not None or past:
             mask, is_causal = resolve_mask(mask, is_causal, past, q, kv, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         key = random.next_key("dropout") if dropout else None
-        settings = self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
-        heads = multi_head_attention(q, kv, mask, *settings)  # (B, T, D)
-        return self.out_proj(heads.reshape(*query.shape[:2], -1) if shared else heads)
+        heads = multi_head_attention(
+            q, kv, mask, self.num_heads, is_causal, dropout, key, self.num_kv_heads, self.scale
+        )
+        return self.out_proj(queries_as_beams(heads, query))
 
     def attention_weights(
         self, query: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, is_causal: bool = False
@@ -94,7 +93,10 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, query: Tensor, memory: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """x Wᵀ + b of all heads: queries, keys and values packed in one; or queries, and keys with values."""
+        """x Wᵀ + b of all heads: q (B, T, D) and kv (B, S, 2 D), the keys and values side by side.
+
+        Self-attention without a cache returns all three packed, (B, T, 3 D), and None: one matmul, no copies.
+        """
         if memory is None:
             qkv = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             if self.rope_theta is not None:
@@ -102,15 +104,13 @@ class MultiHeadAttention(nn.Module):
                 qkv = rotary(qkv, self.num_heads + self.num_kv_heads, self.head_dim, self.rope_theta, past)
             if cache is None:
                 return qkv, None
-            # a cache means that no graph is recorded: slice the array
-            d = self.widths[0]
-            array = qkv.array
-            return Tensor(array[..., :d]), cache.append(Tensor(array[..., d:]), self.num_kv_heads)
+            return cache.append_packed(qkv, self.widths[0], self.num_kv_heads)
         check_same_batch(query, memory)
         q_weight, kv_weight = self.in_proj_weight.split(self.widths)
         q_bias, kv_bias = (None, None) if self.in_proj_bias is None else self.in_proj_bias.split(self.widths)
         q = F.linear(query, q_weight, q_bias)
-        if cache is not None and cache.length:
-            return q, cache.read(q, self.num_kv_heads, self.head_dim)
-        kv = F.linear(memory, kv_weight, kv_bias)
-        return q, kv if cache is None else cache.append(kv, self.num_kv_heads)
+        if cache is None:
+            return q, F.linear(memory, kv_weight, kv_bias)
+        if not cache.length:
+            cache.append(F.linear(memory, kv_weight, kv_bias), self.num_kv_heads)
+        return q, cache.read(q, self.num_kv_heads, self.head_dim)

@@ -13,7 +13,8 @@ from ..base_config import Config
 from ..errors import UserError, check_choice, counted
 from .attention import MultiHeadAttention
 from .head_sizes import check_heads
-from .positions import SCHEMES, ALiBi, RelativePositionBias
+from .positions import SCHEMES
+from .relative_positions import ALiBi, RelativePositionBias
 
 MAX_LAYERS = 1000  # even tiny ones take seconds for each step
 

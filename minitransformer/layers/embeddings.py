@@ -1,4 +1,4 @@
-"""Token embeddings and positional encodings ("Attention Is All You Need", sections 3.4 and 3.5)."""
+"""Token embeddings ("Attention Is All You Need", section 3.4)."""
 
 from __future__ import annotations
 
@@ -9,139 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
-from minigrad.core.devices import as_array, to_device_of
-from minigrad.core.errors import ShapeError
+from minigrad.core.devices import as_array
 from minigrad.core.tensor import as_tensor_like
 from minigrad.nn import functional as F
-from minigrad.ops.shaping import cat
 
-from ..errors import UserError, check_choice, check_integer, counted
-from .positions import SCHEMES
-
-
-def positional_encoding(
-    length: int, d_model: int, dtype: Any = np.float32
-) -> Float[np.ndarray, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(pos / 10000**(2i / d)) (section 3.5).
-
-    Wavelengths run from 2 pi to 10000 * 2 pi.
-    """
-    i = np.arange(0, d_model, 2)
-    angle = np.arange(length)[:, None] / 10000 ** (i / d_model)  # (length, ceil(d / 2))
-    table = np.empty((length, d_model))
-    table[:, 0::2] = np.sin(angle)
-    table[:, 1::2] = np.cos(angle[:, : d_model // 2])
-    return table.astype(dtype)
-
-
-class Positions(nn.Module):
-    """Adds a vector p for each position to x, or concatenates it (`concatenate`).
-
-    Positions count from `start`; with a padding `mask` (B, past + T), from the first real token of each row.
-    """
-
-    def __init__(self, concatenate: bool = False) -> None:
-        super().__init__()
-        self.concatenate = concatenate
-
-    def forward(
-        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
-    ) -> Float[Tensor, "B T E"]:
-        end = start + x.array.shape[1]
-        index: Any = slice(start, end)
-        if mask is not None:
-            index = row_positions(mask, start, end)
-            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no initial
-        p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
-        return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
-
-    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
-        """The vectors of the positions `index`, all below `end`, with the dtype and on the device of x."""
-        raise NotImplementedError
-
-
-class SinusoidalPositions(Positions):
-    """The sinusoidal encoding. The number of positions is unlimited."""
-
-    def __init__(self, d_model: int, concatenate: bool = False) -> None:
-        super().__init__(concatenate)
-        self.d_model = d_model
-        self.table = positional_encoding(0, d_model)  # grows with the longest sequence
-
-    def extra_repr(self) -> str:
-        return str(self.d_model)
-
-    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
-        table: Any = self.table
-        is_on_cpu = isinstance(table, np.ndarray)
-        if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
-            table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
-            table = self.table = to_device_of(table, x.array)
-        is_slice = isinstance(index, slice)
-        return Tensor(table[index]) if is_slice else F.embedding(Tensor(index), Tensor(table))
-
-
-class LearnedPositions(Positions):
-    """A learned vector for each position, for up to `max_positions`."""
-
-    def __init__(self, max_positions: int, d_model: int, concatenate: bool = False) -> None:
-        super().__init__(concatenate)
-        self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
-        nn.init.normal_(self.weight, std=0.02)
-
-    def extra_repr(self) -> str:
-        return "{}, {}".format(*self.weight.shape)
-
-    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
-        if end > len(self.weight):
-            raise UserError(
-                f"a sequence of {counted(end, 'token')} is longer than the "
-                f"{counted(len(self.weight), 'position')} of this model.\n"
-                f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
-            )
-        return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
-
-
-class NoPositions(Positions):
-    """No position vectors: attention sees a set of tokens, or has its own positions (see `positions.py`)."""
-
-    def forward(
-        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
-    ) -> Float[Tensor, "B T D"]:
-        return x
-
-
-def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenate: bool = False) -> Positions:
-    """The module for a scheme of `positions.SCHEMES`, for vectors of width d_model.
-
-    With `concatenate`, half of the width is for positions: the token vectors must have the other half.
-    """
-    check_choice("positions", scheme, SCHEMES)
-    width = d_model // 2 if concatenate else d_model
-    if scheme == "sinusoidal":
-        return SinusoidalPositions(width, concatenate)
-    return LearnedPositions(max_positions, width, concatenate) if scheme == "learned" else NoPositions()
-
-
-def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
-    """Raise a UserError for concatenated positions that have no vectors, or for a width of less than 2."""
-    if concatenate and scheme not in ("sinusoidal", "learned"):
-        raise UserError(
-            f'positions = "{scheme}" has no vectors to concatenate.\n'
-            f'Choose positions = "sinusoidal" or "learned", or leave concatenate_positions out.'
-        )
-    if concatenate and width < 2:
-        raise UserError(f"{name} = {width} is too small to concatenate positions.\nChoose 2 or more.")
-
-
-def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
-    """The positions of tokens `start` to `end`, counted from the first real token of each row."""
-    if tuple(mask.shape[1:]) != (end,):
-        raise ShapeError(
-            f"a padding mask of shape {tuple(mask.shape)} for {counted(end, 'token')}.\n"
-            f"Pass True or False for each token, (batch, {end}), including those in the cache."
-        )
-    return (mask.array.cumsum(1) - 1).clip(0)[:, start:]
+from ..errors import UserError, check_integer
 
 
 def token_ids(ids: Any) -> Int[Any, "B T"]:

@@ -1,176 +1,146 @@
-"""Positions inside attention: rotated queries and keys, or a bias that is added to the scores.
+"""Positions as vectors that are added to the token vectors ("Attention Is All You Need", section 3.5).
 
-Only the distance between a query and a key matters, so padding on the left changes nothing. The absolute
-schemes, vectors that are added to the token vectors, are in `embeddings.py`.
+Positions inside attention, which depend on the distance between tokens, are in `relative_positions.py`.
 """
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from minigrad import Tensor, nn
-from minigrad.core.composites import composite
 from minigrad.core.devices import to_device_of
-from minigrad.core.tensor import as_tensor_like, constant
+from minigrad.core.errors import ShapeError
 from minigrad.nn import functional as F
-from minigrad.ops.samplers import each, real
 from minigrad.ops.shaping import cat
 
-from ..errors import UserError, check_integer
+from ..errors import UserError, check_choice, counted
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "t5")
 
-# ---------------------------------------------------------------- rotary positions
 
+def positional_encoding(
+    length: int, d_model: int, dtype: Any = np.float32
+) -> Float[np.ndarray, "length d_model"]:
+    """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(pos / 10000**(2i / d)) (section 3.5).
 
-def _angles(start: int, length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
-    """cos and sin of pos / theta**(2i / d): (length, 1, d / 2) each, parts of a table."""
-    end = start + length
-    cos, sin = _angle_table(_table_length(end), head_dim, theta, dtype)
-    return cos[start:end], sin[start:end]
-
-
-@lru_cache(maxsize=16)
-def _angle_table(length: int, head_dim: int, theta: float, dtype: Any) -> tuple[Any, Any]:
-    frequencies = theta ** -(np.arange(0, head_dim, 2) / head_dim)
-    angle = np.arange(length)[:, None, None] * frequencies
-    return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
-
-
-def _table_length(length: int) -> int:
-    """The length of a table: the next power of two."""
-    return max(64, 1 << (length - 1).bit_length())
-
-
-def _rotate(x: Any, cos: Any, sin: Any, heads: int) -> Any:
-    """`rotary` of an array. Its transpose, and so its gradient, is the rotation by the negative angle."""
-    batch, length, _ = x.shape
-    y = x.copy()
-    d = 2 * cos.shape[-1]
-    pairs, turned = (a[..., : heads * d].reshape(batch, length, heads, 2, d // 2) for a in (x, y))
-    first, second = pairs[..., 0, :], pairs[..., 1, :]
-    turned[..., 0, :] = first * cos - second * sin
-    turned[..., 1, :] = second * cos + first * sin
-    return y
-
-
-def _kernel(x, heads, head_dim, theta=10000.0, start=0):
-    table = _angles(start, x.shape[1], head_dim, theta, x.dtype)
-    cos, sin = (to_device_of(part, x) for part in table)
-    return _rotate(x, cos, sin, heads), (lambda g: _rotate(g, cos, -sin, heads),)
-
-
-@composite(
-    kernel=_kernel,
-    family="attention",
-    samples=each((real, 2, 3, 10), heads=2, head_dim=4) | each((real, 1, 2, 4), heads=1, head_dim=4, start=5),
-    latex=(r"R^\top g, \quad R \text{ the rotation of each pair}",),
-)
-def rotary(x, /, heads, head_dim, theta=10000.0, start=0):
-    """Rotary positions of the first `heads` heads in x (B, T, width); the rest of x is not changed.
-
-    In a head with halves a and b, the pair (a_i, b_i) at position pos is rotated by the angle
-    pos / theta**(2i / head_dim) (Su et al. 2021, equation 34; this order of the pairs is Hugging Face's).
-    The dot product of a rotated query and a rotated key depends only on their distance.
+    Wavelengths run from 2 pi to 10000 * 2 pi.
     """
-    batch, length, width = x.shape
-    cos, sin = (constant(part, x) for part in _angles(start, length, head_dim, theta, x.dtype))
-    turned, rest = x.split([heads * head_dim, width - heads * head_dim], -1)
-    a, b = turned.reshape(batch, length, heads, 2, -1).unbind(-2)
-    turned = cat([a * cos - b * sin, b * cos + a * sin], -1)
-    return cat([turned.flatten(-2), rest], -1)
+    i = np.arange(0, d_model, 2)
+    angle = np.arange(length)[:, None] / 10000 ** (i / d_model)  # (length, ceil(d / 2))
+    table = np.empty((length, d_model))
+    table[:, 0::2] = np.sin(angle)
+    table[:, 1::2] = np.cos(angle[:, : d_model // 2])
+    return table.astype(dtype)
 
 
-# ---------------------------------------------------------------- a bias of the scores
+class Positions(nn.Module):
+    """Adds a vector p for each position to x, or concatenates it (`concatenate`).
 
-
-class ALiBi(nn.Module):
-    """Minus the distance between query and key, times a fixed slope per head (Press et al. 2022, section 3).
-
-    If n is a power of two, the slopes of n heads are 2**(-8/n), 2**(-16/n), ..., 2**-8. Otherwise they are
-    those of the next lower power of two, followed by every other one of the next higher.
+    Positions count from `start`; with a padding `mask` (B, past + T), from the first real token of each row.
     """
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, concatenate: bool = False) -> None:
         super().__init__()
-        lower = 2 ** int(math.log2(num_heads))
-        slopes = lambda n: 2.0 ** (-8 / n * np.arange(1, n + 1))
-        self.slopes = np.concatenate([slopes(lower), slopes(2 * lower)[::2]])[:num_heads].astype(np.float32)
-        self.row = np.empty((1, num_heads, 1, 0), np.float32)  # of a query and the keys before it
+        self.concatenate = concatenate
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
+    ) -> Float[Tensor, "B T E"]:
+        end = start + x.array.shape[1]
+        index: Any = slice(start, end)
+        if mask is not None:
+            index = row_positions(mask, start, end)
+            end = int(index.max()) + 1 if index.size else 0  # CuPy's max has no initial
+        p = self.vectors(x, index, end)  # (T, D) or (B, T, D)
+        return cat([x, p.expand(*x.shape[:2], -1)], -1) if self.concatenate else x + p
+
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
+        """The vectors of the positions `index`, all below `end`, with the dtype and on the device of x."""
+        raise NotImplementedError
+
+
+class SinusoidalPositions(Positions):
+    """The sinusoidal encoding. The number of positions is unlimited."""
+
+    def __init__(self, d_model: int, concatenate: bool = False) -> None:
+        super().__init__(concatenate)
+        self.d_model = d_model
+        self.table = positional_encoding(0, d_model)  # grows with the longest sequence
 
     def extra_repr(self) -> str:
-        return f"num_heads={len(self.slopes)}"
+        return str(self.d_model)
 
-    def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
-        """The bias for the last `queries` of `keys` positions."""
-        if queries > 1:
-            return Tensor(self._bias(queries, keys))
-        if self.row.shape[-1] < keys:
-            self.row = self._bias(1, _table_length(keys))
-        return Tensor(self.row[..., self.row.shape[-1] - keys :])
-
-    def _bias(self, queries: int, keys: int) -> Float[np.ndarray, "1 H T S"]:
-        distance = np.abs(np.arange(keys) - np.arange(keys - queries, keys)[:, None])  # (T, S)
-        return -self.slopes[None, :, None, None] * distance.astype(np.float32)
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
+        table: Any = self.table
+        is_on_cpu = isinstance(table, np.ndarray)
+        if len(table) < end or table.dtype != x.dtype or is_on_cpu is not isinstance(x.array, np.ndarray):
+            table = positional_encoding(max(64, end, 2 * len(table)), self.d_model, x.dtype)
+            table = self.table = to_device_of(table, x.array)
+        is_slice = isinstance(index, slice)
+        return Tensor(table[index]) if is_slice else F.embedding(Tensor(index), Tensor(table))
 
 
-class RelativePositionBias(nn.Module):
-    """A learned number for each head and distance, added to the scores (Raffel et al. 2020, section 2.1).
+class LearnedPositions(Positions):
+    """A learned vector for each position, for up to `max_positions`."""
 
-    Each short distance has its own bucket. Longer ones share buckets of logarithmically equal width, up to
-    `max_distance`; all longer ones share the last. If `bidirectional`, half of the buckets are for later
-    keys; otherwise later keys, which causal attention hides, share the bucket of distance 0.
-    """
-
-    def __init__(
-        self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
-    ) -> None:
-        super().__init__()
-        self.num_buckets = num_buckets
-        self.max_distance = max_distance
-        self.bidirectional = bidirectional
-        check_integer("num_buckets", num_buckets, 4 if bidirectional else 2)
-        if max_distance <= self._num_exact():
-            raise UserError(
-                f"a maximum distance of {max_distance} is too small for {num_buckets} buckets.\n"
-                f"Choose at least {self._num_exact() + 1}, or fewer buckets."
-            )
-        self.weight = nn.Parameter(np.empty((num_buckets, num_heads), np.float32))
-        self.row = np.empty((1, 0), np.int64)  # buckets of a query and the keys before it
+    def __init__(self, max_positions: int, d_model: int, concatenate: bool = False) -> None:
+        super().__init__(concatenate)
+        self.weight = nn.Parameter(np.empty((max_positions, d_model), np.float32))
         nn.init.normal_(self.weight, std=0.02)
 
     def extra_repr(self) -> str:
-        sizes = "num_buckets={}, num_heads={}".format(*self.weight.shape)
-        return f"{sizes}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
+        return "{}, {}".format(*self.weight.shape)
 
-    def _num_exact(self) -> int:
-        """The number of buckets, per direction, that hold a single distance."""
-        return self.num_buckets // (4 if self.bidirectional else 2)
+    def vectors(self, x: Tensor, index: Any, end: int) -> Tensor:
+        if end > len(self.weight):
+            raise UserError(
+                f"a sequence of {counted(end, 'token')} is longer than the "
+                f"{counted(len(self.weight), 'position')} of this model.\n"
+                f"Shorten the input, or train with more positions (or sinusoidal ones, which have no limit)."
+            )
+        return self.weight[index] if isinstance(index, slice) else F.embedding(Tensor(index), self.weight)
 
-    def buckets(self, distance: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
-        """The bucket of each distance: the position of the key minus that of the query."""
-        size = self.num_buckets // (2 if self.bidirectional else 1)
-        exact = self._num_exact()
-        length = np.abs(distance) if self.bidirectional else np.maximum(-distance, 0)
-        steps = np.log(np.maximum(length, 1).astype(np.float32) / exact) / math.log(self.max_distance / exact)
-        wide = np.minimum(exact + (steps * (size - exact)).astype(np.int64), size - 1)
-        bucket = np.where(length < exact, length, wide)
-        return bucket + size * (distance > 0) if self.bidirectional else bucket
 
-    def forward(self, queries: int, keys: int) -> Float[Tensor, "1 H T S"]:
-        """The bias for the last `queries` of `keys` positions."""
-        if queries > 1:
-            buckets = self._buckets(queries, keys)
-        else:
-            if self.row.shape[-1] < keys:
-                self.row = self._buckets(1, _table_length(keys))
-            buckets = self.row[:, self.row.shape[-1] - keys :]
-        return F.embedding(as_tensor_like(buckets, self.weight), self.weight).permute(2, 0, 1)[None]
+class NoPositions(Positions):
+    """No vectors: attention sees a set of tokens, or positions of `relative_positions.py`."""
 
-    def _buckets(self, queries: int, keys: int) -> Int[np.ndarray, "T S"]:
-        return self.buckets(np.arange(keys) - np.arange(keys - queries, keys)[:, None])
+    def forward(
+        self, x: Float[Tensor, "B T D"], start: int = 0, mask: Tensor | None = None
+    ) -> Float[Tensor, "B T D"]:
+        return x
+
+
+def absolute_positions(scheme: str, d_model: int, max_positions: int, concatenate: bool = False) -> Positions:
+    """The module for one of `SCHEMES`, for vectors of width d_model.
+
+    With `concatenate`, half of the width is for positions: the token vectors must have the other half.
+    """
+    check_choice("positions", scheme, SCHEMES)
+    width = d_model // 2 if concatenate else d_model
+    if scheme == "sinusoidal":
+        return SinusoidalPositions(width, concatenate)
+    return LearnedPositions(max_positions, width, concatenate) if scheme == "learned" else NoPositions()
+
+
+def check_concatenation(concatenate: bool, scheme: str, name: str, width: int) -> None:
+    """Raise a UserError for concatenated positions that have no vectors, or for a width of less than 2."""
+    if concatenate and scheme not in ("sinusoidal", "learned"):
+        raise UserError(
+            f'positions = "{scheme}" has no vectors to concatenate.\n'
+            f'Choose positions = "sinusoidal" or "learned", or leave concatenate_positions out.'
+        )
+    if concatenate and width < 2:
+        raise UserError(f"{name} = {width} is too small to concatenate positions.\nChoose 2 or more.")
+
+
+def row_positions(mask: Tensor, start: int, end: int) -> Int[Any, "B T"]:
+    """The positions of tokens `start` to `end`, counted from the first real token of each row."""
+    if tuple(mask.shape[1:]) != (end,):
+        raise ShapeError(
+            f"a padding mask of shape {tuple(mask.shape)} for {counted(end, 'token')}.\n"
+            f"Pass True or False for each token, (batch, {end}), including those in the cache."
+        )
+    return (mask.array.cumsum(1) - 1).clip(0)[:, start:]

@@ -21,10 +21,11 @@ from minigrad.nn import functional as F
 from ..base_config import Config, check_config
 from ..errors import UserError, check_choice, check_range
 from ..layers.config import ACTIVATIONS, GATED, MAX_LAYERS, LayerConfig
-from ..layers.embeddings import TokenEmbedding, absolute_positions, token_ids
+from ..layers.embeddings import TokenEmbedding, token_ids
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
 from ..layers.masks import is_not_padding, over_keys, real_tokens
+from ..layers.positions import absolute_positions
 
 States = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"] | None

@@ -14,10 +14,11 @@ from ..base_config import Config, check_config
 from ..errors import check_range
 from ..layers.cache import Cache
 from ..layers.config import MAX_LAYERS, LayerConfig
-from ..layers.embeddings import TokenEmbedding, absolute_positions, check_concatenation
+from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
 from ..layers.masks import over_keys, real_tokens
+from ..layers.positions import absolute_positions, check_concatenation
 
 
 @dataclass(frozen=True)

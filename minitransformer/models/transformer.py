@@ -14,10 +14,11 @@ from ..base_config import Config, check_config
 from ..errors import check_range
 from ..layers.cache import Cache
 from ..layers.config import MAX_LAYERS, LayerConfig
-from ..layers.embeddings import Positions, TokenEmbedding, absolute_positions, check_concatenation
+from ..layers.embeddings import TokenEmbedding
 from ..layers.encoder_decoder import Decoder, Encoder
 from ..layers.head_sizes import check_heads
 from ..layers.masks import check_same_batch, key_mask, over_keys, real_tokens
+from ..layers.positions import Positions, absolute_positions, check_concatenation
 from .encoder_decoder import EncoderDecoderModel
 
 

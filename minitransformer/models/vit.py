@@ -16,9 +16,9 @@ from minigrad.ops.shaping import cat
 from ..base_config import Config, check_config
 from ..errors import UserError, check_integer, check_range
 from ..layers.config import MAX_LAYERS, LayerConfig
-from ..layers.embeddings import absolute_positions
 from ..layers.encoder_decoder import Encoder
 from ..layers.head_sizes import check_heads
+from ..layers.positions import absolute_positions
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError, counted
-from ..layers.embeddings import positional_encoding as sinusoids
+from ..layers.positions import positional_encoding as sinusoids
 from .style import (
     BLUE,
     COLOURS,

@@ -7,8 +7,9 @@ from typing import Any
 
 from minigrad import Tensor, nn, optim
 
-from ..layers.embeddings import Positions, TokenEmbedding
-from ..layers.positions import RelativePositionBias
+from ..layers.embeddings import TokenEmbedding
+from ..layers.positions import Positions
+from ..layers.relative_positions import RelativePositionBias
 from .config import TrainConfig
 
 EMBEDDINGS = (nn.Embedding, TokenEmbedding, Positions, RelativePositionBias)

@@ -10,8 +10,8 @@ from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.layers.attention_op import split_heads
-from minitransformer.layers.embeddings import LearnedPositions, SinusoidalPositions, positional_encoding
 from minitransformer.layers.masks import causal_mask, combine, from_blocked, padding_mask
+from minitransformer.layers.positions import LearnedPositions, SinusoidalPositions, positional_encoding
 
 TINY = TransformerConfig(11, 8, 2, 12, 1, 1, dropout=0.0)
 TINY_GPT = GPTConfig(11, 6, 8, 2, 2, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import minigrad as mg
 from minitransformer import GPT, GPTConfig, generate, plots, record_attention
 from minitransformer.errors import UserError
-from minitransformer.layers.embeddings import positional_encoding
+from minitransformer.layers.positions import positional_encoding
 from minitransformer.plots.style import ORANGE, font_of, label
 
 ODD = [

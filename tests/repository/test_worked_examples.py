@@ -9,8 +9,9 @@ import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.layers import Encoder, LayerConfig
-from minitransformer.layers.embeddings import TokenEmbedding, positional_encoding
+from minitransformer.layers.embeddings import TokenEmbedding
 from minitransformer.layers.masks import causal_mask
+from minitransformer.layers.positions import positional_encoding
 
 
 @pytest.fixture

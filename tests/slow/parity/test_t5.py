@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minitransformer.layers.positions import RelativePositionBias
+from minitransformer.layers.relative_positions import RelativePositionBias
 from minitransformer.models.t5 import T5, T5Config
 
 from .from_transformers import assert_same_training, copy_weights, randomized, transformers

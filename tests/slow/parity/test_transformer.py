@@ -5,8 +5,8 @@ import pytest
 
 import minigrad as mg
 from minitransformer import MultiHeadAttention, Transformer, TransformerConfig
-from minitransformer.layers.embeddings import positional_encoding
 from minitransformer.layers.masks import causal_mask, combine, from_blocked, padding_mask
+from minitransformer.layers.positions import positional_encoding
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore::UserWarning")]
