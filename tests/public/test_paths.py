@@ -139,12 +139,17 @@ MOVED = {  # former modules, and public names of each
     "training.validation": "LiveRun Validation",
 }
 
-NEEDS = {"recording": ["inspection"], "training.curves": ["plots"], "training.readme": ["cli"]}
+NEEDS = {
+    "inspection.card": ["inspection", "debug"],  # it measures memory
+    "inspection.charts": ["inspection", "cli"],
+    "inspection.checks": ["inspection"],
+    "inspection.diagnostics": ["inspection", "plots"],
+    "recording": ["inspection"],
+    "training.curves": ["plots"],
+    "training.readme": ["cli"],
+}
 PATHS = [
-    pytest.param(path, marks=pytest.mark.needs(*NEEDS.get(path, ["inspection", "plots", "cli"])))
-    if path in NEEDS or path.startswith("inspection.")
-    else path
-    for path in MOVED
+    pytest.param(path, marks=pytest.mark.needs(*NEEDS[path])) if path in NEEDS else path for path in MOVED
 ]
 
 

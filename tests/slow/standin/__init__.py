@@ -96,7 +96,7 @@ class ndarray:
         return self
 
     def __del__(self):
-        if self.base is None:
+        if self.base is None and graphs is not None:  # None: the interpreter ends
             graphs.given_back(self._owner)
 
     def __array__(self, *args, **settings):
