@@ -3,8 +3,9 @@
     python -m tools.trace_step            # a line for each file
     python -m tools.trace_step --calls    # every call, in order
 
-The step is a recipe's: a Transformer of one encoder and one decoder layer on a padded batch, cross-entropy
-with label smoothing, backward, gradient clipping and Adam; on the CPU, by the NumPy kernels.
+The step is `Trainer.train_step` on a padded batch of sentences: forward through a Transformer of one encoder
+and one decoder layer, cross-entropy with label smoothing, backward, gradient clipping and AdamW; on the CPU,
+by the NumPy kernels.
 Counted are Python calls of functions in minigrad and minitransformer (before Python 3.12 a comprehension is
 one, too).
 """
@@ -20,12 +21,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 import minigrad as mg
-from minigrad import kernels, optim
-from minigrad.nn import functional as F
-from minitransformer import Transformer, TransformerConfig
+from minigrad import kernels
+from minitransformer import TrainConfig, Trainer, Transformer, TransformerConfig
+from minitransformer.tasks import Translation
+from minitransformer.text.tokenizer import Tokenizer
 
 ROOT = Path(mg.__file__).parents[1]
 PACKAGES = ("minigrad", "minitransformer")
@@ -65,29 +65,13 @@ class Trace:
 
 
 def training_step() -> Callable[[], Any]:
-    """One step of training a Transformer of 1+1 layers."""
-    config = TransformerConfig(
-        vocab_size=20, d_model=32, num_heads=4, num_encoder_layers=1, num_decoder_layers=1, d_ff=64
-    )
-    model = Transformer(config)
-    optimizer = optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
-    source = np.array([[5, 6, 7, 3], [8, 9, 3, 0]])
-    target = np.array([[2, 7, 6, 5, 3], [2, 9, 8, 3, 0]])
-
-    def step() -> None:
-        logits = model(source, target[:, :-1])  # (batch, length, vocabulary)
-        loss = F.cross_entropy(
-            logits.reshape(-1, config.vocab_size),
-            target[:, 1:].reshape(-1),
-            ignore_index=0,
-            label_smoothing=0.1,
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optim.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return step
+    """The step of a `Trainer`: translation, with a Transformer of one encoder and one decoder layer."""
+    pairs = [("i see", "je vois"), ("i see you", "je te vois"), ("you see", "tu vois")]
+    tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
+    task = Translation(tokenizer, pairs, pairs, max_tokens=64, seed=0)
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = Transformer(TransformerConfig(tokenizer.vocab_size, d_model=32, num_heads=4, d_ff=64, **layers))
+    return Trainer(model, task, TrainConfig(steps=10, warmup_steps=2), Path("unused")).train_step
 
 
 def trace(step: Callable[[], Any], warm_up: int = 3) -> Trace:

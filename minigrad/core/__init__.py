@@ -2,20 +2,19 @@
 
 Read these first, in this order:
 
-    tensor          an array that knows how it was computed (its first 60 lines)
-    arithmetic      ops: a value, and how a gradient flows back to each input
-    node            what is recorded
+    node            what the graph is made of: how a result was computed
+    tensor          an array that knows its node (the first 60 lines)
+    op, arithmetic  what an op is; ops: a value, and how a gradient flows back to each input
     call            what happens when an op is called: arrays and edges in, the rule, a node out
     backward        the backward pass
-    op, composites  what an op is, and its metadata; ops written with other ops
-    higher_order    how a gradient is differentiated again
+
+Then `composites` (ops written with other ops) and `higher_order` (how a gradient is differentiated again).
 
 What these use: `arguments` (tensors of one dtype and device), `namespace` (one rule for arrays and Tensors),
 `versions` (in-place changes), `closures` (which arrays a gradient function keeps), `sums` (stable sums, and
 sums over broadcast axes), `hooks`, `modes` with `generator_context`, `dtypes`, `half` (16 bits), `precision`
 (autocast), `costs` (FLOPs), `errors`, `argument_checks` and `error_context` (mistakes in the user's terms),
 `frames` (the user's line), `user_rules`, `registry` (ops by name), `printing`, `trees`.
-Built on them: `composites` (ops written with other ops), `grad`, `checkpointing` with `random` (the keys of
-draws).
+Built on them: `grad`, `checkpointing`, `random` (the keys of draws).
 Where other parts attach: `kernels`, `devices` (array backends), `observers`, `methods`.
 """

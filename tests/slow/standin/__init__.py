@@ -95,8 +95,8 @@ class ndarray:
             graphs.taken(owner)
         return self
 
-    def __del__(self):
-        if self.base is None and graphs is not None:  # None: the interpreter ends
+    def __del__(self, interpreter_ends=sys.is_finalizing):
+        if self.base is None and not interpreter_ends():
             graphs.given_back(self._owner)
 
     def __array__(self, *args, **settings):
