@@ -1,5 +1,12 @@
 """Beam search: a step keeps the `num_beams` best hypotheses (Sutskever et al. 2014, section 3.2).
 
+With 2 beams, "a" (score -0.5) and "b" (-0.7), and the log-probabilities of each next token:
+
+    after "a":  x -0.2   y -1.5   end -3.0        a x    -0.7   a beam of the next step
+    after "b":  x -2.0   y -0.6   end -0.4        b end  -1.1   a finished text: score -1.1 / length penalty
+                                                  b y    -1.3   a beam of the next step
+                                                  a y    -2.0   dropped
+
 A beam is an unfinished hypothesis; its score is the sum of its tokens' log-probabilities. The score of a
 finished hypothesis is that sum divided by the length penalty. When a hypothesis is finished, and when the
 search ends, follows Hugging Face, so that the texts are the same.
@@ -12,15 +19,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .decoder import Decoder
+from .decoding_state import DecodingState
 from .request import GenerationConfig
 from .result import Hypothesis, Step
+from .sampling import are_end_tokens, check_not_nan
 from .scoring import length_penalty, log_softmax, processors
-from .search import are_end_tokens, check_not_nan
 
 
 def beam_search(
-    decoder: Decoder,
+    state: DecodingState,
     config: GenerationConfig,
     ends: Int[np.ndarray, " ends"],
     steps: list[Step] | None = None,
@@ -29,28 +36,28 @@ def beam_search(
     process = processors(config)
     beams = config.num_beams
     width = max(2, 1 + len(ends)) * beams  # of this many candidates, at least `beams` do not end
-    finished: list[list[Hypothesis]] = [[] for _ in decoder.ids]
+    finished: list[list[Hypothesis]] = [[] for _ in state.ids]
     inputs = np.arange(len(finished))  # the number of each sentence of the batch
     scores = np.zeros((len(finished), 1), np.float32)  # of each sentence's beams: one at first
-    if not decoder.limit:
+    if not state.limit:
         return [[Hypothesis([], 0.0, "length", (-1, 0))] * beams for _ in finished]
-    for step in range(decoder.limit):
+    for step in range(state.limit):
         # the candidates: the best of each sentence's beams with each token
-        log_probabilities = log_softmax(decoder.logits())  # (sentences * beams, V)
+        log_probabilities = log_softmax(state.logits())  # (sentences * beams, V)
         check_not_nan(log_probabilities[:, 0])  # a NaN in the logits makes the whole row NaN
         processed = log_probabilities
         for function in process:
-            processed = function(processed, decoder.history)
+            processed = function(processed, state.history)
         best, rows, tokens = best_candidates(processed, scores, width)  # (sentences, width)
-        is_last = step + 1 == decoder.limit
+        is_last = step + 1 == state.limit
         are_ends = are_end_tokens(tokens, ends)
-        are_stopped = np.broadcast_to(meet_stopping_criteria(decoder, config, rows, tokens), rows.shape)
+        are_stopped = np.broadcast_to(meet_stopping_criteria(state, config, rows, tokens), rows.shape)
         ended = are_ends | is_last | are_stopped
 
         # texts: those of the `beams` best candidates that end
         texts = (ended[:, :beams] & (best[:, :beams] > -np.inf)).nonzero()
         for last, (i, j) in enumerate(zip(*texts, strict=True)):
-            ids = decoder.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
+            ids = state.new_ids(int(rows[i, j])) + ([] if are_ends[i, j] else [int(tokens[i, j])])
             reason = "eos" if are_ends[i, j] else "stop" if are_stopped[i, j] else "length"
             text = Hypothesis(ids, float(best[i, j]) / score_divisor(step + 1, config), reason, (step, last))
             others = finished[inputs[i]]
@@ -63,7 +70,7 @@ def beam_search(
         scores = np.take_along_axis(np.where(ended, -np.inf, best).astype(best.dtype), order, 1)
         best_scores = zip(inputs.tolist(), scores.max(1).tolist(), strict=True)
         is_active = np.array(
-            [may_improve(finished[i], score, step + 1, decoder, config) for i, score in best_scores]
+            [may_improve(finished[i], score, step + 1, state, config) for i, score in best_scores]
         )
         active = compact_rows(is_active)
         chosen = active[:, None], order[active]
@@ -73,13 +80,13 @@ def beam_search(
             break
         inputs = inputs[active]
         scores = scores[active]
-        decoder.select_beams(active, rows[chosen])
-        decoder.append(tokens[chosen].ravel())
+        state.select_beams(active, rows[chosen])
+        state.append(tokens[chosen].ravel())
     return finished
 
 
 def may_improve(
-    texts: list[Hypothesis], score: float, length: int, decoder: Decoder, config: GenerationConfig
+    texts: list[Hypothesis], score: float, length: int, state: DecodingState, config: GenerationConfig
 ) -> bool:
     """Whether beams, the best of which has this score, may lead to a better text than the worst of `texts`.
 
@@ -91,7 +98,7 @@ def may_improve(
     if config.early_stopping is True:
         return False
     if config.early_stopping == "never" and config.length_penalty > 0:
-        length = decoder.limit
+        length = state.limit
     return score / score_divisor(length, config) > texts[-1].score
 
 
@@ -101,14 +108,17 @@ def score_divisor(length: int, config: GenerationConfig) -> float:
 
 
 def meet_stopping_criteria(
-    decoder: Decoder, config: GenerationConfig, rows: Int[np.ndarray, "B n"], tokens: Int[np.ndarray, "B n"]
+    state: DecodingState,
+    config: GenerationConfig,
+    rows: Int[np.ndarray, "B n"],
+    tokens: Int[np.ndarray, "B n"],
 ) -> Any:
     """Whether `stopping_criteria` ends the text of each row with each token."""
     criteria = config.stopping_criteria
     if criteria is None:
         return False
     pairs = zip(rows.ravel().tolist(), tokens.ravel().tolist(), strict=True)
-    answers = [bool(criteria([*decoder.new_ids(row), token])) for row, token in pairs]
+    answers = [bool(criteria([*state.new_ids(row), token])) for row, token in pairs]
     return np.array(answers).reshape(rows.shape)
 
 
@@ -117,8 +127,12 @@ def best_candidates(
 ) -> tuple[Float[np.ndarray, "B n"], Int[np.ndarray, "B n"], Int[np.ndarray, "B n"]]:
     """The k largest x[row, token] + score of row, in descending order, for `beams` rows of x at a time.
 
-    Returns the sums, their rows and tokens; all of them if there are fewer than k. Only sums of at least a
-    lower bound are computed: the k-th largest of the maxima of parts of the rows.
+    Returns the sums, their rows and tokens; all of them if there are fewer than k. A slower way:
+
+        sums = (x.reshape(B, beams, V) + scores[..., None]).reshape(B, beams * V)
+        chosen = np.argsort(-sums, 1, kind="stable")[:, :k]  # row chosen // V, token chosen % V
+
+    Here only sums of at least a lower bound are computed, the k-th largest of the maxima of parts of rows.
     """
     B, beams = scores.shape
     V = x.shape[1]

@@ -13,7 +13,7 @@ from minigrad import no_grad
 
 from ..errors import UserError, counted
 from .beams import beam_search
-from .decoder import Decoder
+from .decoding_state import DecodingState
 from .request import (
     OUTPUTS,
     GenerationConfig,
@@ -25,7 +25,7 @@ from .request import (
     target_vocab_size,
 )
 from .result import Hypothesis, Step, make_result
-from .search import search
+from .sampling import greedy_or_sample
 
 Reader = Callable[[Any, Sequence[int], Sequence[int], Sequence[int]], Any]
 READERS: dict[str, Reader] = {}  # what reads each finished text once more, by the option that asks for it
@@ -90,11 +90,11 @@ def search_texts(
     model: Any, inputs: list[list[int]], config: GenerationConfig, steps: list[Step] | None
 ) -> list[list[Hypothesis]]:
     """The texts of each input, the best first; the steps of the search are appended to `steps`."""
-    decoder = new_decoder(model, inputs, config)
+    state = new_state(model, inputs, config)
     ends = end_tokens(model, config.eos_token_id)
     count = config.num_return_sequences
     if config.num_beams > 1:
-        found = [texts[:count] for texts in beam_search(decoder, config, ends, steps)]
+        found = [texts[:count] for texts in beam_search(state, config, ends, steps)]
         fewest = min(map(len, found))
         if fewest < count:
             raise UserError(
@@ -104,8 +104,8 @@ def search_texts(
             )
         return found
     texts: dict[int, Hypothesis] = {}
-    for _ in search(decoder, config, ends, texts, steps):
-        pass
+    for _ in greedy_or_sample(state, config, ends, texts, steps):
+        pass  # `stream` uses the tokens of each step; here only the texts that it collects
     return [[texts[i] for i in range(first, first + count)] for first in range(0, len(texts), count)]
 
 
@@ -144,8 +144,8 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
     if not inputs:
         return
     with evaluation_mode(model):
-        decoder = new_decoder(model, inputs, config)
-        steps = search(decoder, config, end_tokens(model, config.eos_token_id), {})
+        state = new_state(model, inputs, config)
+        steps = greedy_or_sample(state, config, end_tokens(model, config.eos_token_id), {})
     while True:
         with evaluation_mode(model):
             newest = next(steps, None)
@@ -158,9 +158,9 @@ def _stream(model: Any, inputs: list[list[int]], config: GenerationConfig) -> It
             yield tokens
 
 
-def new_decoder(model: Any, inputs: list[list[int]], config: GenerationConfig) -> Decoder:
+def new_state(model: Any, inputs: list[list[int]], config: GenerationConfig) -> DecodingState:
     prefixes = check_prefix(model, config.prefix, len(inputs))
-    return Decoder(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
+    return DecodingState(model, inputs, prefixes, config.max_new_tokens, config.use_cache)
 
 
 @contextmanager

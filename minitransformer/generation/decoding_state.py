@@ -17,7 +17,7 @@ from minigrad import Tensor
 CAPACITY = 256  # initial capacity of a cache, in tokens, for a model without a maximum length
 
 
-class Decoder:
+class DecodingState:
     """`ids` (rows, `length`), padded on the left: prompts, or the start tokens and prefixes of targets.
 
     `real` is False where they are padded, and None if no row is. Rows of an encoder-decoder have a `memory`.

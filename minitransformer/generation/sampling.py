@@ -12,7 +12,7 @@ from minigrad import NonFiniteError
 from minigrad.core import random
 from minigrad.ops import draws
 
-from .decoder import Decoder
+from .decoding_state import DecodingState
 from .request import GenerationConfig
 from .result import Hypothesis, Step
 from .scoring import log_softmax, processors
@@ -26,8 +26,8 @@ class Newest(NamedTuple):
     are_ends: Bool[np.ndarray, " n"]
 
 
-def search(
-    decoder: Decoder,
+def greedy_or_sample(
+    state: DecodingState,
     config: GenerationConfig,
     ends: Int[np.ndarray, " ends"],
     found: dict[int, Hypothesis],
@@ -37,23 +37,23 @@ def search(
     copies = config.num_return_sequences
     process = processors(config)
     generator = None if config.seed is None else random.Generator().manual_seed(config.seed)
-    rows = np.arange(len(decoder.ids) * copies)  # the number of the text in each row of the batch
+    rows = np.arange(len(state.ids) * copies)  # the number of the text in each row of the batch
     scores = np.zeros(len(rows))
     step = -1
     num_ended = 0
-    for step in range(decoder.limit):
-        logits = decoder.logits()
+    for step in range(state.limit):
+        logits = state.logits()
         if step == 0 and copies > 1:  # the prompts are processed once
-            decoder.select(rows // copies)
+            state.select(rows // copies)
             logits = logits[rows // copies]
         processed = logits
         for function in process:
-            processed = function(processed, decoder.history)
+            processed = function(processed, state.history)
         tokens = sample(processed, rows, generator) if config.do_sample else processed.argmax(-1)
         check_not_nan(processed[np.arange(len(tokens)), tokens])  # argmax chooses a NaN if there is one
-        decoder.append(tokens)
+        state.append(tokens)
         are_ends = are_end_tokens(tokens, ends)
-        ended = are_ends | meet_stopping_criteria(decoder, config.stopping_criteria)
+        ended = are_ends | meet_stopping_criteria(state, config.stopping_criteria)
         num_ended = int(np.count_nonzero(ended))
         yield Newest(rows, tokens, are_ends)
         if steps is not None:
@@ -66,16 +66,16 @@ def search(
             steps.append(Step(rows[order] // copies, *each, num_ended, kept))
         if num_ended:
             for last, row in enumerate(ended.nonzero()[0].tolist()):
-                ids = decoder.new_ids(row)
+                ids = state.new_ids(row)
                 ids, reason = (ids[:-1], "eos") if are_ends[row] else (ids, "stop")
                 found[int(rows[row])] = Hypothesis(ids, float(scores[row]), reason, (step, last))
             rows = rows[~ended]
             scores = scores[~ended]
             if not len(rows):
                 break
-            decoder.select(~ended)
+            state.select(~ended)
     for i, row in enumerate(rows.tolist()):
-        found[row] = Hypothesis(decoder.new_ids(i), float(scores[i]), "length", (step, num_ended + i))
+        found[row] = Hypothesis(state.new_ids(i), float(scores[i]), "length", (step, num_ended + i))
 
 
 def sample(
@@ -105,8 +105,8 @@ def are_end_tokens(tokens: Int[np.ndarray, "*n"], ends: Int[np.ndarray, " ends"]
     return (tokens[..., None] == ends).any(-1)
 
 
-def meet_stopping_criteria(decoder: Decoder, criteria: Callable[[list[int]], bool] | None) -> Any:
+def meet_stopping_criteria(state: DecodingState, criteria: Callable[[list[int]], bool] | None) -> Any:
     """Whether `stopping_criteria` ends each text."""
     if criteria is None:
         return False
-    return np.array([bool(criteria(decoder.new_ids(row))) for row in range(len(decoder.ids))])
+    return np.array([bool(criteria(state.new_ids(row))) for row in range(len(state.ids))])
