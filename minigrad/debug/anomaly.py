@@ -24,10 +24,10 @@ from ..nn.finite import (
     array_of,
     contains,
     first_index,
+    first_produced,
     nonfinite,
-    produced,
+    nonfinite_error,
     values_in,
-    within_modules,
 )
 from .nonfinite import (
     advice_for,
@@ -92,9 +92,9 @@ class NonFiniteFinder:
         several = type(value) is tuple
         for i, result in enumerate(value if several else (value,)):
             result = as_array(result)
-            index = produced(result, inputs, self.check_inf)
+            index = first_produced(result, inputs, self.check_inf)
             if index is not None:
-                raise within_modules(
+                raise nonfinite_error(
                     f"{op.name} produced {describe_result(result, index, i if several else None)}, at "
                     f"{where(caller())}.\n"
                     f"There {'; '.join(describe_inputs(op, operands, index, result))}. {advice_for(op)}"
@@ -104,7 +104,7 @@ class NonFiniteFinder:
         upstream = [array_of(part) for part in (g if type(g) is list else [g]) if part is not None]
         inputs = [*upstream, *arrays_in(node.gradients)]
         for edge, r in contributions:
-            index = produced(array_of(r), inputs, self.check_inf)
+            index = first_produced(array_of(r), inputs, self.check_inf)
             if index is not None:
                 _raise_gradient_error(node, edge, array_of(r), index, upstream)
 
@@ -112,13 +112,13 @@ class NonFiniteFinder:
         seed = on_cpu(array_of(g))
         if not np.isfinite(seed).all():
             element = describe_element(seed, first_index(nonfinite(seed)))
-            raise within_modules(
+            raise nonfinite_error(
                 f"the gradient given to backward() is {element}.\nStart with finite numbers."
             )
         value = on_cpu(tensor.array)
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             element = describe_element(value, first_index(nonfinite(value)))
-            raise within_modules(
+            raise nonfinite_error(
                 f"backward() starts at a result that is {element}, which no operation produced under "
                 f"detect_anomaly().\n{_origin(tensor)}"
             )
@@ -133,7 +133,7 @@ def _raise_gradient_error(
     operand = tensor_of(edge)
     if hasattr(operand, "array"):
         known.append(describe_input(node.op, name, operand, index, r))
-    raise within_modules(
+    raise nonfinite_error(
         f"the gradient of {node} with respect to {name}, {describe_array(r)}, is "
         f"{describe_element(r, index)}.\n"
         f"There {'; '.join(known)}. {gradient_advice_for(node.op, name, node.op.public_name)}"

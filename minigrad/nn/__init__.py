@@ -1,4 +1,4 @@
-"""Networks: modules, layers, functions and initialization, with PyTorch's names."""
+"""Neural networks: modules, layers, functions and initialization, with PyTorch's names."""
 
 from typing import TYPE_CHECKING
 

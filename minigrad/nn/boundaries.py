@@ -1,6 +1,6 @@
-"""Boundaries: tensors passed on unchanged, whose gradients come together in one place in backward.
+"""Boundaries: identity operations on several tensors, whose gradients backward passes to one function.
 
-Modules' backward hooks are made of two: one around what goes in and one around what comes out.
+A module's backward hooks use two of them, one around its inputs and one around its outputs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Gradients = Sequence[Tensor | None]
 
 
 def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> list[Tensor]:
-    """The tensors, all results of one node; in backward `pull` gets their gradients and returns them.
+    """Return the tensors as results of one node; in backward, `pull` receives and returns their gradients.
 
-    None stands for the gradient of a tensor that nothing was computed from.
+    The gradient of a tensor that was not used is None.
     """
 
     def gradients(g: list[Any], needs: Sequence[bool]) -> list[Any]:
@@ -37,11 +37,11 @@ def boundary(tensors: list[Tensor], pull: Callable[[Gradients], Gradients]) -> l
 
 
 class Boundary(Recorded):
-    """A node's `op` for a boundary."""
+    """The `op` of a boundary's node."""
 
     name = public_name = "boundary"
     view = runs_user_code = True
-    advice = gradient_advice = "Look into the module's backward hooks."
+    advice = gradient_advice = "Check the module's backward hooks."
 
     def __init__(self, pull: Callable[[Gradients], Gradients]) -> None:
         self.pull = pull

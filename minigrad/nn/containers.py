@@ -30,9 +30,12 @@ class _List(Module):
         return [self.__dict__[name] for name, kind in self._kinds.items() if kind == self._holds]
 
     def _index(self, index: int) -> int:
-        """The index counted from 0."""
+        """Check an index, and return it counted from 0."""
         if not -len(self) <= index < len(self):
-            raise RangeError(f"{type(self).__name__} of {len(self)} has no {index}.\nIndices count from 0.")
+            raise RangeError(
+                f"index {index} is out of range for a {type(self).__name__} of length {len(self)}.\n"
+                f"Indices start at 0."
+            )
         return index % len(self)
 
     def _replace_all(self, values: Iterable[Any]) -> None:
@@ -94,7 +97,7 @@ class _List(Module):
 
 
 class ModuleList(_List):
-    """A list of modules, which prints equal neighbours as one."""
+    """A list of modules; its repr shows consecutive equal modules once."""
 
     def _lines(self) -> Iterator[str]:
         start = 0
@@ -106,7 +109,7 @@ class ModuleList(_List):
 
 
 class Sequential(_List):
-    """Modules applied in sequence; a dictionary names them."""
+    """Modules applied in sequence; pass them as arguments, or as one dictionary to name them."""
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):
@@ -122,10 +125,10 @@ class Sequential(_List):
         return super().__getitem__(index)
 
     def __mul__(self, count: int) -> Sequential:
-        """The same modules several times."""
+        """Repeat the sequence `count` times; the repetitions share their modules."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise OptionError(
-                f"a Sequential is repeated a positive number of times, got {count!r}.\nPass one."
+                f"a Sequential can only be multiplied by a positive integer, got {count!r}.\nPass one."
             )
         return type(self)(*self._values() * count)
 
@@ -143,24 +146,24 @@ class ParameterList(_List):
     _holds = "parameter"
 
     def append(self, value: Any) -> ParameterList:
-        return super().append(_parameter(value))
+        return super().append(_as_parameter(value))
 
     def insert(self, index: int, value: Any) -> ParameterList:
-        return super().insert(index, _parameter(value))
+        return super().insert(index, _as_parameter(value))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        super().__setitem__(index, _parameter(value))
+        super().__setitem__(index, _as_parameter(value))
 
     def __repr__(self) -> str:
-        return _printed(self)
+        return _repr_of_parameters(self)
 
 
-def _parameter(value: Any) -> Parameter:
+def _as_parameter(value: Any) -> Parameter:
     return value if isinstance(value, Parameter) else Parameter(as_tensor(value))
 
 
-def _printed(container: Module) -> str:
-    """As PyTorch prints a container of parameters."""
+def _repr_of_parameters(container: Module) -> str:
+    """Return the repr of a container of parameters, formatted as in PyTorch."""
     lines = [
         f"    ({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
         for name, p in container._parameters.items()
@@ -179,7 +182,7 @@ class _Dict(Module):
         super().__init__()
         self.update(values)
 
-    def _own(self) -> Members:
+    def _members(self) -> Members:
         return Members(self, self._holds)
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
@@ -191,28 +194,28 @@ class _Dict(Module):
         setattr(self, name, value)
 
     def __getitem__(self, name: str) -> Any:
-        return self._own()[name]
+        return self._members()[name]
 
     def __delitem__(self, name: str) -> None:
-        del self._own()[name]
+        del self._members()[name]
 
     def __len__(self) -> int:
-        return len(self._own())
+        return len(self._members())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._own())
+        return iter(self._members())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own()
+        return name in self._members()
 
     def keys(self) -> Iterable[str]:
-        return self._own().keys()
+        return self._members().keys()
 
     def values(self) -> Iterable[Any]:
-        return self._own().values()
+        return self._members().values()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        return self._own().items()
+        return self._members().items()
 
     def pop(self, name: str) -> Any:
         value = self[name]
@@ -220,7 +223,7 @@ class _Dict(Module):
         return value
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._own().get(key, default)
+        return self._members().get(key, default)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         if key not in self:
@@ -253,7 +256,7 @@ class ParameterDict(_Dict):
     _holds = "parameter"
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, _parameter(value))
+        super().__setitem__(name, _as_parameter(value))
 
     def __repr__(self) -> str:
-        return _printed(self)
+        return _repr_of_parameters(self)

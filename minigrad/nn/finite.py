@@ -1,7 +1,8 @@
-"""What is not finite, and where it comes from: a NaN or an infinity that an operation produced itself.
+"""Find the operation that produced a NaN or an infinity.
 
 An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
-numbers and settings) are finite. A mask filled with -inf on purpose does not count, nor does what follows.
+numbers and settings) are finite. A mask filled with -inf on purpose does not count, nor do values that an
+operation only passes on.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ Index = tuple[int, ...]
 
 
 def array_of(x: Any) -> Any:
-    """The array of a Tensor, anything else unchanged."""
+    """Return the array of a Tensor, and anything else unchanged."""
     return x if is_array(x) or isinstance(x, np.generic) else getattr(x, "array", x)
 
 
 def nonfinite(x: Any) -> Any:
-    """A mask of the NaN and infinities in an array."""
+    """Return a mask of the NaNs and infinities in an array."""
     return ~np.isfinite(on_cpu(x))
 
 
 def contains(test: Callable[[Any], Any], x: Any) -> bool:
-    """Whether some number in `x`, an array, a number or anything else, passes the test."""
+    """Return whether `x` is a float, or a floating-point array, with a number that passes the test."""
     if isinstance(x, float):
         return bool(test(np.float64(x)))
     return hasattr(x, "dtype") and is_floating(x.dtype) and bool(test(on_cpu(array_of(x))).any())
 
 
 def values_in(settings: Any) -> list[Any]:
-    """The arrays and floats in an op's settings."""
+    """Return the arrays and floats in an op's settings."""
 
     def floats(thing: Any) -> list[float]:
         if isinstance(thing, float):
@@ -56,8 +57,8 @@ def first_index(mask: Any) -> Index:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
 
 
-def produced(result: np.ndarray, inputs: list[Any], check_inf: bool = True) -> Index | None:
-    """The first NaN or infinity in `result` that does not come from the inputs."""
+def first_produced(result: np.ndarray, inputs: list[Any], check_inf: bool = True) -> Index | None:
+    """Return the index of the first NaN or infinity in `result` that does not come from the inputs."""
     if not is_floating(result.dtype) or array_module(result).isfinite(result).all():
         return None
     result = on_cpu(result)
@@ -69,8 +70,8 @@ def produced(result: np.ndarray, inputs: list[Any], check_inf: bool = True) -> I
     return first_index(found) if found.any() else None
 
 
-def within_modules(message: str) -> NonFiniteError:
-    """An error that knows the modules in which it was raised, the innermost first."""
+def nonfinite_error(message: str) -> NonFiniteError:
+    """Make a NonFiniteError with the modules whose forward is running, the innermost first."""
     error = NonFiniteError(message)
     scope = modes.scope
     while scope is not None:
@@ -88,14 +89,15 @@ class _Finder(Observer):
     ) -> None:
         inputs = [*arrays, *values_in(settings)]
         for result in value if type(value) is tuple else (value,):
-            if produced(as_array(result), inputs) is not None:
-                raise within_modules(f"{op.name} produced a number that is not finite.")
+            if first_produced(as_array(result), inputs) is not None:
+                raise nonfinite_error(f"{op.name} produced a NaN or an infinity.")
 
 
 def first_nonfinite(model: Module, forward: Callable[[], Any]) -> str | None:
-    """The path of the first module in `forward()` with a NaN or Inf in its parameters or operations.
+    """Run `forward()` and return the path of the first module with a NaN or infinity in it.
 
-    "" is an operation outside of all modules; None if all is finite.
+    Parameters are checked first, then operations. Returns "" for an operation outside all modules, and None
+    if everything is finite.
     """
     for path, parameter in model.named_parameters():
         if not parameter.isfinite().all():

@@ -1,4 +1,4 @@
-"""What runs around a module's forward and backward: hooks, as torch.nn.Module has them."""
+"""Forward and backward hooks of modules, as in torch.nn.Module."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Hook(NamedTuple):
-    """A user's function, and whether it also gets forward's keyword arguments (or comes before backward)."""
+    """A hook function; `flag` is with_kwargs for forward hooks, "runs before backward" for backward hooks."""
 
     function: Callable[..., Any]
     flag: bool
 
 
 def add_hook(hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, prepend: bool) -> Handle:
-    """Add a hook after the others, or before them; `remove()` of the handle takes it out."""
+    """Add a hook after the others, or before them with `prepend`; the handle's `remove()` removes it."""
     if not callable(function):
-        raise DtypeError(f"a hook is a function, got {type(function).__name__}.\nPass a function.")
+        raise DtypeError(f"a hook must be callable, got {type(function).__name__}.\nPass a function.")
     handle = Handle(hooks, Hook(function, flag))
     for key in list(hooks)[:-1] if prepend else ():
         hooks[key] = hooks.pop(key)
@@ -33,7 +33,7 @@ def add_hook(hooks: dict[int, Hook], function: Callable[..., Any], flag: bool, p
 
 
 def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of forward after the pre-hooks."""
+    """Run the forward pre-hooks, and return the arguments for forward."""
     for hook, with_kwargs in tuple(module._forward_pre_hooks.values()):
         if not with_kwargs:
             replaced = hook(module, args)
@@ -41,7 +41,7 @@ def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple
         elif (both := hook(module, args, kwargs)) is not None:
             if not (isinstance(both, tuple) and len(both) == 2):
                 raise DtypeError(
-                    f"a forward pre-hook with kwargs returned {type(both).__name__}.\n"
+                    f"a forward pre-hook with kwargs must return None or a pair, got {type(both).__name__}.\n"
                     f"Return None, or the new (args, kwargs)."
                 )
             args, kwargs = both
@@ -49,7 +49,7 @@ def before_forward(module: Module, args: tuple, kwargs: dict[str, Any]) -> tuple
 
 
 def after_forward(module: Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
-    """The output of forward after the hooks."""
+    """Run the forward hooks, and return the output."""
     for hook, with_kwargs in tuple(module._forward_hooks.values()):
         replaced = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
         output = output if replaced is None else replaced
@@ -57,9 +57,9 @@ def after_forward(module: Module, args: tuple, kwargs: dict[str, Any], output: A
 
 
 class BackwardHooks:
-    """The backward hooks of one call of a module: its inputs and its outputs each pass a boundary.
+    """The backward hooks of one module call, run at boundaries around its inputs and its outputs.
 
-    In backward the outer boundary gets the outputs' gradients first, and the inner one the inputs' last.
+    Backward reaches the outputs' boundary first and the inputs' boundary last.
     """
 
     def __init__(self, module: Module) -> None:
@@ -70,24 +70,24 @@ class BackwardHooks:
 
     def around_inputs(self, args: tuple) -> tuple:
         self.inputs = args
-        return _through(args, self._at_inputs) if self.after else args
+        return _pass_boundary(args, self._at_inputs) if self.after else args
 
     def around_outputs(self, output: Any) -> Any:
-        """The output, whose gradient the hooks see: of a tensor, or of the tensors in a tuple."""
+        """Pass an output, a tensor or a tuple, through the boundary at which the hooks see its gradient."""
         outputs = output if isinstance(output, tuple) else (output,)
-        outputs = _through(outputs, self._before_backward)
+        outputs = _pass_boundary(outputs, self._before_backward)
         return outputs if isinstance(output, tuple) else outputs[0]
 
     def _before_backward(self, grad_output: tuple) -> tuple:
         for hook in self.before:
-            grad_output = _replaced(grad_output, hook(self.module, grad_output), "grad_output")
+            grad_output = _returned_gradients(grad_output, hook(self.module, grad_output), "grad_output")
         self.grad_output = grad_output
         if not any(map(_needs_grad, self.inputs)):  # their boundary will not be reached
             self._after_backward((None,) * len(self.inputs))
         return grad_output
 
     def _at_inputs(self, grad_input: tuple) -> tuple:
-        """As in PyTorch, hooks see zeros for a tensor that no gradient came to."""
+        """Run the hooks; as in PyTorch, they see zeros for a tensor that got no gradient."""
         pairs = zip(self.inputs, grad_input, strict=True)
         is_idle = lambda x, g: g is None and isinstance(x, Tensor)
         return self._after_backward(tuple(zeros_like(x) if is_idle(x, g) else g for x, g in pairs))
@@ -98,7 +98,7 @@ class BackwardHooks:
         if grad_output is not None:  # a second derivative may reach the inputs without the outputs
             for hook in self.after:
                 replaced = hook(self.module, grad_input, grad_output)
-                grad_input = _replaced(grad_input, replaced, "grad_input")
+                grad_input = _returned_gradients(grad_input, replaced, "grad_input")
         return grad_input
 
 
@@ -106,8 +106,11 @@ def _needs_grad(x: Any) -> bool:
     return isinstance(x, Tensor) and x.requires_grad
 
 
-def _through(values: tuple, pull: Callable[[tuple], tuple]) -> tuple:
-    """The values, of which those with a gradient pass one boundary; `pull` sees a gradient for each value."""
+def _pass_boundary(values: tuple, pull: Callable[[tuple], tuple]) -> tuple:
+    """Pass the values that require a gradient through one boundary.
+
+    `pull` gets a tuple with a gradient, or None, for each value.
+    """
     places = [i for i, x in enumerate(values) if _needs_grad(x)]
 
     def pull_all(gradients: Gradients) -> Gradients:
@@ -121,17 +124,17 @@ def _through(values: tuple, pull: Callable[[tuple], tuple]) -> tuple:
     return tuple(passed.get(i, x) for i, x in enumerate(values))
 
 
-def _replaced(gradients: tuple, replaced: Any, name: str) -> tuple:
-    """The gradients that a backward hook returned, if any."""
+def _returned_gradients(gradients: tuple, replaced: Any, name: str) -> tuple:
+    """Check the gradients that a backward hook returned; for None, return the ones that it got."""
     if replaced is None:
         return gradients
     replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-    shapes, given = ([None if g is None else g.shape for g in some] for some in (gradients, replaced))
-    if any(a is not None and a != b for a, b in zip(shapes, given, strict=False)) or len(shapes) != len(
-        given
-    ):
+    expected = [None if g is None else g.shape for g in gradients]
+    found = [None if g is None else g.shape for g in replaced]
+    differs = any(a is not None and a != b for a, b in zip(expected, found, strict=False))
+    if differs or len(expected) != len(found):
         raise ShapeError(
-            f"a backward hook returned gradients of shapes {given} for a {name} of shapes {shapes}.\n"
+            f"a backward hook returned gradients of shapes {found} for a {name} of shapes {expected}.\n"
             f"Return a tuple of gradients of the same shapes, or None to leave them unchanged."
         )
     return replaced

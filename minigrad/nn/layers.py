@@ -1,4 +1,4 @@
-"""The layers that a Transformer needs: functions of `functional` with the parameters that they need."""
+"""The layers of a Transformer: modules that hold the parameters of functions in `functional`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["Dropout", "Embedding", "Identity", "LayerNorm", "Linear", "RMSNorm"]
 
 
 def new_parameter(*shape: int, device: str | None = None, dtype: Any = None) -> Parameter:
-    """A parameter whose numbers are not set yet, float32 on the CPU by default."""
+    """Make an uninitialized parameter, float32 on the CPU by default."""
     return Parameter(empty(*shape, device=device, dtype=dtype))
 
 
 def reset_uniformly(module: Module, inputs: int) -> None:
-    """Draw a module's own parameters uniform on ±1/sqrt(inputs)."""
+    """Fill the parameters of the module itself uniformly from ±1/sqrt(inputs)."""
     bound = 1 / math.sqrt(inputs) if inputs else 0.0
     for parameter in module.parameters(recurse=False):
         init.uniform_(parameter, -bound, bound)
 
 
 def reset_scale_and_shift(module: Module) -> None:
-    """Set a module's own `weight` to ones and its `bias` to zeros."""
+    """Set the module's `weight` to ones and its `bias` to zeros."""
     for name, parameter in module.named_parameters(recurse=False):
         init.constant_(parameter, name == "weight")
 
@@ -40,7 +40,10 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class Linear(Module):
-    """x Wᵀ + b, W of shape (out_features, in_features); both start uniform on ±1/sqrt(in_features)."""
+    """x Wᵀ + b: (..., in_features) -> (..., out_features), with W (out_features, in_features).
+
+    W and b are initialized uniformly from ±1/sqrt(in_features).
+    """
 
     bias: Parameter | None
 
@@ -73,10 +76,10 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """A table of `num_embeddings` vectors of `embedding_dim` numbers, standard normal at first.
+    """A lookup table of `num_embeddings` vectors of size `embedding_dim`, initialized from N(0, 1).
 
-    Row `padding_idx` is zeros at first and gets no gradient. Rows that are looked up and whose norm, of order
-    `norm_type`, is above `max_norm` are scaled to it in place.
+    Row `padding_idx` is initialized to zeros and gets no gradient. With `max_norm`, each looked-up row with a
+    larger norm (of order `norm_type`) is scaled down to it in place.
     """
 
     def __init__(
@@ -107,10 +110,10 @@ class Embedding(Module):
         max_norm: float | None = None,
         norm_type: float = 2.0,
     ) -> Embedding:
-        """An embedding whose table is a tensor (V, D); unless `freeze` is False it is not learned."""
+        """Make an embedding from a table (V, D), which is only trained with `freeze=False`."""
         embeddings = as_tensor(embeddings)
         if embeddings.ndim != 2:
-            raise ShapeError(f"a table of embeddings of shape {embeddings.shape}.\nGive (V, D).")
+            raise ShapeError(f"embeddings must have shape (V, D), got {embeddings.shape}.\nPass a matrix.")
         vocabulary, width = embeddings.shape
         layer = cls(vocabulary, width, padding_idx, max_norm, norm_type)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
@@ -134,7 +137,7 @@ class Embedding(Module):
 
 
 class Dropout(Module):
-    """In training, zero each element with probability p (Srivastava et al. 2014)."""
+    """In training, zero each element with probability p, else divide it by 1 - p (Srivastava et al. 2014)."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -171,8 +174,8 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, is_there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            new = new_parameter(*self.normalized_shape, device=device, dtype=dtype) if is_there else None
+        for name, is_learned in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            new = new_parameter(*self.normalized_shape, device=device, dtype=dtype) if is_learned else None
             self.register_parameter(name, new)
         self.reset_parameters()
 
@@ -190,7 +193,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """The last axes divided by their root mean square, with a learned scale (Zhang and Sennrich 2019)."""
+    """Root mean square normalization over the last axes, with a learned scale (Zhang and Sennrich 2019)."""
 
     weight: Parameter | None
 
@@ -221,7 +224,7 @@ class RMSNorm(Module):
 
 
 class Identity(Module):
-    """Its input, unchanged; it takes any arguments and ignores them."""
+    """Return the input unchanged; the constructor ignores its arguments."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

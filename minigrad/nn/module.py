@@ -1,9 +1,9 @@
-"""Module: parameters, buffers and submodules under their names, as torch.nn.Module."""
+"""Module: a network's parameters, buffers and submodules by name, as in torch.nn.Module."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from .hooks import BackwardHooks, Hook, add_hook, after_forward, before_forward
 
 
 class Parameter(Tensor):
-    """A tensor that a module learns."""
+    """A tensor that a module registers as its parameter when it is assigned to an attribute."""
 
     __slots__ = ()
 
@@ -42,9 +42,9 @@ class Parameter(Tensor):
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find in the state, and what of the state the module does not have.
+    """The result of `load_state_dict`: keys missing from the state, and keys that the module does not have.
 
-    True if there is neither (PyTorch's is always true): `assert model.load_state_dict(state, strict=False)`.
+    True if both lists are empty, unlike PyTorch's: `assert model.load_state_dict(state, strict=False)`.
     """
 
     missing_keys: list[str]
@@ -59,12 +59,11 @@ class IncompatibleKeys(NamedTuple):
 
 
 class Module:
-    """A piece of a network: assigning a Parameter or a Module, or registering a buffer, gives it a name.
+    """Base class of networks: assigning a Parameter or a Module to an attribute registers it under that name.
 
-    A name keeps its kind: what is neither of that kind nor None cannot be assigned to it. The values are
-    plain attributes, stored in `__dict__` and nowhere else; `_kinds` says which names are parameters, buffers
-    and submodules. `_parameters`, `_buffers` and `_modules` are dictionaries that read and write the
-    attributes of one kind.
+    A registered name accepts only values of its kind, or None. The values are plain attributes, stored in
+    `__dict__` and nowhere else; `_kinds` says which names are parameters, buffers and submodules.
+    `_parameters`, `_buffers` and `_modules` are dictionaries that read and write the attributes of one kind.
     """
 
     training: bool
@@ -83,6 +82,7 @@ class Module:
         self.__dict__.update(_forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output; subclasses define it, and calling the module runs it with its hooks."""
         raise NotImplementedError(f"{type(self).__name__} has no forward().\nDefine one.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,41 +114,41 @@ class Module:
         return output if backward is None else backward.around_outputs(output)
 
     def _raise_call_error(self, error: Exception, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Say an error that NumPy or Python raised within the library in the user's terms."""
+        """Re-raise an error that NumPy or Python raised within the library, in the user's terms."""
         if not isinstance(error, MinigradError) and raised_by_library(error):
             raise_with_context(type(self).__name__, args, kwargs, error, self.forward)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> Handle:
-        """Call hook(module, args, output) after each forward; what it returns replaces the output.
+        """Call hook(module, args, output) after each forward; a returned value replaces the output.
 
-        `with_kwargs`: hook(module, args, kwargs, output). The handle that it returns has `remove()`.
+        With `with_kwargs`: hook(module, args, kwargs, output). `remove()` of the returned handle removes it.
         """
         return add_hook(self._forward_hooks, hook, with_kwargs, prepend)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> Handle:
-        """Call hook(module, args) before each forward; what it returns replaces the positional arguments.
+        """Call hook(module, args) before each forward; a returned value replaces the positional arguments.
 
-        `with_kwargs`: hook(module, args, kwargs), which returns None or (args, kwargs).
+        With `with_kwargs`: hook(module, args, kwargs), which returns None or (args, kwargs).
         """
         return add_hook(self._forward_pre_hooks, hook, with_kwargs, prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[[Module, tuple, tuple], Any], prepend: bool = False
     ) -> Handle:
-        """Call hook(module, grad_input, grad_output) once backward has the gradients of forward's inputs.
+        """Call hook(module, grad_input, grad_output) once backward has computed the inputs' gradients.
 
-        Both are tuples, with None for no gradient; a returned value replaces grad_input.
+        Both are tuples, with None where there is no gradient; a returned value replaces grad_input.
         """
         return add_hook(self._backward_hooks, hook, False, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[[Module, tuple], Any], prepend: bool = False
     ) -> Handle:
-        """Call hook(module, grad_output) before backward goes through; what it returns replaces them."""
+        """Call hook(module, grad_output) before the module's backward; a returned value replaces it."""
         return add_hook(self._backward_hooks, hook, True, prepend)
 
     # ------------------------------------------------------------ names
@@ -167,10 +167,10 @@ class Module:
         else:
             self._kinds.pop(name, None)
             self._transient.discard(name)
-            super().__setattr__(name, value)  # which may be a property
+            super().__setattr__(name, value)  # may be a property
 
     def _check_kind(self, name: str, value: Any, kind: str) -> None:
-        """Raise if a value has the wrong type."""
+        """Raise an error if a value has the wrong type for its kind."""
         if value is not None and not isinstance(value, KINDS[kind]):
             what = "a plain tensor" if type(value) is Tensor else f"{type(value).__name__} {_brief(value)}"
             raise DtypeError(
@@ -179,11 +179,11 @@ class Module:
             )
 
     def _kind(self, name: str) -> str:
-        """What an attribute is: "parameter", "buffer", "module", or "" for anything else."""
+        """Return an attribute's kind: "parameter", "buffer", "module", or "" for anything else."""
         return self._kinds.get(name, "") if name in self.__dict__ else ""
 
     def _set(self, name: str, value: Any, kind: str) -> None:
-        """Set an attribute, which keeps its position among the names as long as its kind stays the same."""
+        """Set an attribute; it keeps its position among the names unless its kind changes."""
         if name not in self.__dict__ or self._kinds.get(name, "") != kind:
             self._kinds.pop(name, None)
             self._transient.discard(name)
@@ -197,17 +197,19 @@ class Module:
         self._transient.discard(name)
 
     def __copy__(self) -> Any:
-        """The same members under the same names; what is assigned to one does not change the other."""
+        """Make a shallow copy: it shares the members, but assigning to one does not change the other."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, _kinds=dict(self._kinds), _transient=set(self._transient))
         return twin
 
     def _check_name(self, name: str, kind: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise ArgumentError(f"a name must be a string without dots, got {name!r}.\nChoose another name.")
+            raise ArgumentError(
+                f"a name must be a non-empty string without dots, got {name!r}.\nChoose another name."
+            )
         if hasattr(self, name) and self._kind(name) != kind:
             raise OptionError(
-                f"{type(self).__name__} has something else named {name!r}.\nChoose another name."
+                f"{type(self).__name__} already has an attribute {name!r}.\nChoose another name."
             )
 
     def _register(self, name: str, value: Any, kind: str) -> None:
@@ -216,14 +218,16 @@ class Module:
         self._set(name, value, kind)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Register a parameter under a name; None reserves the name."""
         self._register(name, param, "parameter")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """A tensor that is part of the state but not learned; not in `state_dict` unless persistent."""
+        """Register a tensor that is not learned; `state_dict` contains it if it is `persistent`."""
         self._register(name, tensor, "buffer")
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
+        """Register a submodule under a name; None reserves the name."""
         self._register(name, module, "module")
 
     register_module = add_module
@@ -241,22 +245,22 @@ class Module:
         return Members(self, "module")
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a path, "encoder.layers.0"; this one at ""."""
+        """Return the module at a path such as "encoder.layers.0"; "" is this module."""
         module = self
         for name in target.split(".") if target else ():
             submodules = {name: child for name, child in module._modules.items() if child is not None}
             if name not in submodules:
                 raise MissingPathError(
                     f"{type(self).__name__} has no module {target!r}: there is no {name!r}.\n"
-                    f"{type(module).__name__} has {_some(list(submodules))}."
+                    f"Submodules of {type(module).__name__}: {_list_names(submodules)}."
                 )
             module = submodules[name]
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Replace the module at a path, or add one, unless `strict`, to a module that is there.
+        """Replace the module at a path; without `strict`, the last name of the path may be new.
 
-        A shared module is replaced at this path alone.
+        A shared module is replaced at this path only.
         """
         path, _, name = target.rpartition(".")
         if not name:
@@ -267,10 +271,11 @@ class Module:
         setattr(owner, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a path, "encoder.layers.0.weight"."""
+        """Return the parameter at a path such as "encoder.layers.0.weight"."""
         return self._get("parameter", target)
 
     def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer at a path such as "encoder.position.table"."""
         return self._get("buffer", target)
 
     def _get(self, kind: str, target: str) -> Any:
@@ -279,16 +284,16 @@ class Module:
         members = Members(module, kind)
         if members.get(name) is None:
             raise MissingPathError(
-                f"{type(module).__name__} has no {kind} {name!r}.\nIt has {_some(list(members))}."
+                f"{type(module).__name__} has no {kind} {name!r}.\nIts {kind}s: {_list_names(members)}."
             )
         return members[name]
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it by path; one that has two paths comes once, under its first.
+        """Iterate over (path, module) of this module and its descendants; a shared one comes once.
 
-        Those in `memo` are left out, and the others are added to it.
+        Modules in `memo` are skipped, and the others are added to it.
         """
         seen = set() if memo is None else memo
         found: list[tuple[str, Module]] = []
@@ -305,10 +310,11 @@ class Module:
         return iter(found)
 
     def modules(self) -> Iterator[Module]:
+        """Iterate over this module and its descendants; a shared one comes once."""
         return map(itemgetter(1), self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules right below this one by name; one that has two names comes once, under its first."""
+        """Iterate over (name, module) of the direct submodules; one with two names comes once."""
         values = self.__dict__
         found = dict[Module, str]()
         for name, kind in self._kinds.items():
@@ -317,26 +323,30 @@ class Module:
         return iter([(name, module) for module, name in found.items()])
 
     def children(self) -> Iterator[Module]:
+        """Iterate over the direct submodules; one with two names comes once."""
         return map(itemgetter(1), self.named_children())
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """All parameters by path; one that two modules share comes once, under its first path.
+        """Iterate over (path, parameter); a shared parameter comes once, under its first path.
 
-        Without `recurse`, only this module's own.
+        Without `recurse`, submodules are left out.
         """
         return self._named_tensors("parameter", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Iterate over the parameters, each once; without `recurse`, submodules are left out."""
         return map(itemgetter(1), self._named_tensors("parameter", "", recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
+        """Iterate over (path, buffer); a shared buffer comes once, under its first path."""
         return self._named_tensors("buffer", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Iterate over the buffers, each once; without `recurse`, submodules are left out."""
         return map(itemgetter(1), self._named_tensors("buffer", "", recurse))
 
     def _named_tensors(
@@ -347,21 +357,21 @@ class Module:
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
             values = module.__dict__
-            for name, of in module._kinds.items():
-                tensor = values.get(name) if of == kind else None
+            for name, kind_of_name in module._kinds.items():
+                tensor = values.get(name) if kind_of_name == kind else None
                 if tensor is not None and not (remove_duplicate and tensor in seen):
                     seen.add(tensor)
                     found.append((f"{path}.{name}" if path else name, tensor))
         return iter(found)
 
     def num_parameters(self) -> int:
-        """The number of learned numbers, each counted once."""
+        """Return the number of elements of all parameters; shared ones count once."""
         return sum(p.numel() for p in self.parameters())
 
     # ------------------------------------------------------------ state
 
     def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """The parameters and persistent buffers by path; one that has two paths comes under both."""
+        """Iterate over (path, tensor) of parameters and persistent buffers; shared ones under each path."""
         for members in (self._parameters, self._buffers):
             for name, tensor in members.items():
                 if tensor is not None and name not in self._transient:
@@ -371,30 +381,33 @@ class Module:
                 yield from module._state(f"{prefix}{name}.")
 
     def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
-        """Parameters and buffers by path, sharing memory with the module; `keep_vars`: they themselves."""
+        """Return the parameters and persistent buffers by path, detached but sharing memory with the module.
+
+        With `keep_vars` they are not detached.
+        """
         return {name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(prefix)}
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy values into parameters and buffers of the same paths; returns (missing_keys, unexpected_keys).
+        """Copy values into the parameters and buffers of the same paths; return the keys that do not match.
 
-        With `strict`, either is an error. Everything is checked before anything changes. `assign`: parameters
-        and buffers become the values themselves, of their dtype and on their device. A tensor with several
-        paths stays one tensor, also with `assign`; different values for it are an error.
+        With `strict`, such keys are an error. Everything is checked before anything changes. With `assign`,
+        the values replace the parameters and buffers, and keep their own dtype and device. A tensor with
+        several paths stays one tensor, also with `assign`; different values for it are an error.
         """
         if not isinstance(state_dict, Mapping):
             raise DtypeError(
-                f"a state is a dictionary of tensors by path, got {type(state_dict).__name__}.\n"
-                f"Pass what state_dict() gave, or mg.load_file(path)."
+                f"a state must be a dictionary of tensors, got {type(state_dict).__name__}.\n"
+                f"Pass the result of state_dict() or of mg.load_file(path)."
             )
         own = dict(self._state())
         missing = [k for k in own if k not in state_dict]
         unknown = [k for k in state_dict if k not in own]
         if strict and (missing or unknown):
             raise StateError(
-                f"the state does not fit {type(self).__name__}: missing {_some(missing)}, "
-                f"unknown {_some(unknown)}.\nLoad the state of the same model, or pass strict=False."
+                f"the state does not match {type(self).__name__}: missing {_list_names(missing)}, "
+                f"unexpected {_list_names(unknown)}.\nLoad the state of the same model, or pass strict=False."
             )
         loaded = {name: state_dict[name] for name in own if name in state_dict}
         values = {name: as_array(x.array if isinstance(x, Tensor) else x) for name, x in loaded.items()}
@@ -405,7 +418,7 @@ class Module:
                     f"{name} is {mine.dtype}{list(mine.shape)} in the model, "
                     f"{value.dtype}{list(value.shape)} in the state.\nLoad the state of the same model."
                 )
-        paths: dict[Tensor, list[str]] = {}  # of each tensor, of which a tied one has several
+        paths: dict[Tensor, list[str]] = {}  # a tied tensor has several
         for name, mine in own.items():
             paths.setdefault(mine, []).append(name)
         for mine, names in paths.items():
@@ -425,19 +438,20 @@ class Module:
         return IncompatibleKeys(missing, unknown)
 
     def _check_tied(self, mine: Tensor, values: dict[str, Any]) -> None:
-        """Raise if the names of one tensor have different values."""
+        """Raise an error if the paths of one tensor have different values."""
         first = next(iter(values), "")
         for name in list(values)[1:]:
             a, b = (on_cpu(values[key].astype(mine.dtype)) for key in (first, name))
             if not np.array_equal(a, b, equal_nan=True):
                 raise StateError(
-                    f"{first} and {name} are one tensor in {type(self).__name__}, and have different values "
+                    f"{first} and {name} are one tensor in {type(self).__name__}, but have different values "
                     f"in the state.\nPass one of them, with strict=False, or untie them in the module."
                 )
 
     # ------------------------------------------------------------ modes
 
     def train(self, mode: bool = True) -> Module:
+        """Set training mode (or, with False, evaluation mode) for this module and its descendants."""
         if not isinstance(mode, bool):
             raise OptionError(f"train() takes True or False, got {mode!r}.\nUse eval() for evaluation.")
         for module in self.modules():
@@ -445,23 +459,26 @@ class Module:
         return self
 
     def eval(self) -> Module:
+        """Set evaluation mode: no dropout, and running statistics are used."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Set whether the parameters require gradients; False freezes them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Remove the parameters' gradients, or set them to zero in place."""
         zero_gradients(self.parameters(), set_to_none)
 
     def to(
         self, *targets: Any, dtype: Any = None, device: str | None = None, non_blocking: bool = False
     ) -> Module:
-        """Convert floating parameters and buffers to a dtype, in place; or move all to a device.
+        """Convert floating-point parameters and buffers to a dtype, or move all to a device, in place.
 
-        Create the optimizer afterwards: its state is on the parameters' device. Copies to a GPU do not wait
-        for it in either case of `non_blocking`.
+        Create the optimizer afterwards: its state is on the parameters' device. `non_blocking` has no effect:
+        copies to a GPU never block.
         """
         dtype, device = destination(targets, dtype, device)
         if not is_floating(dtype or default_float):
@@ -478,12 +495,15 @@ class Module:
         return self
 
     def cpu(self) -> Module:
+        """Move parameters and buffers to the CPU, in place."""
         return self.to("cpu")
 
     def cuda(self, device: int | str | None = None) -> Module:
+        """Move parameters and buffers to a GPU, in place."""
         return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
 
     def type(self, dst_type: Any) -> Module:
+        """Convert floating-point parameters and buffers to a dtype, in place."""
         return self.to(dtype=dst_type)
 
     def double(self) -> Module:
@@ -499,9 +519,9 @@ class Module:
         return self.to("bfloat16")
 
     def apply(self, function: Callable[[Module], None]) -> Module:
-        """Call `function` with every module below this one, then with this one.
+        """Call `function` with every descendant, then with this module.
 
-        A module with two paths gets it twice where they lead through different modules.
+        A module that two others share is passed twice.
         """
         for child in self.children():
             child.apply(function)
@@ -509,10 +529,11 @@ class Module:
         return self
 
     def extra_repr(self) -> str:
+        """Return the settings that the repr shows; subclasses define it."""
         return ""
 
     def _lines(self) -> Iterator[str]:
-        """The text of each module in this one."""
+        """Iterate over the lines of the repr, one for each submodule."""
         return (f"({name}): {module!r}" for name, module in self._modules.items())
 
     def __repr__(self) -> str:
@@ -529,13 +550,13 @@ REPLACEMENTS = {"parameter": "nn.Parameter(tensor)", "buffer": "a tensor", "modu
 
 
 class Members(MutableMapping[str, Any]):
-    """The parameters, buffers or submodules of a module by name: a dictionary over its attributes."""
+    """The parameters, buffers or submodules of a module by name: a mapping over its attributes."""
 
     def __init__(self, module: Module, kind: str) -> None:
         self.module = module
         self.kind = kind
 
-    def _now(self) -> dict[str, Any]:
+    def _as_dict(self) -> dict[str, Any]:
         values = self.module.__dict__
         return {
             name: values[name]
@@ -544,16 +565,16 @@ class Members(MutableMapping[str, Any]):
         }
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
+        return iter(self._as_dict())
 
     def __len__(self) -> int:
-        return len(self._now())
+        return len(self._as_dict())
 
     def items(self) -> ItemsView[str, Any]:
-        return self._now().items()
+        return self._as_dict().items()
 
     def values(self) -> ValuesView[Any]:
-        return self._now().values()
+        return self._as_dict().values()
 
     def __getitem__(self, name: str) -> Any:
         if self.module._kind(name) != self.kind:
@@ -573,12 +594,13 @@ class Members(MutableMapping[str, Any]):
 
 
 def _brief(value: Any) -> str:
-    """A number, or the shape of an array."""
+    """Return an array's shape in words, or the start of another value's repr."""
     return f"of shape {value.shape}" if hasattr(value, "shape") else repr(value)[:40]
 
 
-def _some(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
+def _list_names(names: Iterable[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    names = list(names)
     shown = ", ".join(names[:3]) or "none"
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 

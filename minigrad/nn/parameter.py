@@ -1,4 +1,4 @@
-"""torch.nn.parameter's name for where Parameter is."""
+"""`torch.nn.parameter`: another import path of Parameter."""
 
 from .module import Parameter
 

@@ -1,4 +1,4 @@
-"""Recurrent networks as modules: RNN, LSTM and GRU, of any depth, in one direction or both; their cells."""
+"""Recurrent layers: RNN, LSTM and GRU, stacked and bidirectional, and their cells."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 State = Any  # h; or (h, c) of an LSTM
 
 
-def _step_through(mode: str, x: Tensor, state: Sequence[Tensor], *others: Any, reverse: bool) -> tuple:
-    """One layer in one direction: (output (T, B, H), h, and c of an LSTM)."""
+def _run_layer(mode: str, x: Tensor, state: Sequence[Tensor], *others: Any, reverse: bool) -> tuple:
+    """Run one layer in one direction; return (output (T, B, H), h), with c added for an LSTM."""
     if mode == "LSTM":
         return recurrent.lstm(x, *state, *others, reverse=reverse)
     if mode == "GRU":
@@ -33,7 +33,7 @@ def _step_through(mode: str, x: Tensor, state: Sequence[Tensor], *others: Any, r
     return recurrent.rnn(x, *state, *others, nonlinearity=mode[4:].lower(), reverse=reverse)
 
 
-def _mode(nonlinearity: str) -> str:
+def _rnn_mode(nonlinearity: str) -> str:
     if nonlinearity not in ("tanh", "relu"):
         raise OptionError(
             f'nonlinearity must be "tanh" or "relu", got {nonlinearity!r}.\nChoose one of them.'
@@ -44,16 +44,16 @@ def _mode(nonlinearity: str) -> str:
 def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
-            raise OptionError(f"{name} must be a positive integer, got {size}.\nPass how many there are.")
+            raise OptionError(f"{name} must be a positive integer, got {size}.\nPass 1 or more.")
 
 
 class RNNBase(Module):
-    """Layers of recurrent cells, each reading the states of the one before; all start uniform on ±1/sqrt(H).
+    """Base class of stacked recurrent layers; weights are initialized uniformly from ±1/sqrt(H).
 
-    x (T, B, input_size), with `batch_first` (B, T, input_size), without a batch (T, input_size), or a
-    PackedSequence. Returns (output, h_n): the last layer's states at every step (T, B, D H), D = 2 where
-    `bidirectional`, and every layer's last (num_layers D, B, H). An LSTM's state is a pair, (h_n, c_n); `hx`,
-    the state to begin with, has the form of what is returned, and is zeros by default.
+    The input is (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size) without a batch,
+    or a PackedSequence. Returns (output, h_n): the last layer's states at every step (T, B, D H), D = 2 if
+    `bidirectional`, and each layer's last state (num_layers D, B, H). The state of an LSTM is a pair,
+    (h_n, c_n). `hx` is the initial state, in the same form as the returned one; zeros by default.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         if mode not in GATES:
-            raise OptionError(f"there is no mode {mode!r}.\nPass one of {', '.join(GATES)}.")
+            raise OptionError(f"unknown mode {mode!r}.\nChoose one of {', '.join(GATES)}.")
         _check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         F.check_probability(dropout)
         for name, flag in (("bias", bias), ("batch_first", batch_first)):
-            if not isinstance(flag, bool):  # a size that came one argument too early
-                raise ArgumentError(f"{name} must be True or False, got {flag!r}.\nPass sizes by name.")
+            if not isinstance(flag, bool):  # perhaps a size in the wrong position
+                raise ArgumentError(f"{name} must be True or False, got {flag!r}.\nPass sizes by keyword.")
         if proj_size:
             raise OptionError(
-                f"proj_size={proj_size}: projections of the state are not here.\n"
+                f"proj_size={proj_size} is not supported.\n"
                 f"Leave it out, and apply nn.Linear({hidden_size}, {proj_size}) to the output."
             )
         if dropout and num_layers == 1:
             warn(
-                f"dropout={dropout} has no effect: it is between layers, and there is one.\n"
+                f"dropout={dropout} has no effect with one layer: it is applied between layers.\n"
                 f"Pass num_layers=2 or more, or apply nn.Dropout to the output."
             )
         self.mode = mode
@@ -116,7 +116,7 @@ class RNNBase(Module):
         reset_uniformly(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
-        """Has no effect: PyTorch's lays out the weights for cuDNN."""
+        """Do nothing: in PyTorch, this lays out the weights for cuDNN."""
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -133,9 +133,9 @@ class RNNBase(Module):
         elif self.batch_first and packed is None:
             x = x.transpose(0, 1)
         output: Any
-        output, states = self._through_layers(x, self._first_states(hx, x, is_batched), lengths)
+        output, states = self._through_layers(x, self._initial_states(hx, x, is_batched), lengths)
         if packed is not None:
-            output = packed.replaced(output)
+            output = packed.with_data(output)
         elif not is_batched:
             output = output.squeeze(1)
             states = [s.squeeze(1) for s in states]
@@ -146,7 +146,7 @@ class RNNBase(Module):
     def _through_layers(
         self, x: Tensor, first: list[tuple[Tensor, ...]], lengths: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
-        """The last layer's output, and the last states of all layers and directions, stacked."""
+        """Return the last layer's output, and the final states of all layers and directions, stacked."""
         directions = 1 + self.bidirectional
         weights = self.all_weights
         last = []
@@ -157,14 +157,14 @@ class RNNBase(Module):
             for number in range(layer * directions, (layer + 1) * directions):
                 own = weights[number] if self.bias else (*weights[number], None, None)
                 reverse = number % directions == 1
-                output, *states = _step_through(self.mode, x, first[number], *own, lengths, reverse=reverse)
+                output, *states = _run_layer(self.mode, x, first[number], *own, lengths, reverse=reverse)
                 outputs.append(output)
                 last.append(states)
             x = outputs[0] if directions == 1 else cat(outputs, -1)
         return x, [stack(each) for each in zip(*last, strict=True)]
 
-    def _first_states(self, hx: State, x: Tensor, is_batched: bool) -> list[tuple[Tensor, ...]]:
-        """The state that each layer and direction begins with: (h,), or (h, c)."""
+    def _initial_states(self, hx: State, x: Tensor, is_batched: bool) -> list[tuple[Tensor, ...]]:
+        """Return the initial state of each layer and direction: (h,), or (h, c)."""
         count = self.num_layers * (1 + self.bidirectional)
         names = ("h_0", "c_0") if self.mode == "LSTM" else ("h_0",)
         if hx is None:
@@ -193,18 +193,20 @@ class RNNBase(Module):
         weight = self.all_weights[0][0]
         form = "(B, T, input_size)" if self.batch_first else "(T, B, input_size)"
         if x.ndim not in ((3,) if is_packed else (2, 3)):
-            raise ShapeError(f"{name} of shape {x.shape}.\nGive {form}, or (T, input_size).")
+            raise ShapeError(
+                f"{name} cannot read an input of shape {x.shape}.\nPass {form}, or (T, input_size)."
+            )
         if x.shape[-1] != self.input_size:
             raise ShapeError(
-                f"{name} expects an input of width {self.input_size}, got shape {x.shape}.\nGive {form}."
+                f"{name} expects an input of width {self.input_size}, got shape {x.shape}.\nPass {form}."
             )
         if not x.shape[1 if self.batch_first and x.ndim == 3 and not is_packed else 0]:
             raise ShapeError(
-                f"{name} of shape {x.shape}: there are no steps.\nGive {form} with T of 1 at least."
+                f"{name} needs at least one time step, got an input of shape {x.shape}.\nPass {form}, T > 0."
             )
         if x.dtype != weight.dtype and modes.autocast_dtype is None:
             raise DtypeError(
-                f"{name} has {weight.dtype} weights, and its input is {x.dtype}.\n"
+                f"{name} has {weight.dtype} weights, but its input is {x.dtype}.\n"
                 f"Convert one: x.to({str(weight.dtype)!r}), or model.to({str(x.dtype)!r})."
             )
 
@@ -220,7 +222,7 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h_t = f(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), f being tanh or relu (Elman 1990); see RNNBase."""
+    """h_t = f(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), with f tanh or relu (Elman 1990); see RNNBase."""
 
     def __init__(
         self,
@@ -236,16 +238,16 @@ class RNN(RNNBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            _mode(nonlinearity), input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            _rnn_mode(nonlinearity), input_size, hidden_size, num_layers, bias, batch_first, dropout,
             bidirectional, device=device, dtype=dtype,
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997): the op `lstm` in layers; see RNNBase.
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), stacked layers of the op `lstm`; see RNNBase.
 
-    Rows of the weights are those of the gates i, f, g and o, one after the other.
+    The rows of the weights are those of the gates i, f, g and o, in this order.
     """
 
     def __init__(
@@ -268,9 +270,9 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units (Cho et al. 2014): the op `gru` in layers; see RNNBase.
+    """Gated recurrent units (Cho et al. 2014), stacked layers of the op `gru`; see RNNBase.
 
-    Rows of the weights are those of the gates r, z and n, one after the other.
+    The rows of the weights are those of the gates r, z and n, in this order.
     """
 
     def __init__(
@@ -295,7 +297,10 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step: x (B, input_size) and a state (B, H), by default zeros, to the next state; or without B."""
+    """Base class of cells: one step from x (B, input_size) and a state (B, H) to the next state (B, H).
+
+    The state is zeros by default. x and the state may also have no batch axis.
+    """
 
     bias_ih: Parameter | None
     bias_hh: Parameter | None
@@ -329,8 +334,8 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
             raise ShapeError(
-                f"{name} of an input of shape {x.shape}.\n"
-                f"Give (B, {self.input_size}) or ({self.input_size},)."
+                f"{name} expects an input of width {self.input_size}, got shape {x.shape}.\n"
+                f"Pass (B, {self.input_size}) or ({self.input_size},)."
             )
         expected = (*x.shape[:-1], self.hidden_size)
         if states is None:
@@ -338,14 +343,12 @@ class RNNCellBase(Module):
         for state in states:
             if tuple(state.shape) != expected:
                 raise ShapeError(
-                    f"{name} of an input of shape {x.shape} with a state of shape {state.shape}.\n"
-                    f"Give a state of shape {expected}."
+                    f"{name} got an input of shape {x.shape} with a state of shape {state.shape}.\n"
+                    f"Pass a state of shape {expected}."
                 )
         batched = [a.reshape(-1, a.shape[-1]) for a in (x, *states)]
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        _, *new = _step_through(
-            self.mode, batched[0].unsqueeze(0), batched[1:], *weights, None, reverse=False
-        )
+        _, *new = _run_layer(self.mode, batched[0].unsqueeze(0), batched[1:], *weights, None, reverse=False)
         return tuple(state.reshape(expected) for state in new)
 
     def extra_repr(self) -> str:
@@ -356,7 +359,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = f(W_ih x + b_ih + W_hh h + b_hh), f being tanh or relu."""
+    """One step of an RNN: h' = f(W_ih x + b_ih + W_hh h + b_hh), with f tanh or relu."""
 
     def __init__(
         self,
@@ -368,7 +371,7 @@ class RNNCell(RNNCellBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.mode = _mode(nonlinearity)
+        self.mode = _rnn_mode(nonlinearity)
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -398,7 +401,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU: h to h'."""
 
     mode = "GRU"
 

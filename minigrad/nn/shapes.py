@@ -1,4 +1,4 @@
-"""The shapes of a module's parameters, before memory for them is allocated."""
+"""The shapes of a module's parameters, without allocating memory for them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..core.tensor import Tensor
 from . import init, layers
 from .module import Module, Parameter
 
-TOO_LARGE = 2**61  # float32 numbers: more bytes than an address has
-one_at_a_time = RLock()  # of the threads that change what modules are made with
+TOO_LARGE = 2**61  # elements: their bytes exceed a 64-bit address space
+patch_lock = RLock()  # held while Parameter and the initializers are replaced
 
 
 class TooLargeError(MemoryError):
-    """A parameter of more bytes than an address has."""
+    """A parameter that is larger than the address space."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(f"an array of shape {shape} is too large")
@@ -26,15 +26,15 @@ class TooLargeError(MemoryError):
 
 
 def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
-    """The shapes of the parameters of the module that `build` makes, each parameter once.
+    """Return the shapes of the parameters of the module that `build` makes, each parameter once.
 
-    The parameters of nn's layers, and each `nn.Parameter(np.empty(shape))`, take no memory, and functions of
-    `nn.init` change nothing. Of a parameter that no machine could hold, only its own shape is given.
+    The layers of `nn`, and `nn.Parameter(np.empty(shape))`, allocate no memory meanwhile, and the functions
+    of `nn.init` do nothing. If a parameter is larger than the address space, only its shape is returned.
     """
     try:
-        with one_at_a_time, _shapes_only():
+        with patch_lock, _shapes_only():
             return [parameter.array.shape for parameter in build().parameters()]
-    except MemoryError as error:  # NumPy's knows the shape
+    except MemoryError as error:  # NumPy's has the shape
         return [getattr(error, "shape", (TOO_LARGE,))]
     except (ValueError, OverflowError) as error:
         if not str(error).startswith(
@@ -44,8 +44,8 @@ def parameter_shapes(build: Callable[[], Module]) -> list[tuple[int, ...]]:
         return [(TOO_LARGE,)]
 
 
-def _one_number(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of this shape, all of whose elements are the same number in memory."""
+def _broadcast_zero(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of this shape and the dtype of `array`, all of whose elements share one zero."""
     try:
         return np.lib.stride_tricks.as_strided(np.zeros(1, array.dtype), shape, (0,) * len(shape))
     except (ValueError, OverflowError):
@@ -53,31 +53,31 @@ def _one_number(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _in_this_thread(function: Callable, usual: Callable) -> Callable:
-    """`function` in the thread that calls this, and the usual one in others."""
+    """Return a function that calls `function` in this thread and `usual` in others."""
     thread = get_ident()
     return lambda *args, **kwargs: (function if get_ident() == thread else usual)(*args, **kwargs)
 
 
 @contextmanager
 def _shapes_only() -> Iterator[None]:
-    """Let this thread make modules without memory; others make theirs as usual."""
+    """Let this thread make modules without allocating parameters; other threads are not affected."""
 
     def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Tensor:
-        return Tensor(_one_number(np.empty(0, np.dtype(dtype or np.float32)), shape))
+        return Tensor(_broadcast_zero(np.empty(0, np.dtype(dtype or np.float32)), shape))
 
     def make(parameter: Parameter, data: Any, requires_grad: bool = True) -> None:
         array = data.array if isinstance(data, Tensor) else np.asarray(data)
-        initialize(parameter, _one_number(array, array.shape), requires_grad)
+        initialize(parameter, _broadcast_zero(array, array.shape), requires_grad)
 
     initialize = Parameter.__init__
     changes: list[tuple[Any, str, Any]] = [(layers, "empty", new_parameter), (Parameter, "__init__", make)]
     fillers = [name for name in vars(init) if name.endswith("_") and not name.startswith("_")]
     changes += [(init, name, lambda tensor, *_, **__: tensor) for name in fillers]
-    before = [(place, name, getattr(place, name)) for place, name, _ in changes]
+    originals = [getattr(owner, name) for owner, name, _ in changes]
     try:
-        for (place, name, value), (*_, usual) in zip(changes, before, strict=True):
-            setattr(place, name, _in_this_thread(value, usual))
+        for (owner, name, value), usual in zip(changes, originals, strict=True):
+            setattr(owner, name, _in_this_thread(value, usual))
         yield
     finally:
-        for place, name, value in before:
-            setattr(place, name, value)
+        for (owner, name, _), usual in zip(changes, originals, strict=True):
+            setattr(owner, name, usual)

@@ -1,4 +1,4 @@
-"""More optimizers, as formulas of one parameter: RMSprop, Adagrad, Adadelta, Adamax, NAdam and RAdam."""
+"""RMSprop, Adagrad, Adadelta, Adamax, NAdam and RAdam, each defined by its formula for one parameter."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ State = dict[str, np.ndarray]
 
 
 class Formula(Optimizer):
-    """An optimizer with a state of arrays named `arrays`, each with the parameter's shape.
+    """Base class of optimizers with state arrays, named in `arrays`, of the parameter's shape.
 
-    A subclass defines `hyperparameters`, the numbers of an update, and `change`, which has the formula.
+    A subclass defines `change`, the formula, and may define `hyperparameters`, the numbers that it reads.
     """
 
     def __init__(self, params: Any, options: dict[str, Any]) -> None:
-        """`options` are the local variables of a constructor."""
+        """Initialize from the local variables of a subclass's constructor."""
         ours = {name: value for name, value in options.items() if name not in ("self", "params", "__class__")}
         check_implementation(self, ours.pop("implementation"))
         super().__init__(params, ours)
@@ -42,7 +42,7 @@ class Formula(Optimizer):
         self.change(p, g, state, numbers, group)
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
-        """Change `p` and the arrays of its state by the gradient `g`."""
+        """Update `p` and its state arrays in place with the gradient `g`."""
         raise NotImplementedError
 
 
@@ -53,8 +53,8 @@ def _step(state: State) -> int:
 class RMSprop(Formula):
     """v = alpha v + (1 - alpha) g**2, p -= lr g / (sqrt(v) + eps) (Hinton 2012, lecture 6e).
 
-    `centered` subtracts the square of g's moving average from v (Graves 2013). With a momentum p -= lr b,
-    b = momentum b + g / (sqrt(v) + eps).
+    `centered` subtracts the square of g's moving average from v (Graves 2013). With `momentum`, p -= lr b
+    where b = momentum b + g / (sqrt(v) + eps).
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Adamax(Formula):
 
 
 class NAdam(Formula):
-    """Adam with Nesterov's momentum, which grows with the steps (Dozat 2016)."""
+    """Adam with Nesterov momentum, which increases over the steps (Dozat 2016)."""
 
     arrays = ("exp_avg", "exp_avg_sq")
     numbers = ("step", "mu_product")
@@ -224,7 +224,7 @@ class NAdam(Formula):
         state.setdefault("mu_product", array_module(p).ones((), dtype))
 
     def hyperparameters(self, state: State, group: dict[str, Any]) -> tuple[float, ...]:
-        """lr, this step's momentum and the next one's, 1 / sqrt(1 - b2**t)."""
+        """Return lr, this step's momentum, the next step's momentum, and 1 / sqrt(1 - b2**t)."""
         t = _step(state)
         b1, b2 = group["betas"]
         momentum, following = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (t, t + 1))
@@ -232,7 +232,7 @@ class NAdam(Formula):
 
     def change(self, p: Any, g: Any, state: State, numbers: Any, group: dict[str, Any]) -> None:
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        product = state["mu_product"] = to_device_of(state["mu_product"], p)  # it may come from another
+        product = state["mu_product"] = to_device_of(state["mu_product"], p)  # perhaps loaded
         b1, b2 = group["betas"]
         lr, momentum, following, root = numbers
         product *= momentum
@@ -245,7 +245,7 @@ class NAdam(Formula):
 
 
 class RAdam(Formula):
-    """Adam whose rate is that of plain momentum until v's variance is known (Liu et al. 2020)."""
+    """Adam that uses plain momentum until the variance of v can be estimated (Liu et al. 2020)."""
 
     arrays = ("exp_avg", "exp_avg_sq")
 
@@ -264,7 +264,7 @@ class RAdam(Formula):
         super().__init__(params, locals())
 
     def hyperparameters(self, state: State, group: dict[str, Any]) -> tuple[float, ...]:
-        """lr, the factor of m and that of m / (sqrt(v) + eps), of which one is 0."""
+        """Return lr, the factor of m and the factor of m / (sqrt(v) + eps); one of the two is 0."""
         t = _step(state)
         b1, b2 = group["betas"]
         rate = group["lr"] / (1 - b1**t)

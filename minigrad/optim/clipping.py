@@ -26,12 +26,12 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients, in place, so that their common norm is at most `max_norm`; give the norm before.
+    """Scale all gradients in place so that their total norm is at most `max_norm`; return the old norm.
 
-    As in PyTorch, the factor is max_norm / (norm + 1e-6) where that is below 1. A NaN in one gradient makes
-    all of them NaN, and an infinity makes all others 0, unless `error_if_nonfinite` raises before that. The
-    norm is a 0-d tensor on the gradients' device: on a GPU nothing waits for it until it is read. `foreach`
-    has no effect.
+    As in PyTorch, the factor is max_norm / (norm + 1e-6) if that is below 1. A NaN in one gradient makes all
+    of them NaN, and an infinity makes all others 0, unless `error_if_nonfinite` raises an error first. The
+    norm is a 0-d tensor on the gradients' device; on a GPU, only reading it synchronizes. `foreach` has no
+    effect.
     """
     single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
     tensors: list[Any] = [parameters] if single else list(parameters)
@@ -56,7 +56,7 @@ def clip_grad_norm_(
             f"the gradients' norm is {norm}.\n"
             f"Look for the first module with a NaN, or lower the learning rate."
         )
-    if is_array(norm):  # it is on the GPU, which decides whether to scale
+    if is_array(norm):  # on the GPU, which decides whether to scale
         bump_versions(gradients, "clip_grad_norm_", caller())
         scale_down(arrays, norm, max_norm)
         return Tensor(norm.astype(arrays[0].dtype))
@@ -68,9 +68,9 @@ def clip_grad_norm_(
 
 @Routine
 def norm_of_all(arrays: list[Any], infinite: bool) -> Any:
-    """sqrt(sum x**2) over all elements of all arrays, or the largest |x|; a NaN if there is one.
+    """Return sqrt(sum x**2) over all elements of all arrays, or with `infinite` the largest |x|.
 
-    On a GPU it is an array there, for which nothing waits.
+    It is NaN if an element is. On a GPU it is an array there, and nothing is synchronized.
     """
     xp = array_module(arrays[0])
     if infinite:
@@ -81,11 +81,11 @@ def norm_of_all(arrays: list[Any], infinite: bool) -> Any:
 
 @Routine
 def scale_down(arrays: list[Any], norm: Any, max_norm: float) -> Any:
-    """Multiply all arrays, in place, by max_norm / (norm + 1e-6) where that is below 1, or NaN."""
+    """Multiply all arrays in place by max_norm / (norm + 1e-6) if that is below 1, or NaN."""
     xp = array_module(arrays[0])
     with np.errstate(invalid="ignore"):  # inf / inf, inf * 0
         factor = xp.minimum(max_norm / (norm + 1e-6), 1.0)
-        for a in arrays:  # in float32 where a is half, in which a small factor has few digits
+        for a in arrays:  # half precision is multiplied in float32, in which the factor has enough digits
             wide = factor.astype(np.result_type(a.dtype, np.float32))
             xp.multiply(a, wide, out=a, casting="same_kind")
     return arrays
@@ -95,7 +95,9 @@ def _checked_max_norm(max_norm: Any) -> float:
     if not isinstance(max_norm, int | float | np.number | Tensor):
         raise ArgumentError(f"max_norm must be a number, got {max_norm!r}.\nPass one.")
     if not (number := float(max_norm)) >= 0:
-        raise OptionError(f"max_norm must be at least 0, got {number}.\nPass inf to leave gradients alone.")
+        raise OptionError(
+            f"max_norm must be at least 0, got {number}.\nPass inf to leave gradients unchanged."
+        )
     return number
 
 
@@ -110,7 +112,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all numbers of the tensors: (sum |x|**norm_type)**(1 / norm_type), or the largest."""
+    """Return the norm of all elements of the tensors: (sum |x|**norm_type)**(1 / norm_type), or max |x|."""
     if not norm_type > 0:
         raise OptionError(f"norm_type must be a positive number or inf, got {norm_type}.\nPass one.")
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
@@ -134,7 +136,7 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1, or NaN."""
+    """Scale all gradients in place by max_norm / (total_norm + 1e-6) if that is below 1, or NaN."""
     max_norm = _checked_max_norm(max_norm)
     norm = float(total_norm)
     gradients = [] if max_norm / (norm + 1e-6) >= 1 else _gradients(parameters)
@@ -147,6 +149,6 @@ def clip_grads_with_norm_(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Bring every number of the gradients to between -clip_value and clip_value, in place."""
+    """Clamp all gradients to [-clip_value, clip_value], in place."""
     for g in _gradients(parameters):
         g.clamp_(-float(clip_value), float(clip_value))

@@ -1,4 +1,4 @@
-"""Gradients in float16, kept from underflowing by a factor on the loss."""
+"""Loss scaling, which keeps float16 gradients from underflowing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..core.dtypes import float16
 from ..core.errors import DtypeError, NonFiniteError, OptionError, StateError
 from ..core.tensor import Tensor
 
-SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number nothing is gained by halving again
+SMALLEST_FACTOR = 2.0**-14  # below float16's smallest normal number, halving again does not help
 
 
 class GradScaler:
-    """Keeps float16 gradients from underflowing: the loss is multiplied by a factor, the gradients divided.
+    """Multiplies the loss by a factor and divides the gradients by it, so that float16 does not underflow.
 
         scaler.scale(loss).backward()
-        scaler.step(optimizer)      # divides; skips the step if a gradient is infinite or NaN
-        scaler.update()             # a smaller factor after such a step, a larger one after many good ones
+        scaler.step(optimizer)      # unscales; skips the step if a gradient is infinite or NaN
+        scaler.update()             # a smaller factor after a skipped step, a larger one after many good ones
 
-    torch.amp.GradScaler, except that the factor does not shrink forever: gradients that are not finite at
-    2**-14 have another cause, and update() says so. bfloat16 has the range of float32 and needs no scaler.
-    With `enabled=False` it does nothing.
+    As torch.amp.GradScaler, except that update() raises an error once the factor falls below 2**-14:
+    gradients that are still not finite have another cause. bfloat16 has the range of float32 and needs no
+    scaler. With `enabled=False`, nothing is scaled.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         if device not in ("cpu", "cuda"):
-            raise OptionError(f"a scaler is for 'cpu' or 'cuda', got {device!r}.\nPass one of them.")
+            raise OptionError(f"device must be 'cpu' or 'cuda', got {device!r}.\nPass one of them.")
         self.enabled = enabled
         self._set(init_scale, growth_factor, backoff_factor, growth_interval, 0)
-        self.found: dict[int, bool] = {}  # optimizer whose gradients were divided -> whether all are finite
-        self.stepped: set[int] = set()  # optimizers that took, or skipped, their step since update()
+        self.found: dict[int, bool] = {}  # id of an unscaled optimizer -> all its gradients are finite
+        self.stepped: set[int] = set()  # ids of the optimizers with a step() since update()
 
     def _set(
         self,
@@ -62,11 +62,11 @@ class GradScaler:
             and good_steps >= 0
         ):
             names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
-            found = zip(names, (*numbers, growth_interval), strict=True)
-            given = ", ".join(f"{name}={' '.join(reprlib.repr(x).split())}" for name, x in found)
+            pairs = zip(names, (*numbers, growth_interval), strict=True)
+            values = ", ".join(f"{name}={' '.join(reprlib.repr(x).split())}" for name, x in pairs)
             raise OptionError(
                 f"GradScaler needs init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and a positive "
-                f"integer as growth_interval, got {given}.\n"
+                f"integer as growth_interval, got {values}.\n"
                 f"Leave them at their defaults."
             )
         self.factor = float(factor)
@@ -76,27 +76,30 @@ class GradScaler:
         self.good_steps = good_steps  # since the factor last changed
 
     def scale(self, loss: Tensor) -> Tensor:
+        """Multiply the loss by the factor."""
         return loss * self.factor if self.enabled else loss
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of the optimizer's parameters: before they are clipped."""
+        """Divide the gradients of the optimizer's parameters by the factor; call it before clipping."""
         _check_optimizer(optimizer)
         if not self.enabled:
             return
         if id(optimizer) in self.stepped:
-            raise StateError("unscale_() comes after step().\nCall it before, and update() at a step's end.")
+            raise StateError(
+                "unscale_() is being called after step().\nCall it before, and update() after each step."
+            )
         if id(optimizer) in self.found:
             raise StateError(
                 "unscale_() has already been called on this optimizer since the last update().\n"
-                "Call update() at a step's end."
+                "Call update() after each step."
             )
         gradients = [
             p.grad.array for group in optimizer.param_groups for p in group["params"] if p.grad is not None
         ]
-        if any(g.dtype == float16 for g in gradients):  # in which 1 / 65536 has lost its digits
+        if any(g.dtype == float16 for g in gradients):  # 1 / 65536 is subnormal in float16
             raise DtypeError(
-                "a scaler divides gradients of float32, got some of float16.\n"
-                "Leave parameters float32, and compute in float16 by autocast(dtype=mg.float16)."
+                "float16 gradients cannot be unscaled.\n"
+                "Keep the parameters in float32, and compute in float16 with autocast(dtype=mg.float16)."
             )
         for g in gradients:
             g *= 1 / self.factor
@@ -104,13 +107,13 @@ class GradScaler:
         self.found[id(optimizer)] = all(on_cpu(x, "GradScaler's check of the gradients") for x in finite)
 
     def step(self, optimizer: Any) -> None:
-        """The optimizer's step, unless a gradient is infinite or NaN."""
+        """Unscale the gradients and call optimizer.step(), unless a gradient is infinite or NaN."""
         _check_optimizer(optimizer)
         if not self.enabled:
             return optimizer.step()
         if id(optimizer) in self.stepped:
             raise StateError(
-                "step() has already been called since the last update().\nCall update() at a step's end."
+                "step() has already been called since the last update().\nCall update() after each step."
             )
         if id(optimizer) not in self.found:
             self.unscale_(optimizer)
@@ -119,11 +122,11 @@ class GradScaler:
             optimizer.step()
 
     def update(self) -> None:
-        """Choose the next step's factor."""
+        """Set the factor for the next step."""
         if not self.enabled:
             return
         if not self.found:
-            raise StateError("update() comes before any step().\nCall it after scaler.step(optimizer).")
+            raise StateError("update() is called before step().\nCall it after scaler.step(optimizer).")
         finite = all(self.found.values())
         self.found = {}
         self.stepped = set()
@@ -132,8 +135,8 @@ class GradScaler:
             self.good_steps = 0
             if self.factor < SMALLEST_FACTOR:
                 raise NonFiniteError(
-                    f"gradients are infinite or NaN, however small the loss is scaled: at "
-                    f"{self.factor:.2g} too.\nFind the first one with mg.autograd.detect_anomaly()."
+                    f"gradients are infinite or NaN even with a factor of {self.factor:.2g} on the loss.\n"
+                    f"Find the first one with mg.autograd.detect_anomaly()."
                 )
             return
         self.good_steps += 1
@@ -142,10 +145,11 @@ class GradScaler:
             self.good_steps = 0
 
     def get_scale(self) -> float:
+        """Return the factor; 1 if the scaler is disabled."""
         return self.factor if self.enabled else 1.0
 
     def state_dict(self) -> dict[str, float]:
-        """PyTorch's keys; empty where the scaler is not enabled."""
+        """Return the state under PyTorch's keys; empty if the scaler is disabled."""
         if not self.enabled:
             return {}
         return {
@@ -157,18 +161,19 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load the state of an enabled scaler, PyTorch's too."""
         if not self.enabled:
             return
         if not isinstance(state_dict, Mapping):
             raise DtypeError(
-                f"a scaler's state is a dictionary, got {type(state_dict).__name__}.\n"
-                f"Load what the state_dict() of an enabled scaler gave."
+                f"the state of a scaler must be a dictionary, got {type(state_dict).__name__}.\n"
+                f"Load the state_dict() of an enabled scaler."
             )
         missing = self.state_dict().keys() - state_dict.keys()
         if missing:
             raise StateError(
                 f"this is not the state of a scaler: it has no {', '.join(sorted(missing))}.\n"
-                f"Load what the state_dict() of an enabled scaler gave."
+                f"Load the state_dict() of an enabled scaler."
             )
         self._set(*(state_dict[key] for key in self.state_dict()))
 
@@ -176,5 +181,5 @@ class GradScaler:
 def _check_optimizer(optimizer: Any) -> None:
     if not hasattr(optimizer, "param_groups"):
         raise DtypeError(
-            f"a scaler steps an optimizer, got {type(optimizer).__name__}.\nPass the optimizer itself."
+            f"GradScaler needs an optimizer, got {type(optimizer).__name__}.\nPass the optimizer itself."
         )

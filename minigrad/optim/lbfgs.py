@@ -1,4 +1,4 @@
-"""L-BFGS: steps along -H g, with H, the inverse of the second derivatives, built of the last steps."""
+"""L-BFGS: steps along -H g, where H approximates the inverse Hessian from the last steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .optimizer import Optimizer, as_array
 
 
 class Point(NamedTuple):
-    """A point of a line search: the length of the step, the loss, its gradient, its slope along the line."""
+    """A point of a line search: step length, loss, gradient, and slope along the line."""
 
     t: float
     loss: float
@@ -27,12 +27,12 @@ class Point(NamedTuple):
 
 
 class LBFGS(Optimizer):
-    """The quasi-Newton method of Liu and Nocedal 1989: `step(closure)` makes up to `max_iter` iterations.
+    """The quasi-Newton method of Liu and Nocedal 1989: `step(closure)` runs up to `max_iter` iterations.
 
-    The closure clears the gradients, recomputes them and returns the loss. A step ends early where the
-    largest gradient is at most `tolerance_grad` or nothing changes by more than `tolerance_change`, or after
-    `max_eval` calls. `line_search_fn` is None (steps have length `lr`) or "strong_wolfe" (Nocedal and Wright
-    2006, algorithms 3.5 and 3.6).
+    The closure clears the gradients, recomputes them and returns the loss. A step ends early if the largest
+    gradient is at most `tolerance_grad`, if nothing changes by more than `tolerance_change`, or after
+    `max_eval` calls of the closure. `line_search_fn` is None (steps of length `lr`) or "strong_wolfe"
+    (Nocedal and Wright 2006, algorithms 3.5 and 3.6).
     """
 
     def __init__(
@@ -57,21 +57,23 @@ class LBFGS(Optimizer):
             line_search_fn=line_search_fn,
         )
         if len(self.param_groups) > 1:
-            raise OptionError("LBFGS takes one group of parameters.\nPass model.parameters().")
+            raise OptionError("LBFGS supports only one parameter group.\nPass model.parameters().")
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         super().check_options(options)
         search, calls = options["line_search_fn"], options["max_eval"]
         if search not in (None, "strong_wolfe"):
-            raise OptionError(f"line_search_fn is None or 'strong_wolfe', got {search!r}.\nPass one of them.")
+            raise OptionError(
+                f"line_search_fn must be None or 'strong_wolfe', got {search!r}.\nPass one of them."
+            )
         if not is_integer(calls):  # the constructor takes None, and computes it
             raise_argument_error("max_eval", calls, INTEGER)
         for name in ("tolerance_grad", "tolerance_change"):
             if math.isnan(options[name]):
-                raise OptionError(f"{name} is not a number.\nPass one.")
+                raise OptionError(f"{name} must not be NaN.\nPass a number.")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Iterate from here; returns the loss before it."""
+        """Run up to `max_iter` iterations; return the loss before the first."""
         if closure is None:
             raise OptionError(
                 "LBFGS.step needs a closure.\nPass a function that computes gradients and returns the loss."
@@ -124,7 +126,7 @@ class LBFGS(Optimizer):
         return first
 
     def _direction(self, g: Any, state: dict[str, Any]) -> Any:
-        """-H g, by the two loops over the steps s and changes of the gradient y that are remembered."""
+        """Return -H g by the two-loop recursion over the stored steps s and changes of the gradient y."""
         if not state:
             return -g
         s = state["direction"] * state["length"].item()
@@ -148,7 +150,7 @@ class LBFGS(Optimizer):
         return r
 
     def _gradient(self) -> Any:
-        """The gradients of all parameters as one array; of one that has none, zeros."""
+        """Return the gradients of all parameters as one flat array, zeros for a parameter without one."""
         params = self.param_groups[0]["params"]
         xp = array_module(params[0].array)
         found = [xp.zeros_like(p.array) if p.grad is None else p.grad.array for p in params]
@@ -170,7 +172,7 @@ class LBFGS(Optimizer):
     def loaded_state(
         self, number: int, own: Mapping[str, Any], p: Tensor, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Copies of the saved state of all parameters, which is checked first."""
+        """Check the saved state, which is one for all parameters, and return copies of it."""
         size = sum(q.array.size for q in self.param_groups[0]["params"])
         shapes = {"direction": (size,), "gradient": (size,), "length": ()}
         if "steps" in own:
@@ -183,12 +185,12 @@ class LBFGS(Optimizer):
                 problem = "is missing" if found is None else f"has shape {found}"
                 raise StateError(
                     f"optimizer state {number}.{name} {problem}, expected floats of shape {shape}.\n"
-                    f"Load what state_dict() of LBFGS gave for the same model."
+                    f"Load the state_dict() of LBFGS for the same model."
                 )
         if p is not self.param_groups[0]["params"][0] or arrays.keys() - shapes:
             raise StateError(
-                f"optimizer state {number} is not one of LBFGS, which has {', '.join(shapes)} of the first "
-                f"parameter.\nLoad what state_dict() of LBFGS gave for the same model."
+                f"optimizer state {number} is not from LBFGS, which stores {', '.join(shapes)} for the first "
+                f"parameter.\nLoad the state_dict() of LBFGS for the same model."
             )
         return {name: on_device(x, p.device) if x.ndim else x for name, x in arrays.items()}
 
@@ -200,9 +202,9 @@ def _largest(x: Any) -> float:
 def strong_wolfe(
     at: Callable[[float], Point], start: Point, t: float, smallest: float, c1: float = 1e-4, c2: float = 0.9
 ) -> Point:
-    """A point after `start` whose loss and slope are low enough: at most 25 are tried, from length `t` on.
+    """Return a point that meets the strong Wolfe conditions, or the best of 25; the first has length `t`.
 
-    `smallest` is the width below which a bracket is not divided any more.
+    A bracket narrower than `smallest` is not divided further.
     """
 
     def too_high(p: Point, than: Point) -> bool:
@@ -243,7 +245,10 @@ def strong_wolfe(
 
 
 def _minimum_of_cubic(a: Point, b: Point, least: float, most: float) -> float:
-    """Where the cubic through two points, with their slopes, is lowest within bounds; else between these."""
+    """Return where the cubic through two points, with their slopes, is lowest, clipped to the bounds.
+
+    If it has no minimum, return the middle of the bounds.
+    """
     if a.t > b.t:
         a, b = b, a
     middle = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

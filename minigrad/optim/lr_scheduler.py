@@ -1,4 +1,4 @@
-"""Learning-rate schedules: functions of the step, and PyTorch's classes that apply them."""
+"""Learning-rate schedules: functions of the step, and PyTorch's scheduler classes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .optimizer import Optimizer
 
 
 def paper_schedule(step: int, d_model: int, warmup_steps: int, factor: float = 1.0) -> float:
-    """factor d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5), step from 1.
+    """Return factor d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5), with steps counted from 1.
 
-    "Attention Is All You Need", section 5.3.
+    "Attention Is All You Need", section 5.3, equation 3.
     """
     step = max(step, 1)
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 
 def inverse_sqrt_schedule(step: int, lr: float, warmup_steps: int) -> float:
-    """The paper's schedule by its peak: `lr` at step `warmup_steps`, linear before, as step**-0.5 after."""
+    """Return `paper_schedule` with the peak `lr`: linear up to step `warmup_steps`, then as step**-0.5."""
     step = max(step, 1)
     return lr * min(step / warmup_steps, math.sqrt(warmup_steps / step)) if warmup_steps else lr * step**-0.5
 
@@ -38,7 +38,7 @@ def inverse_sqrt_schedule(step: int, lr: float, warmup_steps: int) -> float:
 def cosine_schedule(
     step: int, lr: float, total_steps: int, warmup_steps: int = 0, min_lr: float = 0.0
 ) -> float:
-    """Linear to `lr` over `warmup_steps`, then half a cosine down to `min_lr` at `total_steps`.
+    """Return the rate of a linear warm-up to `lr`, then half a cosine down to `min_lr` at `total_steps`.
 
     Loshchilov and Hutter 2017, equation 5, without restarts.
     """
@@ -51,7 +51,7 @@ def cosine_schedule(
 def linear_schedule(
     step: int, lr: float, total_steps: int, warmup_steps: int = 0, min_lr: float = 0.0
 ) -> float:
-    """Linear to `lr` over `warmup_steps`, then linear down to `min_lr` at `total_steps`."""
+    """Return the rate of a linear warm-up to `lr`, then a linear decay to `min_lr` at `total_steps`."""
     if step < warmup_steps:
         return lr * (step + 1) / (warmup_steps + 1)
     done = min((step - warmup_steps) / max(total_steps - warmup_steps, 1), 1.0)
@@ -61,9 +61,10 @@ def linear_schedule(
 def wsd_schedule(
     step: int, lr: float, total_steps: int, warmup_steps: int = 0, decay_steps: int = 0, min_lr: float = 0.0
 ) -> float:
-    """Warm-up, stable, decay: `lr` until the last `decay_steps`, then as 1 - sqrt(x) down to `min_lr`.
+    """Return the rate of a warm-up, a stable phase at `lr`, and a decay to `min_lr`.
 
-    Hu et al. 2024, section 4; the form of the decay is that of Hägele et al. 2024, section 3.
+    The decay is as 1 - sqrt(x) over the last `decay_steps` (Hu et al. 2024, section 4; Hägele et al. 2024,
+    section 3).
     """
     if step < warmup_steps:
         return lr * (step + 1) / (warmup_steps + 1)
@@ -72,15 +73,14 @@ def wsd_schedule(
 
 
 class LRScheduler:
-    """Sets each group's learning rate by the number of step() calls, `last_epoch`.
+    """Base class: sets each group's learning rate from the number of step() calls, `last_epoch`.
 
-    A schedule is `lr(initial, group)`: the rate of group number `group`, whose first one was `initial`. Where
-    something else changes a rate (a second schedule, the user), a step changes it by the factor by which the
-    schedule would have changed its own, as in PyTorch. A subclass may define `get_lr` instead, the rates of
-    all groups.
+    A subclass defines `lr(initial, group)`, the rate of group number `group` from its initial rate, or
+    `get_lr()`, the rates of all groups. If something else changes a rate (another schedule, the user), the
+    next step multiplies it by the factor by which the schedule itself changes, as in PyTorch.
     """
 
-    chains = True  # whether the schedule goes on from rates that something else has changed
+    chains = True  # whether the schedule continues from rates that something else has changed
     unsaved: tuple[str, ...] = ("optimizer",)  # not part of the state
     eta_min = 0.0  # the part of the rate that the factors do not scale
 
@@ -95,8 +95,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise OptionError(
-                    f"to go on from last_epoch={last_epoch}, group {i} needs its first rate, `initial_lr`.\n"
-                    f"Load the optimizer's state before you make the scheduler."
+                    f"resuming from last_epoch={last_epoch} needs 'initial_lr' in param_groups[{i}].\n"
+                    f"Load the optimizer's state before creating the scheduler."
                 )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self._is_initial = True
@@ -104,20 +104,20 @@ class LRScheduler:
         self._is_initial = False
 
     def lr(self, initial: float, group: int) -> float:
-        """The learning rate of group number `group` at `last_epoch`, whose first one was `initial`."""
+        """Return the rate of group number `group` at `last_epoch`, from its initial rate."""
         raise NotImplementedError(f"{type(self).__name__} has no schedule.\nDefine get_lr().")
 
     def _schedule(self) -> list[float]:
-        """The rates of all groups at `last_epoch`, if nothing else changes them."""
+        """Return the rates of all groups at `last_epoch` if nothing else changes them."""
         return [self.lr(initial, i) for i, initial in enumerate(self.base_lrs)]
 
     def get_lr(self) -> list[float]:
-        """The next rates of all groups: by the schedule, or by its factors where they have been changed."""
+        """Return the next rates of all groups; rates changed elsewhere are multiplied by the factor."""
         now = [group["lr"] for group in self.optimizer.param_groups]
         new = self._schedule()
         if not self.chains:
             return new
-        if self._is_initial and self.last_epoch > 0:  # the optimizer comes with the rates of this step
+        if self._is_initial and self.last_epoch > 0:  # a resumed optimizer has the rates of this step
             return now
         old = self.base_lrs
         if self.last_epoch > 0:
@@ -131,7 +131,7 @@ class LRScheduler:
         return [b if lr == a else changed(lr, a, b) for lr, a, b in zip(now, old, new, strict=True)]
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the next rates; or those of the schedule at `epoch`."""
+        """Set the next rates, or those at `epoch`."""
         self.check_options()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         has_schedule = type(self).get_lr is LRScheduler.get_lr
@@ -143,22 +143,23 @@ class LRScheduler:
         self._last_lr = list(rates)
 
     def get_last_lr(self) -> list[float]:
-        """The rates that the last step set."""
+        """Return the rates that the last step set."""
         return list(self._last_lr)
 
     def state_dict(self) -> dict[str, Any]:
+        """Return all attributes but the optimizer and functions."""
         return {name: value for name, value in self.__dict__.items() if name not in self.unsaved}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave; rates that nothing has changed since become the saved ones.
+        """Resume from the result of `state_dict`; rates that nothing else has changed become the saved ones.
 
-        PyTorch's states are taken too. A state that is incomplete, or of another schedule, is an error, and
-        changes nothing.
+        PyTorch's states are accepted too. A state that is incomplete, or of another schedule, raises an error
+        and changes nothing.
         """
         self._load(self.checked_state(state_dict))
 
     def _load(self, state: dict[str, Any]) -> None:
-        """Take over a state that was checked."""
+        """Load a checked state."""
         before = self._last_lr
         self.__dict__.update(state)
         for group, old, new in zip(self.optimizer.param_groups, before, self._last_lr, strict=True):
@@ -170,11 +171,11 @@ class LRScheduler:
         check_attributes(self)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state with PyTorch's names converted to ours."""
+        """Return the state with PyTorch's names converted to ours."""
         return state
 
     def checked_state(self, state_dict: Any) -> dict[str, Any]:
-        """What of a state is loaded; a StateError if it is not a state of this schedule."""
+        """Check a state, and return the part of it to load."""
         if not isinstance(state_dict, Mapping):
             raise _not_a_state(self, f"it is {type(state_dict).__name__}, not a dictionary")
         state = self.from_pytorch({k: x for k, x in state_dict.items() if k not in self.unsaved})
@@ -196,8 +197,8 @@ _LRScheduler = LRScheduler  # its older name
 def check_optimizer(scheduler: Any, optimizer: Any) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise DtypeError(
-            f"{type(scheduler).__name__} schedules an optimizer, got {type(optimizer).__name__}.\n"
-            f"Pass optim.SGD(...), say."
+            f"{type(scheduler).__name__} needs an optimizer, got {type(optimizer).__name__}.\n"
+            f"Pass, for example, optim.SGD(...)."
         )
     return optimizer
 
@@ -220,12 +221,10 @@ def check_attributes(scheduler: Any) -> None:
         if not isinstance(rates, list | tuple) or len(rates) != count or not all(map(_is_number, rates)):
             raise OptionError(
                 f"{name} must be {counted(count, 'number')}, one for each group, got {describe(rates)}.\n"
-                f"Assign such a list."
+                f"Assign a list of them."
             )
     if own.get("last_epoch", 0) < -1:
-        raise OptionError(
-            f"last_epoch must be at least -1, got {scheduler.last_epoch}.\nAssign such a number."
-        )
+        raise OptionError(f"last_epoch must be at least -1, got {scheduler.last_epoch}.\nAssign -1 or more.")
 
 
 @cache
@@ -240,23 +239,25 @@ def _is_number(x: Any) -> bool:
 def check_state(
     scheduler: Any, own: Mapping[str, Any], state: Mapping[str, Any], optional: Iterable[str] = ()
 ) -> None:
-    """Raise a StateError unless a state has all names of `own`, no strange one, and values of their kinds."""
+    """Raise a StateError unless a state has all names of `own`, no others, and values of the same types."""
     if missing := [name for name in own if name not in state and name not in optional]:
         raise _not_a_state(scheduler, f"it has no {' and no '.join(missing)}")
     if type(scheduler).__module__.startswith("minigrad."):
         known = own.keys() | ONLY_IN_PYTORCH
         unknown = [name for name in state if name not in known and not str(name).startswith("_")]
         if unknown:
-            raise _not_a_state(scheduler, f"it has {unknown[0]!r}, which {type(scheduler).__name__} has not")
+            raise _not_a_state(
+                scheduler, f"it has {unknown[0]!r}, which {type(scheduler).__name__} does not have"
+            )
     for name, value in own.items():
         if name in state and not _is_like(value, state[name]):
             raise _not_a_state(
-                scheduler, f"its {name} is {describe(state[name])}, where this one's is {describe(value)}"
+                scheduler, f"its {name} is {describe(state[name])}, but this one's is {describe(value)}"
             )
 
 
 def _is_like(own: Any, value: Any) -> bool:
-    """Whether a saved value is of the same kind as the own one."""
+    """Return whether a saved value is of the same type as the current one."""
     if isinstance(own, bool | str):
         return isinstance(value, type(own))
     if isinstance(own, int | float | np.number):
@@ -269,26 +270,28 @@ def _is_like(own: Any, value: Any) -> bool:
 def _not_a_state(scheduler: Any, problem: str) -> StateError:
     return StateError(
         f"this is not a state of {type(scheduler).__name__}: {problem}.\n"
-        f"Load what state_dict() of the same schedule gave."
+        f"Load the state_dict() of the same schedule."
     )
 
 
 def one_for_each(name: str, value: Any, count: int) -> list[Any]:
-    """A list with a value for each group, from one or from as many."""
+    """Return a list with a value for each group, from one value or from a list."""
     values = list(value) if isinstance(value, list | tuple) else [value] * count
     for v in values:
         if isinstance(v, Tensor | np.ndarray) and v.ndim:
-            raise ShapeError(f"{name} is a number, got shape {v.shape}.\nPass a number, or a list of them.")
+            raise ShapeError(
+                f"{name} must be a number, got shape {v.shape}.\nPass a number, or a list of them."
+            )
     if len(values) != count:
         raise OptionError(
             f"{name} has {counted(len(values), 'value')} for {counted(count, 'group')}.\n"
-            f"Pass one, or one for each group."
+            f"Pass one value, or one for each group."
         )
     return values
 
 
 class LambdaLR(LRScheduler):
-    """Each group's learning rate is its first one times `lr_lambda(number of step() calls)`."""
+    """Sets the learning rate to the initial one times `lr_lambda(last_epoch)`."""
 
     chains = False
     unsaved = ("optimizer", "lr_lambdas")
@@ -308,7 +311,7 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LRScheduler):
-    """Each step() call multiplies the learning rate by `lr_lambda(number of the call)`."""
+    """Multiplies the learning rate by `lr_lambda(last_epoch)` at each step."""
 
     unsaved = ("optimizer", "lr_lambdas")
 
@@ -330,7 +333,7 @@ class MultiplicativeLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """Multiplied by `gamma` every `step_size` calls."""
+    """Multiplies the learning rate by `gamma` every `step_size` steps."""
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -349,7 +352,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplied by `gamma` at each of the calls in `milestones`."""
+    """Multiplies the learning rate by `gamma` at each step in `milestones`."""
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -363,7 +366,7 @@ class MultiStepLR(LRScheduler):
         check_milestones(self.milestones)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
-        """PyTorch's milestones are a Counter."""
+        """Convert PyTorch's milestones, which are a Counter, to a list."""
         milestones = state.get("milestones")
         return (
             {**state, "milestones": sorted(milestones.elements())}
@@ -376,7 +379,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplied by `gamma` at each call."""
+    """Multiplies the learning rate by `gamma` at each step."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -387,7 +390,7 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` calls."""
+    """Multiplies the initial learning rate by `factor` for the first `total_iters` steps."""
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -398,14 +401,14 @@ class ConstantLR(LRScheduler):
 
     def check_options(self) -> None:
         super().check_options()
-        check_share("factor", self.factor)
+        check_fraction("factor", self.factor)
 
     def lr(self, initial: float, group: int) -> float:
         return initial * (self.factor if self.last_epoch < self.total_iters else 1)
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters` calls."""
+    """Scales the initial learning rate linearly from `start_factor` to `end_factor` in `total_iters` steps."""
 
     def __init__(
         self,
@@ -422,8 +425,8 @@ class LinearLR(LRScheduler):
 
     def check_options(self) -> None:
         super().check_options()
-        check_share("start_factor", self.start_factor, above=True)
-        check_share("end_factor", self.end_factor)
+        check_fraction("start_factor", self.start_factor, above_zero=True)
+        check_fraction("end_factor", self.end_factor)
 
     def lr(self, initial: float, group: int) -> float:
         done = min(self.last_epoch, self.total_iters) / self.total_iters if self.total_iters else 0.0
@@ -435,14 +438,14 @@ def check_milestones(milestones: Any) -> None:
         raise OptionError(f"milestones must be numbers, got {describe(milestones)}.\nPass a list of them.")
 
 
-def check_share(name: str, value: float, above: bool = False) -> None:
-    if not 0 <= value <= 1 or (above and not value):
-        least = "above 0" if above else "0"
+def check_fraction(name: str, value: float, above_zero: bool = False) -> None:
+    if not 0 <= value <= 1 or (above_zero and not value):
+        least = "above 0" if above_zero else "0"
         raise OptionError(f"{name} must be from {least} to 1, got {value}.\nPass one in that range.")
 
 
 class PolynomialLR(LRScheduler):
-    """Times (1 - t / total_iters)**power, down to 0 at call `total_iters`."""
+    """Multiplies the initial learning rate by (1 - t / total_iters)**power, 0 from step `total_iters` on."""
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -457,7 +460,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first learning rate down to `eta_min` at call `T_max`, and up again after it."""
+    """Half a cosine from the initial learning rate down to `eta_min` at step `T_max`, then up again."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
@@ -467,7 +470,7 @@ class CosineAnnealingLR(LRScheduler):
     def check_options(self) -> None:
         super().check_options()
         if self.T_max < 1:
-            raise OptionError(f"T_max must be at least 1, got {self.T_max}.\nPass such a number.")
+            raise OptionError(f"T_max must be at least 1, got {self.T_max}.\nPass 1 or more.")
 
     def lr(self, initial: float, group: int) -> float:
         done = math.pi * self.last_epoch / self.T_max
@@ -475,9 +478,9 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min` in `T_0` calls, then again, each time `T_mult` times as long.
+    """Half a cosine down to `eta_min` in `T_0` steps, then restarts, each `T_mult` times as long.
 
-    Loshchilov and Hutter 2017, equation 5. `step(epoch + i / batches)` goes on within an epoch.
+    Loshchilov and Hutter 2017, equation 5. `step(epoch + i / batches)` anneals within an epoch.
     """
 
     chains = False
@@ -492,7 +495,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
-        """PyTorch counts the epochs within a cycle, `T_cur`: its fraction is that of all epochs."""
+        """Compute `epoch`, with its fraction, from PyTorch's `T_cur`, the epochs within a cycle."""
         if "epoch" in state or not _is_number(state.get("T_cur")) or not _is_number(state.get("last_epoch")):
             return state
         return {**state, "epoch": state["last_epoch"] + state["T_cur"] % 1}
@@ -506,7 +509,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().check_options()
         if self.T_0 < 1 or self.T_mult < 1:
             raise OptionError(
-                f"T_0 and T_mult must be at least 1, got {self.T_0} and {self.T_mult}.\nPass such numbers."
+                f"T_0 and T_mult must be at least 1, got {self.T_0} and {self.T_mult}.\nPass 1 or more."
             )
 
     def lr(self, initial: float, group: int) -> float:
@@ -518,13 +521,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class _WithMomentum(LRScheduler):
-    """A schedule that also moves the momentum, or the first of betas, of groups; not from where it is."""
+    """Base class of schedules that also set the momentum (or the first of betas), ignoring other changes."""
 
     chains = False
     cycle_momentum: bool
 
     def momentum(self, group: int) -> float:
-        """The momentum of group number `group` at `last_epoch`."""
+        """Return the momentum of group number `group` at `last_epoch`."""
         raise NotImplementedError
 
     def _check_momentum(self, optimizer: Optimizer) -> None:
@@ -544,11 +547,12 @@ class _WithMomentum(LRScheduler):
 
 
 class OneCycleLR(_WithMomentum):
-    """Up from max_lr / div_factor to `max_lr`, then down to that first one / final_div_factor (Smith 2018).
+    """From max_lr / div_factor up to `max_lr`, then down to the initial rate / final_div_factor (Smith 2018).
 
-    The way up takes `pct_start` of all steps; `three_phase` comes down as it went up and then further. With
-    `cycle_momentum` the momentum (or the first of betas) goes the opposite way, between `max_momentum` and
-    `base_momentum`. Step() number `total_steps` is the last one.
+    The increase takes a fraction `pct_start` of all steps. With `three_phase`, the decrease takes as long,
+    and a third phase goes from the initial rate to the final one. With `cycle_momentum`, the momentum (or the
+    first of betas) moves the opposite way, between `max_momentum` and `base_momentum`. The schedule ends
+    after `total_steps` steps.
     """
 
     def __init__(
@@ -572,7 +576,7 @@ class OneCycleLR(_WithMomentum):
             raise OptionError(
                 "OneCycleLR needs the number of steps.\nPass total_steps, or epochs and steps_per_epoch."
             )
-        check_share("pct_start", pct_start)
+        check_fraction("pct_start", pct_start)
         self.total_steps = (epochs or 0) * (steps_per_epoch or 0) if total_steps is None else total_steps
         self.anneal_strategy = anneal_strategy
         self.cycle_momentum = cycle_momentum
@@ -584,13 +588,13 @@ class OneCycleLR(_WithMomentum):
         if last_epoch == -1:
             for group, top in zip(groups, self.max_lrs, strict=True):
                 group["initial_lr"] = top / div_factor
-        # of the largest
+        # as fractions of max_lr
         first = 1 / div_factor
         last = 1 / (div_factor * final_div_factor)
         up = float(pct_start * self.total_steps) - 1
         end = self.total_steps - 1
-        # (its last step, factor of max_lr at its start and end, momentum at its start and end: 1 is the
-        # largest and 0 the least) of each phase
+        # each phase: last step, fraction of max_lr at start and end, position of the momentum at start and
+        # end (0 is base_momentum, 1 max_momentum)
         self.phases = [(up, first, 1.0, 1.0, 0.0), (end, 1.0, last, 0.0, 1.0)]
         if three_phase:
             self.phases[1:] = [(2 * up, 1.0, first, 0.0, 1.0), (end, first, last, 1.0, 1.0)]
@@ -600,29 +604,30 @@ class OneCycleLR(_WithMomentum):
         super().check_options()
         if self.anneal_strategy not in ("cos", "linear"):
             raise OptionError(
-                f'anneal_strategy is "cos" or "linear", got {self.anneal_strategy!r}.\nChoose one.'
+                f'anneal_strategy must be "cos" or "linear", got {self.anneal_strategy!r}.\nChoose one.'
             )
         if not is_integer(self.total_steps) or self.total_steps < 1:
-            raise OptionError(f"a cycle of {self.total_steps} steps.\nPass a positive number of steps.")
+            raise OptionError(f"total_steps must be a positive integer, got {self.total_steps}.\nPass one.")
         if not self.phases or not all(
             len(phase) == 5 and all(map(_is_number, phase)) for phase in self.phases
         ):
             raise OptionError(
-                f"phases must be tuples of five numbers, got {describe(self.phases)}.\nLeave them."
+                f"phases must be tuples of five numbers, got {describe(self.phases)}.\nDo not change them."
             )
 
     def from_pytorch(self, state: dict[str, Any]) -> dict[str, Any]:
-        """PyTorch's state says the same of the phases by names: those of this schedule are kept."""
+        """Keep this schedule's phases, which PyTorch's state has in another form."""
         if "_schedule_phases" not in state or state.get("total_steps") != self.total_steps:
             return state
         names = ("anneal_strategy", "max_lrs", "base_momentums", "max_momentums", "phases")
         return {**{name: vars(self)[name] for name in names}, **state}
 
-    def _between(self) -> tuple[float, float]:
-        """The factor of the largest learning rate, and how far the momentum is from the least."""
+    def _position(self) -> tuple[float, float]:
+        """Return the fraction of max_lr, and the position of the momentum from base (0) to max (1)."""
         if self.last_epoch > self.total_steps:
             raise OptionError(
-                f"step {self.last_epoch} of a cycle of {self.total_steps}.\nPass a larger total_steps."
+                f"step {self.last_epoch} is after the last one, {self.total_steps}.\n"
+                f"Pass a larger total_steps."
             )
         start = 0.0
         for phase in self.phases:
@@ -636,19 +641,20 @@ class OneCycleLR(_WithMomentum):
         return a + (b - a) * done, m + (n - m) * done
 
     def lr(self, initial: float, group: int) -> float:
-        return self.max_lrs[group] * self._between()[0]
+        return self.max_lrs[group] * self._position()[0]
 
     def momentum(self, group: int) -> float:
         least = self.base_momentums[group]
         largest = self.max_momentums[group]
-        return least + (largest - least) * self._between()[1]
+        return least + (largest - least) * self._position()[1]
 
 
 class CyclicLR(_WithMomentum):
-    """Up from `base_lr` to `max_lr` in `step_size_up` calls and down again, and again (Smith 2017).
+    """Cycles from `base_lr` up to `max_lr` in `step_size_up` steps and down again (Smith 2017).
 
-    `mode` "triangular2" halves the height with each cycle, "exp_range" multiplies it by gamma**calls;
-    `scale_fn` replaces them, of the number of the cycle or of the calls ("iterations") as `scale_mode` says.
+    `mode` "triangular2" halves the amplitude with each cycle, "exp_range" multiplies it by gamma**step.
+    `scale_fn` replaces `mode`; it is called with the number of the cycle or, if `scale_mode` is "iterations",
+    of the step.
     """
 
     unsaved = ("optimizer", "scale_fn")
@@ -691,17 +697,17 @@ class CyclicLR(_WithMomentum):
         super().check_options()
         if self.scale_fn is None and self.mode not in ("triangular", "triangular2", "exp_range"):
             raise OptionError(
-                f'mode is "triangular", "triangular2" or "exp_range", got {self.mode!r}.\nChoose one.'
+                f'mode must be "triangular", "triangular2" or "exp_range", got {self.mode!r}.\nChoose one.'
             )
         numbers = _is_number(self.total_size) and _is_number(self.step_ratio)
         if not numbers or self.total_size <= 0 or not 0 < self.step_ratio < 1:
             raise OptionError(
-                f"a cycle of {self.total_size} steps, of which {self.step_ratio} go up.\n"
-                f"Pass positive numbers of steps."
+                f"a cycle needs positive numbers of steps up and down, got {self.total_size} steps, a "
+                f"fraction {self.step_ratio} of them up.\nPass positive numbers."
             )
 
     def _height(self) -> float:
-        """How far the rate is from the least: 0 to 1 in the first cycle."""
+        """Return the position of the rate from base_lr (0) to max_lr (1), scaled by mode."""
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -720,13 +726,13 @@ class CyclicLR(_WithMomentum):
         return largest - (largest - least) * self._height()
 
 
-class _Several(LRScheduler):
-    """A schedule made of schedules of the same optimizer."""
+class _CombinedScheduler(LRScheduler):
+    """Base class of schedules that combine schedules of one optimizer."""
 
-    def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
+    def _set_schedulers(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
         if any(not isinstance(s, LRScheduler) or s.optimizer is not optimizer for s in schedulers):
             raise OptionError(
-                f"{type(self).__name__} is made of schedules that need no metric, all of one optimizer.\n"
+                f"{type(self).__name__} needs schedules of one optimizer, and none that reads a metric.\n"
                 f"Pass such schedules, and their optimizer."
             )
         self.schedulers = list(schedulers)
@@ -740,7 +746,7 @@ class _Several(LRScheduler):
         saved = state["schedulers"]
         if len(saved) != len(self.schedulers):
             raise _not_a_state(
-                self, f"it is of {counted(len(saved), 'schedule')}, not {len(self.schedulers)}"
+                self, f"it has {counted(len(saved), 'schedule')}, expected {len(self.schedulers)}"
             )
         states = [scheduler.checked_state(x) for scheduler, x in zip(self.schedulers, saved, strict=True)]
         return {**state, "schedulers": states}
@@ -754,8 +760,8 @@ class _Several(LRScheduler):
         super()._load({name: value for name, value in state.items() if name != "schedulers"})
 
 
-class SequentialLR(_Several):
-    """One schedule after another: at each of `milestones` the next starts, at its own call 0."""
+class SequentialLR(_CombinedScheduler):
+    """Runs schedules one after another; at each of `milestones` the next one starts, from its step 0."""
 
     def __init__(
         self,
@@ -764,11 +770,11 @@ class SequentialLR(_Several):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
-        self._take(schedulers, optimizer)
+        self._set_schedulers(schedulers, optimizer)
         self.milestones = list(milestones)
         self.last_epoch = last_epoch + 1
         self.check_options()
-        for group in optimizer.param_groups:  # as it was before the schedules were made
+        for group in optimizer.param_groups:  # undo the first steps of the other schedules
             group["lr"] = group["initial_lr"]
         self.schedulers[0].step(0)
         self._last_lr = self.schedulers[0].get_last_lr()
@@ -778,9 +784,9 @@ class SequentialLR(_Several):
         check_milestones(self.milestones)
         if len(self.milestones) != len(self.schedulers) - 1:
             raise OptionError(
-                f"{counted(len(self.schedulers), 'schedule')} and "
+                f"SequentialLR got {counted(len(self.schedulers), 'schedule')} and "
                 f"{counted(len(self.milestones), 'milestone')}.\n"
-                f"Pass one milestone between every two schedules."
+                f"Pass one milestone fewer than schedules."
             )
 
     def step(self) -> None:  # type: ignore[override]
@@ -792,13 +798,13 @@ class SequentialLR(_Several):
         self._last_lr = self.schedulers[now].get_last_lr()
 
 
-class ChainedScheduler(_Several):
-    """Several schedules at once: each changes what the one before it has set."""
+class ChainedScheduler(_CombinedScheduler):
+    """Applies several schedules in each step, each to the rates that the one before has set."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
-            raise OptionError("ChainedScheduler got no schedules.\nPass some.")
-        self._take(schedulers, schedulers[0].optimizer if optimizer is None else optimizer)
+            raise OptionError("ChainedScheduler needs at least one schedule.\nPass a list of them.")
+        self._set_schedulers(schedulers, schedulers[0].optimizer if optimizer is None else optimizer)
         self.last_epoch = schedulers[0].last_epoch
         self._last_lr = schedulers[-1].get_last_lr()
 
@@ -811,10 +817,11 @@ class ChainedScheduler(_Several):
 
 
 class ReduceLROnPlateau:
-    """Multiplied by `factor` when a metric was no better for more than `patience` calls of step(metric).
+    """Multiplies the learning rate by `factor` once a metric has not improved for more than `patience` steps.
 
-    `mode` "min" or "max" says what is better; better by less than `threshold` (of the best, or "abs") is not.
-    After a reduction, `cooldown` calls are not counted; no learning rate goes below `min_lr`.
+    `mode` is "min" if a lower metric is better, else "max". An improvement counts if it is larger than
+    `threshold`, as a fraction of the best or, with `threshold_mode` "abs", as a difference. After a
+    reduction, `cooldown` steps are not counted. No rate falls below `min_lr`.
     """
 
     def __init__(
@@ -848,8 +855,8 @@ class ReduceLROnPlateau:
         mode, threshold_mode = self.mode, self.threshold_mode
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise OptionError(
-                f'mode must be "min" or "max", threshold_mode "rel" or "abs": {mode!r}, {threshold_mode!r}.\n'
-                f"Choose among them."
+                f'mode must be "min" or "max" and threshold_mode "rel" or "abs", got {mode!r} and '
+                f"{threshold_mode!r}.\nChoose among them."
             )
         if not 0 <= self.factor < 1:
             raise OptionError(
@@ -858,12 +865,13 @@ class ReduceLROnPlateau:
         counts = self.num_bad_epochs, self.cooldown_counter, self.last_epoch
         if not _is_number(self.best) or not all(is_integer(n) and n >= 0 for n in counts):
             raise OptionError(
-                f"best must be a number, the counts of calls integers: {describe(self.best)}, "
-                f"{describe(counts)}.\n"
-                f"Leave them as they are."
+                f"best must be a number and the step counts non-negative integers, got {describe(self.best)} "
+                f"and {describe(counts)}.\n"
+                f"Do not change them."
             )
 
     def is_better(self, metric: float) -> bool:
+        """Return whether a metric improves on the best so far by more than the threshold."""
         sign = -1 if self.mode == "min" else 1
         if math.isinf(self.best):
             return sign * metric > sign * self.best
@@ -871,6 +879,7 @@ class ReduceLROnPlateau:
         return sign * metric > sign * self.best + margin
 
     def step(self, metrics: Any) -> None:
+        """Compare a metric with the best so far, and reduce the learning rates if it is time."""
         self.check_options()
         self.last_epoch += 1
         if self.is_better(float(metrics)):
@@ -890,14 +899,16 @@ class ReduceLROnPlateau:
                     group["lr"] = lr
 
     def get_last_lr(self) -> list[float]:
+        """Return the learning rates of all groups."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the best metric, the counts, and the learning rates."""
         names = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch")
         return {name: getattr(self, name) for name in names} | {"lrs": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; a state that is not of this class changes nothing."""
+        """Resume from the result of `state_dict`; a state of another class raises an error."""
         if not isinstance(state_dict, Mapping):
             raise _not_a_state(self, f"it is {type(state_dict).__name__}, not a dictionary")
         check_state(self, self.state_dict(), state_dict)

@@ -20,11 +20,11 @@ ADJUST = ("original", "match_rms_adamw")
 class Muon(Optimizer):
     """v += (1 - momentum) (g - v), p -= lr * ratio * orthogonalize(v) (Jordan 2024, "Muon").
 
-    Every direction of a matrix gets an update of about the same size, where Adam's are mostly a few large
-    ones. With `nesterov`, g + momentum (v - g) replaces v; the weight decay is AdamW's. The ratio of a
+    Every direction of a matrix gets an update of about the same size, while a few directions dominate
+    Adam's. With `nesterov`, g + momentum (v - g) replaces v; the weight decay is AdamW's. The ratio of a
     matrix (A, B) is sqrt(max(1, A / B)) if adjust_lr_fn is "original" or None, and 0.2 sqrt(max(A, B)) if it
-    is "match_rms_adamw" (Liu et al. 2025, "Muon is scalable", section 2.2), for the lr and weight decay of
-    AdamW. Embeddings, output layers, biases and norms are for AdamW.
+    is "match_rms_adamw" (Liu et al. 2025, "Muon is scalable", section 2.2), which suits the lr and weight
+    decay of AdamW. Use AdamW for embeddings, output layers, biases and norms.
     """
 
     arrays = ("momentum_buffer",)
@@ -59,10 +59,12 @@ class Muon(Optimizer):
         adjust = options["adjust_lr_fn"]
         coefficients = options["ns_coefficients"]
         if adjust is not None and adjust not in ADJUST:
-            raise OptionError(f"adjust_lr_fn={adjust!r} is not known.\nChoose one of {ADJUST}, or None.")
+            raise OptionError(f"unknown adjust_lr_fn {adjust!r}.\nChoose one of {ADJUST}, or None.")
         numbers = isinstance(coefficients, tuple | list) and len(coefficients) == 3
         if not numbers or not all(isinstance(x, Real) and isfinite(x) for x in coefficients):
-            raise OptionError(f"ns_coefficients are three numbers, got {coefficients!r}.\nPass such numbers.")
+            raise OptionError(
+                f"ns_coefficients must be three finite numbers, got {coefficients!r}.\nPass a tuple of them."
+            )
 
     def add_param_group(self, group: Any) -> None:
         super().add_param_group(group)
@@ -70,8 +72,8 @@ class Muon(Optimizer):
             if p.ndim != 2:
                 self.param_groups.pop()
                 raise OptionError(
-                    f"Muon takes matrices, got a parameter of shape {p.shape}.\n"
-                    f"Give it to AdamW, with the embeddings, biases and norms."
+                    f"Muon supports only matrices, got a parameter of shape {p.shape}.\n"
+                    f"Use AdamW for embeddings, biases and norms."
                 )
 
     def update(
@@ -101,10 +103,10 @@ def orthogonalize(
     steps: int = 5,
     eps: float = 1e-7,
 ) -> Any:
-    """U S' V^T of a matrix U S V^T, with S' of about 1: x <- a x + b (x x^T) x + c (x x^T)^2 x.
+    """Return about U V^T for a matrix U S V^T, by iterating x <- a x + b (x x^T) x + c (x x^T)^2 x.
 
-    With Muon's coefficients, 5 steps of this Newton-Schulz iteration take singular values to between 0.7 and
-    1.2. They start at most at 1, since x is divided by its Frobenius norm.
+    With Muon's coefficients, 5 steps of this Newton-Schulz iteration bring the singular values to between 0.7
+    and 1.2. They start at 1 or less, because x is first divided by its Frobenius norm.
     """
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]

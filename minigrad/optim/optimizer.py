@@ -1,6 +1,6 @@
 """Optimizers: SGD, Adam and AdamW, with PyTorch's parameter groups, defaults and arithmetic.
 
-Others are in `adaptive_optimizers`.
+The others are in `adaptive_optimizers`, `lbfgs` and `muon`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,18 @@ from ..core.tensor import Tensor
 from ..core.versions import bump_versions
 from ..ops.checked import check_constructor, check_methods
 
-SMALL = 1 << 13  # parameters with at most this many elements are updated as one
-IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")  # PyTorch's ways to compute the same
-NEWER_FLAGS = {"maximize", "decoupled_weight_decay"}  # which states of older versions of PyTorch do not have
+SMALL = 1 << 13  # parameters with at most this many elements are flattened and updated together
+IMPLEMENTATION = (
+    "foreach",
+    "fused",
+    "capturable",
+    "differentiable",
+)  # PyTorch's, without effect here
+NEWER_FLAGS = {"maximize", "decoupled_weight_decay"}  # missing from states of older versions of PyTorch
 
 
 def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
-    """Forget the gradients, or set them to zero in place (and out of any graph)."""
+    """Remove the gradients, or set them to zero in place, detached from any graph."""
     for p in parameters:
         if p.grad is None or set_to_none:
             p.grad = None
@@ -45,17 +50,17 @@ def zero_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
 
 
 class Optimizer:
-    """Parameters in groups, each with its options, and a state of arrays for every parameter.
+    """Base class of optimizers: groups of parameters with options, and a state for each parameter.
 
-    A subclass defines `update`, or its own `step` as in PyTorch. The optimizers here take PyTorch's settings
-    that only choose how it computes (`foreach`, `fused`, `capturable`), which have no effect.
+    A subclass defines `update`, or overrides `step` as in PyTorch. PyTorch's options that only choose an
+    implementation (`foreach`, `fused`, `capturable`) are accepted and have no effect.
     """
 
     scheduled: tuple[str, ...] = ("lr",)  # the options that `hyperparameters` reads
-    # what the state of a parameter may have: arrays of its shape, and numbers; None where that is not known
+    # the names in a parameter's state: arrays of its shape (None if they are not known), and numbers
     arrays: tuple[str, ...] | None = None
     numbers: tuple[str, ...] = ("step",)
-    fixed: tuple[str, ...] = ()  # options that say which algorithm it is: no state changes them
+    fixed: tuple[str, ...] = ()  # options that define the algorithm; a loaded state must have the same
 
     def __init_subclass__(cls) -> None:
         check_constructor(cls)
@@ -79,43 +84,46 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.uploaded: dict[Any, Any] = {}  # hyperparameters of this step on a GPU, by dtype and values
-        self.checked: dict[int, tuple[Any, ...]] = {}  # the values of each group when last checked, by its id
+        self.checked: dict[int, tuple[Any, ...]] = {}  # by group id: its options when last checked
         allocator.keep_freed_memory()
         for group in groups:
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Add parameters, {"params": ...}, with options of their own that replace the defaults."""
+        """Add parameters, {"params": ...}, with options that replace the defaults for them."""
         if not isinstance(group, Mapping):
             raise DtypeError(
-                f"a group is a dictionary, got {type(group).__name__}.\nPass {{'params': [...], 'lr': 0.1}}."
+                f"a parameter group must be a dictionary, got {type(group).__name__}.\n"
+                f"Pass {{'params': [...], 'lr': 0.1}}."
             )
         if "params" not in group:
-            raise OptionError(f"a group has no 'params', only {sorted(group)}.\nPass {{'params': [...]}}.")
+            raise OptionError(
+                f"a parameter group needs 'params', got {sorted(group)}.\nPass {{'params': [...]}}."
+            )
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         named = [isinstance(p, tuple) and len(p) == 2 for p in params]  # named_parameters()
         if any(named) and not all(named):
             raise OptionError(
-                "some parameters of a group have names and some have none.\n"
+                "only some of the parameters have names.\n"
                 "Pass model.parameters() or model.named_parameters()."
             )
         params = [p[1] for p in params] if any(named) else params
         if any(not isinstance(p, Tensor) or not p.is_leaf for p in params):
-            raise OptionError("an optimizer changes leaf tensors.\nPass model.parameters().")
+            raise OptionError("an optimizer can update only leaf tensors.\nPass model.parameters().")
         for p in params:
             if not (p.is_floating_point() and is_writeable(p.array)):
-                what = "is read-only" if p.is_floating_point() else f"holds {p.dtype}"
+                what = "is read-only" if p.is_floating_point() else f"is {p.dtype}"
                 raise OptionError(
                     f"a parameter of shape {p.shape} {what}, and cannot be updated.\n"
-                    f"Pass floating tensors with memory of their own."
+                    f"Pass writable floating-point tensors."
                 )
         ids = [id(p) for p in (*self._parameters(), *params)]
         if len(set(ids)) != len(ids):
-            raise OptionError("a parameter is listed twice.\nPass each once.")
+            raise OptionError("a parameter appears more than once.\nPass each once.")
         self.check_options({**self.defaults, **group})
         if group.get("lr", self.defaults["lr"]) < 0:
             raise OptionError(
-                f"lr must be a number of at least 0, got {group.get('lr', self.defaults['lr'])!r}.\nPass one."
+                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\nPass one."
             )
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
@@ -125,13 +133,13 @@ class Optimizer:
         self.param_groups.append({**self.defaults, **group, "params": params})
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Check options as the constructor does. They are checked again before each step."""
+        """Check options as the constructor does; called again before each step."""
         kind: Any = type(self)
         _kinds_of(kind).check_settings(options)
         _check_ranges(options)
 
     def check_groups(self) -> None:
-        """Check the options of groups, which may have changed, as the constructor does."""
+        """Check the options of groups that have changed since the last check."""
         for group in self.param_groups:
             values = tuple(group.values())
             before = self.checked.get(id(group), ())
@@ -139,25 +147,27 @@ class Optimizer:
                 owner = self.owner_of(group)
                 if missing := owner.defaults.keys() - group.keys():
                     raise OptionError(
-                        f"a group of {type(owner).__name__} has no {min(missing)}.\nPut it back in the group."
+                        f"a group of {type(owner).__name__} has no {min(missing)}.\n"
+                        f"Add it to the group again."
                     )
                 owner.check_options(group)
                 self.checked[id(group)] = values
 
     def owner_of(self, group: Mapping[str, Any]) -> Optimizer:
-        """The optimizer that updates a group: another one where an optimizer is made of several."""
+        """Return the optimizer that updates a group; optimizers that combine several override it."""
         return self
 
     def _parameters(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Remove the parameters' gradients, or set them to zero in place."""
         zero_gradients(self._parameters(), set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each parameter that has a gradient, in place.
+        """Update, in place, each parameter that has a gradient.
 
-        A closure computes the gradients first; the loss that it returns is returned.
+        A closure is called first, to compute the gradients; the loss that it returns is returned.
         """
         loss = None
         if closure is not None:
@@ -171,7 +181,7 @@ class Optimizer:
                     continue
                 if p.grad.array.shape != p.array.shape:
                     raise ShapeError(
-                        f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}.\n"
+                        f"a parameter of shape {p.shape} has a gradient of shape {p.grad.shape}.\n"
                         f"Assign a gradient of the parameter's shape, or None."
                     )
                 ready[-1].append(p)
@@ -182,24 +192,24 @@ class Optimizer:
         return loss
 
     def count_step(self, params: list[Tensor], source: tuple[CodeType, int]) -> None:
-        """Note a step, called at `source`, that changes these parameters; replays on a GPU do so too."""
+        """Bump the versions of parameters that a step called at `source` changes; GPU replays call it too."""
         self.check_groups()
         self.uploaded.clear()
         bump_versions(params, f"{type(self).__name__}.step", source)
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Change the parameters of a group by their gradients."""
+        """Update the parameters of a group with their gradients."""
         for p in params:
             assert p.grad is not None
             g = -p.grad.array if group.get("maximize") else p.grad.array
             self.update(p.array, g, self.state[p], group)
 
     def count(self, state: dict[str, np.ndarray]) -> None:
-        """Count an update of the parameter (or of each, where they are one array) with this state."""
+        """Increment the step count in the state of one parameter, or of several flattened ones."""
         state["step"] += 1
 
     def init_state(self, p: np.ndarray, state: dict[str, np.ndarray], *names: str) -> None:
-        """Make the arrays of a parameter's state, zeros at first, or convert them as the parameter was."""
+        """Create state arrays of zeros, or convert existing ones to the parameter's dtype."""
         for name in names:
             before = state.get(name)
             state[name] = (
@@ -210,16 +220,15 @@ class Optimizer:
     def update(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
-        """Change `p` by its gradient `g`."""
+        """Update `p` in place with its gradient `g`."""
         raise NotImplementedError
 
     def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
-        """The numbers of an update that differ from step to step."""
+        """Return the numbers of an update that may differ between steps."""
         return (group["lr"],)
 
     def hyperparameters_for(self, p: Any, state: dict[str, np.ndarray], group: dict[str, Any]) -> Any:
-        """The hyperparameters where the kernels of `p` read them: on a GPU an array there, uploaded once a
-        step for all parameters that share it."""
+        """Return the hyperparameters as the kernels of `p` read them: on a GPU as an array, uploaded once."""
         values = self.hyperparameters(state, group)
         if device_of(p) == CPU:
             return values
@@ -229,10 +238,10 @@ class Optimizer:
         return self.uploaded[key]
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {0: {"step": ...}}, "param_groups": [{"lr": ..., "params": [0]}]}, as PyTorch's.
+        """Return {"state": {0: {"step": ...}}, "param_groups": [{"lr": ..., "params": [0]}]}, as in PyTorch.
 
-        Parameters are numbered through all groups; tensors share memory with the optimizer. `save_file`
-        takes it, and what `load_file` returns can be loaded.
+        Parameters are numbered across all groups. Tensors share memory with the optimizer. `save_file` saves
+        the result, and what `load_file` returns can be loaded.
         """
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
         groups = [
@@ -246,33 +255,35 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` gave for the same parameters in the same order.
+        """Load the result of `state_dict` for the same parameters in the same order.
 
-        A state that is incomplete, or of another optimizer or model, is an error, and changes nothing. A
-        parameter may have no state: then it had no gradient yet.
+        A state that is incomplete, or of another optimizer or model, raises an error and changes nothing. A
+        parameter that has not had a gradient has no state.
         """
         kind = type(self).__name__
         states, groups = saved_parts(state_dict, kind)
         if groups and len(groups) != len(self.param_groups):
             raise StateError(
-                f"optimizer state of {len(groups)} parameter groups for one of {len(self.param_groups)}.\n"
+                f"the optimizer state has {counted(len(groups), 'parameter group')}, this optimizer "
+                f"{len(self.param_groups)}.\n"
                 f"Load the state of the same optimizer."
             )
-        groups = groups or [{} for _ in self.param_groups]  # of older files
+        groups = groups or [{} for _ in self.param_groups]  # files of older versions have none
         options = [self._loaded_options(i, saved) for i, saved in enumerate(groups)]
         order = [number for saved in groups for number in saved.get("params", ())]
         if len(order) != len(set(order)):
             raise _incomplete(kind, "a parameter twice in 'params'")
-        by_number = dict(zip(order or range(len(self._parameters())), self._located(), strict=True))
+        order = order or list(range(len(self._parameters())))
+        by_number = dict(zip(order, self._parameters_with_group(), strict=True))
         loaded: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, own in states.items():
             if number not in by_number:
                 raise StateError(
-                    f"optimizer state {number!r} does not fit these parameters: it is of none of them.\n"
+                    f"optimizer state {number!r} belongs to none of these parameters.\n"
                     f"Load the state of the same model."
                 )
             p, i = by_number[number]
-            own = {name: x for name, x in own.items() if x is not None}  # older versions of PyTorch's SGD
+            own = {name: x for name, x in own.items() if x is not None}  # older PyTorch's SGD stored None
             if own:
                 owner = self.owner_of(self.param_groups[i])
                 loaded[p] = owner.loaded_state(number, own, p, {**self.param_groups[i], **options[i]})
@@ -280,12 +291,12 @@ class Optimizer:
             group.update(new)
         self.state = loaded
 
-    def _located(self) -> list[tuple[Tensor, int]]:
-        """Each parameter, and the number of its group."""
+    def _parameters_with_group(self) -> list[tuple[Tensor, int]]:
+        """Return each parameter with the number of its group."""
         return [(p, i) for i, group in enumerate(self.param_groups) for p in group["params"]]
 
     def _loaded_options(self, i: int, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of group number `i` in a state; a StateError if they are not of this optimizer."""
+        """Check the saved options of group number `i`, and return them."""
         group = self.param_groups[i]
         owner = self.owner_of(group)
         if len(saved.get("params", group["params"])) != len(group["params"]):
@@ -295,59 +306,59 @@ class Optimizer:
             )
         skipped = ("params", "param_names", *IMPLEMENTATION)
         options = {name: value for name, value in saved.items() if name not in skipped}
-        # a file has no words and no None, and states of older versions lack some flags
+        # files hold no strings and no None, and states of older versions lack some flags
         needed = {name for name, x in owner.defaults.items() if not isinstance(x, str | None)} - NEWER_FLAGS
         if saved and (missing := sorted(needed - options.keys())):
             raise StateError(
                 f"group {i} of the optimizer state has no {', '.join(missing)}, which "
-                f"{type(owner).__name__} has.\nLoad what state_dict() of the same optimizer gave."
+                f"{type(owner).__name__} needs.\nLoad the state_dict() of the same optimizer."
             )
-        if strange := (_options_of_all() & options.keys()) - owner.defaults.keys():
+        if unknown := (_options_of_all() & options.keys()) - owner.defaults.keys():
             raise StateError(
-                f"group {i} of the optimizer state has {min(strange)}, which "
-                f"{type(owner).__name__} has not.\n"
-                f"Load what state_dict() of the same optimizer gave."
+                f"group {i} of the optimizer state has {min(unknown)}, which is not an option of "
+                f"{type(owner).__name__}.\n"
+                f"Load the state_dict() of the same optimizer."
             )
         for name in owner.fixed:
             if options.get(name, group[name]) != group[name]:
                 raise StateError(
-                    f"group {i} of the optimizer state has {name}={options[name]!r}, this one "
-                    f"{group[name]!r}.\nLoad the state of the same kind of optimizer."
+                    f"group {i} of the optimizer state has {name}={options[name]!r}, this optimizer "
+                    f"{group[name]!r}.\nLoad the state of the same optimizer."
                 )
         try:
             owner.check_options({**group, **options})
         except OptionError as error:
             problem = str(error).splitlines()[0]
             raise StateError(
-                f"group {i} of the optimizer state: {problem}\nLoad what state_dict() gave."
+                f"group {i} of the optimizer state: {problem}\nLoad the result of state_dict()."
             ) from None
         return options
 
     def names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """The arrays that a parameter's state has under these options, once it was updated."""
+        """Return the names of the arrays in a parameter's state after an update with these options."""
         return self.arrays or ()
 
     def loaded_state(
         self, number: int, own: Mapping[str, Any], p: Tensor, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Copies of a parameter's saved state, which is checked first."""
+        """Check a parameter's saved state, and return copies of it."""
         kind = type(self).__name__
         if self.arrays is None:
-            return {name: _loaded(f"{number}.{name}", x, p, (p.shape, ())) for name, x in own.items()}
+            return {name: _load_array(f"{number}.{name}", x, p, (p.shape, ())) for name, x in own.items()}
         if missing := [name for name in (*self.names(options), *self.numbers) if name not in own]:
             raise StateError(
-                f"optimizer state {number}.{missing[0]} is missing: a state of {kind} has it.\n"
-                f"Load what state_dict() of the same optimizer gave."
+                f"optimizer state {number}.{missing[0]} is missing, which {kind} needs.\n"
+                f"Load the state_dict() of the same optimizer."
             )
         if unknown := own.keys() - {*self.arrays, *self.numbers}:
             raise StateError(
                 f"optimizer state {number}.{min(map(str, unknown))} is not part of a state of {kind}.\n"
-                f"Load what state_dict() of the same optimizer gave."
+                f"Load the state_dict() of the same optimizer."
             )
         return {
-            name: _loaded_number(f"{number}.{name}", x)
+            name: _load_number(f"{number}.{name}", x)
             if name in self.numbers
-            else _loaded(f"{number}.{name}", x, p, (p.shape,))
+            else _load_array(f"{number}.{name}", x, p, (p.shape,))
             for name, x in own.items()
         }
 
@@ -362,15 +373,15 @@ class Optimizer:
 def saved_parts(
     state_dict: Mapping[str, Any], kind: str
 ) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
-    """The state of each parameter by its number, and the options of each group.
+    """Return the state of each parameter by its number, and the options of each group.
 
-    Of a nested dictionary, or of a flat one from a file: `state.0.exp_avg` (in older files `0.exp_avg`),
-    `param_groups.0.lr`. `kind` is the optimizer's, for errors.
+    The dictionary is nested, or flat as in a file: `state.0.exp_avg` (in older files `0.exp_avg`),
+    `param_groups.0.lr`. `kind` is the optimizer's name, for errors.
     """
     if not isinstance(state_dict, Mapping):
         raise DtypeError(
-            f"an optimizer state is a dictionary, got {type(state_dict).__name__}.\n"
-            f"Load what state_dict() gave."
+            f"an optimizer state must be a dictionary, got {type(state_dict).__name__}.\n"
+            f"Load the result of state_dict()."
         )
     if "state" in state_dict or "param_groups" in state_dict:
         return _nested_parts(state_dict, kind)
@@ -385,10 +396,10 @@ def saved_parts(
             groups.setdefault(int(number), {})[name] = tuple(option) if is_pair else option
         elif name_of.isdecimal() and rest:
             states.setdefault(int(name_of), {})[rest] = value
-        elif key != "steps":  # of older files
+        elif key != "steps":  # in files of older versions
             raise StateError(
-                f"optimizer state {key!r} does not name a parameter by its number.\n"
-                f"Load what state_dict() gave."
+                f"optimizer state {key!r} does not begin with a parameter's number.\n"
+                f"Load the result of state_dict()."
             )
     if not states and not groups:
         raise _incomplete(kind, "neither 'state' nor 'param_groups'")
@@ -412,51 +423,51 @@ def _nested_parts(
 
 
 def _checked_groups(groups: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """The groups of a state; a StateError unless each lists the numbers of its parameters."""
+    """Check that each group of a state lists the numbers of its parameters, and return the groups."""
     result = [dict(group) for group in groups]
     lists = [group["params"] for group in result if "params" in group]
     if len(lists) not in (0, len(result)):
         raise _incomplete(kind, "no 'params' in each of 'param_groups'")
     if not all(isinstance(x, list) and all(type(number) is int for number in x) for x in lists):
-        raise _incomplete(kind, "no numbers of parameters in 'params'")
+        raise _incomplete(kind, "no parameter numbers in 'params'")
     return result
 
 
 def _incomplete(kind: str, what: str) -> StateError:
-    return StateError(f"this is not a state of {kind}: it has {what}.\nLoad what state_dict() gave.")
+    return StateError(f"this is not a state of {kind}: it has {what}.\nLoad the result of state_dict().")
 
 
-def _loaded(key: str, value: Any, p: Tensor, shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """A copy of a saved array of one of these shapes, on the parameter's device."""
+def _load_array(key: str, value: Any, p: Tensor, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """Check that a saved array has one of these shapes, and return a copy on the parameter's device."""
     array = as_array(value)
     if array.shape not in shapes:
         raise StateError(
-            f"optimizer state {key} of shape {array.shape} does not fit these parameters: "
-            f"{key.partition('.')[0]} has shape {p.shape}.\nLoad the state of the same model."
+            f"optimizer state {key} has shape {array.shape}, but parameter {key.partition('.')[0]} has shape "
+            f"{p.shape}.\nLoad the state of the same model."
         )
     if not is_floating(array.dtype) and (array.ndim or p.shape not in shapes or len(shapes) == 1):
         raise StateError(
-            f"optimizer state {key} is {array.dtype}, expected floating point numbers.\n"
-            f"Load what state_dict() gave."
+            f"optimizer state {key} must be floating-point, got {array.dtype}.\n"
+            f"Load the result of state_dict()."
         )
     return on_device(array, p.device) if array.ndim else array
 
 
-def _loaded_number(key: str, value: Any) -> np.ndarray:
-    """A copy of a saved number, such as of steps."""
+def _load_number(key: str, value: Any) -> np.ndarray:
+    """Check a saved number, such as the step count, and return a copy."""
     array = as_array(value)
     is_step = key.endswith(".step")
     fits = array.ndim == 0 and (array.dtype.kind in "iu" or is_floating(array.dtype))
     if not fits or not 0 <= float(array) < 2**62 or (is_step and float(array) % 1):
-        what = "a number of steps" if is_step else "a number of at least 0"
+        what = "a number of steps" if is_step else "a non-negative number"
         raise StateError(
-            f"optimizer state {key} is {describe(value)}, expected {what}.\nLoad what state_dict() gave."
+            f"optimizer state {key} must be {what}, got {describe(value)}.\nLoad the result of state_dict()."
         )
     return np.array(int(array)) if is_step else array
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A copy of a tensor or array, on the CPU."""
+    """Return a copy of a tensor or array as a NumPy array."""
     value = value.array if isinstance(value, Tensor) else value
     try:
         return np.array(
@@ -468,14 +479,14 @@ def as_array(value: Any) -> np.ndarray:
 
 @cache
 def _kinds_of(optimizer: Any) -> Checks:
-    """The kinds of the options: those of the arguments of the library's constructor."""
+    """Return the checks of the options, which are those of the library's constructor."""
     ours = next(kind for kind in optimizer.__mro__ if kind.__module__.startswith("minigrad."))
     return Checks(ours.__init__, SETTING)
 
 
 @cache
 def _options_of_all() -> set[str]:
-    """The options of all optimizers of the library."""
+    """Return the names of the options of all optimizers of the library."""
     kinds = [Optimizer]
     for kind in kinds:
         kinds += [sub for sub in kind.__subclasses__() if sub.__module__.startswith("minigrad.")]
@@ -489,28 +500,30 @@ AT_LEAST_0 = (
 
 
 def _check_ranges(options: Mapping[str, Any]) -> None:
-    """Check that the rates are in their ranges."""
+    """Raise an error if a number among the options is out of range."""
     for name in AT_LEAST_0:
         value = options.get(name, 0)
         is_number = isinstance(value, int | float | np.number)
         if name == "lr" and is_number and value < 0:
             continue  # combined schedules may reach it, as in PyTorch; `add_param_group` raises
         if not is_number or not value >= 0:
-            raise OptionError(f"{name} must be a number of at least 0, got {value!r}.\nPass one.")
+            raise OptionError(f"{name} must be a non-negative number, got {value!r}.\nPass one.")
     betas = options.get("betas", (0.0, 0.0))
     numbers = isinstance(betas, tuple | list) and all(isinstance(b, int | float | np.number) for b in betas)
     if not numbers or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise OptionError(
-            f"betas must be two numbers from 0 to below 1, got {betas!r}.\nPass two such numbers."
+            f"betas must be two numbers in [0, 1), got {betas!r}.\nPass, for example, (0.9, 0.999)."
         )
 
 
 def check_implementation(optimizer: Optimizer, settings: Mapping[str, Any]) -> None:
-    """Accept PyTorch's settings that change nothing of the values."""
+    """Accept PyTorch's options that do not change results, and raise an error for others."""
     if unknown := settings.keys() - set(IMPLEMENTATION):
         raise TypeError(f"{type(optimizer).__name__}() got an unexpected keyword argument {min(unknown)!r}")
     if settings.get("differentiable"):
-        raise OptionError("differentiable=True is not here.\nWrite the update with out-of-place operations.")
+        raise OptionError(
+            "differentiable=True is not supported.\nWrite the update with out-of-place operations."
+        )
 
 
 check_methods(Optimizer, ["add_param_group", "load_state_dict"])
@@ -519,7 +532,7 @@ check_methods(Optimizer, ["add_param_group", "load_state_dict"])
 class SGD(Optimizer):
     """p -= lr * v with v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step v = g.
 
-    With `nesterov` p -= lr * (g + momentum * v) (Sutskever et al. 2013).
+    With `nesterov`, p -= lr * (g + momentum * v) (Sutskever et al. 2013).
     """
 
     arrays = ("momentum_buffer",)
@@ -575,9 +588,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g**2, p -= lr m' / (sqrt(v') + eps).
 
-    m' and v' are m and v without their bias to 0 (Kingma and Ba 2015, algorithm 1).
-    `weight_decay` here is added to the gradient; AdamW's, which is decoupled, is not. With `amsgrad` v' is
-    the largest so far (Reddi et al. 2018).
+    m' and v' are m and v with bias correction (Kingma and Ba 2015, algorithm 1). The weight decay is added to
+    the gradient; AdamW's is decoupled. With `amsgrad`, v' is the largest so far (Reddi et al. 2018).
     """
 
     scheduled = ("lr", "betas", "eps", "weight_decay")
@@ -618,7 +630,7 @@ class Adam(Optimizer):
         return self.arrays if options["amsgrad"] else self.arrays[:2]
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Small parameters are flattened into one where they are all at the same step."""
+        """Update a group; small parameters at the same step are flattened and updated together."""
         if group["amsgrad"] or group["maximize"]:
             super().update_all(params, group)
             return
@@ -637,7 +649,7 @@ class Adam(Optimizer):
         super().update_all(params, group)
 
     def flatten(self, small: list[Tensor]) -> FlatParameters | None:
-        """The parameters as one, or None where they differ in their steps or share memory."""
+        """Flatten parameters; return None if their step counts differ or they share memory."""
         steps = {int(self.state[p].get("step", 0)) for p in small}
         memories = {id(root(p.array)) for p in small}
         if len(steps) > 1 or len(memories) < len(small):
@@ -645,7 +657,7 @@ class Adam(Optimizer):
         return FlatParameters(small, self.state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies, whose states are not views any more."""
+        """Leave out the flat arrays: the states of a copy are not views of them."""
         return self.__dict__ | {"flat": {}, "uploaded": {}}
 
     def update(
@@ -667,7 +679,7 @@ class Adam(Optimizer):
     def update_amsgrad(
         self, p: np.ndarray, g: np.ndarray, state: dict[str, np.ndarray], group: dict[str, Any]
     ) -> None:
-        """As the kernel, with the largest v so far."""
+        """Update as `adam_update` does, but with the largest v so far."""
         xp = array_module(p)
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
         if "max_exp_avg_sq" not in state or state["exp_avg"].dtype != p.dtype:
@@ -684,7 +696,7 @@ class Adam(Optimizer):
         p -= rate * m / (root * xp.sqrt(largest) + eps)
 
     def hyperparameters(self, state: dict[str, np.ndarray], group: dict[str, Any]) -> tuple[float, ...]:
-        """lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, the factor of p and the decay."""
+        """Return (lr / (1 - b1**t), 1 - b1, b2, 1 - b2, 1 / sqrt(1 - b2**t), eps, factor of p, decay)."""
         t = int(state["step"].reshape(-1)[0])
         lr = group["lr"]
         b1, b2 = group["betas"]
@@ -718,7 +730,7 @@ def flatten(arrays: list[Any], out: Any) -> Any:
 
 @Routine
 def copy_all(sources: list[Any], targets: list[Any]) -> Any:
-    """Copy each array to the target of the same number."""
+    """Copy each source array into the target at the same position."""
     for source, target in zip(sources, targets, strict=True):
         target[...] = source
     return targets
@@ -747,7 +759,7 @@ class FlatParameters:
                 own[name] = view
 
     def _views_of(self, flat: Any) -> list[Any]:
-        """Views of a flat array with the parameters' shapes."""
+        """Return views of a flat array with the parameters' shapes."""
         views = []
         end = 0
         for array in self.arrays:
@@ -755,7 +767,7 @@ class FlatParameters:
         return views
 
     def matches(self, params: list[Tensor], states: dict[Tensor, dict[str, np.ndarray]]) -> bool:
-        """Whether these parameters, their arrays and their states are still its own, all at one step."""
+        """Return whether these parameters, their arrays and their states are the same, all at one step."""
         same = len(params) == len(self.params) and all(map(is_, params, self.params))
         same = same and all(map(is_, map(attrgetter("array"), params), self.arrays))
         same = same and all(map(is_, map(states.get, params), self.states))
@@ -764,7 +776,7 @@ class FlatParameters:
         return same and bool((self.steps == self.steps[0]).all())
 
     def gather(self) -> dict[str, np.ndarray]:
-        """Copy in the parameters and their gradients; gives the state of all."""
+        """Copy the parameters and their gradients in, and return the flat state."""
         gradients = list(map(attrgetter("grad.array"), self.params))
         flatten(self.arrays, self.p)
         flatten(gradients, self.g)

@@ -172,8 +172,8 @@ MISTAKES = {
     "max_norm of an integer table": (
         lambda: F.embedding([0], mg.tensor([[3, 4]]), max_norm=1.0),
         DtypeError,
-        "max_norm with a table of int64",
-        "floats",
+        "max_norm needs a floating-point weight, got int64",
+        "float",
     ),
     "a negative id": (lambda: F.embedding([0, -1], W), RangeError, r"embedding\(.*: id -1", "count from 0"),
     "ids that are floats": (
@@ -277,7 +277,7 @@ MISTAKES = {
     "initializing a vector": (
         lambda: nn.init.xavier_uniform_(mg.ones(3)),
         ShapeError,
-        "inputs and outputs",
+        "fan_in and fan_out",
         "out, in",
     ),
 }

@@ -46,7 +46,7 @@ def test_lists_of_modules_change_as_lists_do(kind):
     assert added(container) == [10, 3, 12]
     assert [name for name, _ in container.named_children()] == ["0", "1", "2"]
     assert added(container[1:].append(Add(5))) == [3, 12, 5]
-    with pytest.raises(RangeError, match="of 3 has no 3"):
+    with pytest.raises(RangeError, match="index 3 is out of range"):
         container[3]
 
 

@@ -227,7 +227,7 @@ def test_what_does_not_belong_there_is_refused():
     with pytest.raises(DtypeError, match=r"nn\.Parameter"):
         block._parameters["scale"] = mg.ones(3)
     for members, name in ((block._parameters, "table"), (block._buffers, "scale"), (block._modules, "plain")):
-        with pytest.raises(OptionError, match=f"something else named '{name}'"):
+        with pytest.raises(OptionError, match=f"already has an attribute '{name}'"):
             members[name] = None
         with pytest.raises(KeyError):
             members[name]
@@ -332,8 +332,8 @@ def test_a_state_dict_shares_memory_outside_the_graph():
 
 
 BAD_STATES = {
-    "missing": (lambda s: s.pop("scale"), StateError, "missing scale, unknown none"),
-    "unknown": (lambda s: s.update(other=np.zeros(1)), StateError, "missing none, unknown other"),
+    "missing": (lambda s: s.pop("scale"), StateError, "missing scale, unexpected none"),
+    "unknown": (lambda s: s.update(other=np.zeros(1)), StateError, "missing none, unexpected other"),
     "shape": (lambda s: s.update(scale=np.zeros(4)), ShapeError, r"scale is float32\[3\] .* float64\[4\]"),
     "dtype": (lambda s: s.update(scale=np.zeros(3, complex)), ShapeError, "complex"),
 }
@@ -370,7 +370,7 @@ def test_assigned_values_become_the_parameters_and_buffers():
 
 @pytest.mark.parametrize("state", [3, None, [("scale", 1)]])
 def test_a_state_is_a_dictionary(state):
-    with pytest.raises(DtypeError, match="a state is a dictionary"):
+    with pytest.raises(DtypeError, match="a state must be a dictionary"):
         Block().load_state_dict(state)
 
 

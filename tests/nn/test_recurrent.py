@@ -113,7 +113,7 @@ def test_dropout_is_between_layers_in_training(kind):
     model.eval()
     close(model(x)[0], model(x)[0])
     with pytest.warns(
-        UserWarning, match=r"dropout=0.5 has no effect: it is between layers.*\nPass num_layers=2"
+        UserWarning, match=r"dropout=0.5 has no effect with one layer: it is applied between layers.*\nPass num_layers=2"
     ):
         kind(3, 2, dropout=0.5)
 
@@ -187,7 +187,7 @@ def test_weights_of_another_width_are_refused():
     [
         (
             lambda: nn.LSTM(3, 4, proj_size=2),
-            r"projections of the state are not here.\nLeave it out, and apply nn",
+            r"proj_size=2 is not supported.\nLeave it out, and apply nn",
         ),
         (lambda: nn.RNN(3, 4, nonlinearity="gelu"), r"must be \"tanh\" or \"relu\", got 'gelu'"),
         (lambda: nn.GRU(3, 0), r"hidden_size must be a positive integer, got 0"),
@@ -203,13 +203,13 @@ def test_weights_of_another_width_are_refused():
         (lambda: pack_padded_sequence(mg.ones(5, 2), [5, 2.5]), r"lengths must be integers, got float32"),
         (lambda: pad_packed_sequence(mg.ones(5, 2)), r"needs a PackedSequence, got Tensor"),
         (lambda: nn.LSTM(3, 4)(mg.ones(5, 2, 3), mg.ones(1, 2, 4)), r"must be a pair, \(h_0, c_0\)"),
-        (lambda: nn.GRU(3, 4)(mg.ones(5, 2, 3).double()), r"float32 weights, and its input is float64"),
-        (lambda: nn.GRU(3, 4)(mg.ones(0, 2, 3)), r"there are no steps"),
+        (lambda: nn.GRU(3, 4)(mg.ones(5, 2, 3).double()), r"float32 weights, but its input is float64"),
+        (lambda: nn.GRU(3, 4)(mg.ones(0, 2, 3)), r"at least one time step"),
         (
             lambda: pack_padded_sequence(mg.ones(3, 2), [1, 2]),
-            r"not in decreasing order.*\nPass enforce_sorted",
+            r"enforce_sorted=True needs lengths in decreasing order.\nPass enforce_sorted",
         ),
-        (lambda: pack_padded_sequence(mg.ones(3, 2), [4, 2]), r"lengths from 2 to 4 of rows with 3 elements"),
+        (lambda: pack_padded_sequence(mg.ones(3, 2), [4, 2]), r"lengths must be from 1 to 3, got 2 to 4"),
     ],
 )
 def test_a_bad_call_says_what_to_do(call, says):

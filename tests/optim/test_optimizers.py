@@ -66,7 +66,7 @@ def test_a_state_brings_back_the_options_of_the_groups():
     options = lambda o: {name: value for name, value in o.param_groups[0].items() if name != "params"}
     assert options(after) == options(before)
     assert options(after)["lr"] == 0.25
-    with pytest.raises(StateError, match="2 parameter groups for one of 1"):
+    with pytest.raises(StateError, match="2 parameter groups, this optimizer 1"):
         after.load_state_dict({"state": {}, "param_groups": before.state_dict()["param_groups"] * 2})
 
 
@@ -131,8 +131,8 @@ def test_groups_have_their_own_options_and_others_defaults():
 ONE = nn.Parameter(np.zeros(1))
 BAD = {
     "none": (lambda: optim.SGD([]), "got none"),
-    "twice": (lambda: optim.SGD([ONE, ONE]), "listed twice"),
-    "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "listed twice"),
+    "twice": (lambda: optim.SGD([ONE, ONE]), "more than once"),
+    "in two groups": (lambda: optim.SGD([{"params": [ONE]}, {"params": [ONE]}]), "more than once"),
     "computed": (lambda: optim.SGD([mg.ones(1, requires_grad=True) * 2]), "leaf"),
     "no tensor": (lambda: optim.SGD([np.zeros(1)]), "leaf"),
     "misspelt": (lambda: optim.SGD([{"params": [ONE], "learning_rate": 1}]), "learning_rate"),
@@ -432,7 +432,7 @@ def test_a_gradient_of_another_shape_is_refused_before_anything_changes():
     optimizer = optim.AdamW(params)
     for p, n in zip(params, (3, 2), strict=True):
         p.grad = mg.ones(n)
-    with pytest.raises(ShapeError, match=r"a gradient of shape \(3,\) for a parameter of shape \(2,\)"):
+    with pytest.raises(ShapeError, match=r"a parameter of shape \(2,\) has a gradient of shape \(3,\)"):
         optimizer.step()
     assert not optimizer.state
 
@@ -455,10 +455,10 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
         (lambda p: optim.Adam([p], betas=0.9), "betas must be two numbers"),
         (lambda p: optim.Adam([p], betas=(0.9,)), "betas must be two numbers"),
         (lambda p: optim.Adam([p], betas=("a", 0.9)), "betas must be two numbers"),
-        (lambda p: optim.Adam([{"lr": 1}]), "has no 'params'"),
-        (lambda p: optim.Adam([mg.arange(3)]), "holds int64"),
+        (lambda p: optim.Adam([{"lr": 1}]), "needs 'params'"),
+        (lambda p: optim.Adam([mg.arange(3)]), "is int64"),
         (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
-        (lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}), "does not name a parameter"),
+        (lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}), "does not begin with a parameter"),
     ],
 )
 def test_what_no_optimizer_can_work_with(make, message):

@@ -257,7 +257,7 @@ def test_a_scaled_loss_gives_the_same_step():
 def test_a_step_comes_once_before_each_update():
     """A scaler that update() was not told of would take its next step with gradients not divided."""
     p, optimizer, scaler = scaled(8.0)
-    with pytest.raises(StateError, match="comes before any step"):
+    with pytest.raises(StateError, match="called before step"):
         scaler.update()
     scaler.scale((p * p).sum()).backward()
     scaler.unscale_(optimizer)
@@ -266,7 +266,7 @@ def test_a_step_comes_once_before_each_update():
     scaler.step(optimizer)
     with pytest.raises(StateError, match="already been called since the last update"):
         scaler.step(optimizer)
-    with pytest.raises(StateError, match="comes after step"):
+    with pytest.raises(StateError, match="called after step"):
         scaler.unscale_(optimizer)
     np.testing.assert_array_equal(p.numpy(), [-1, -2])
     scaler.update()
@@ -295,7 +295,7 @@ def test_a_scaler_refuses_settings_by_which_it_cannot_go(settings):
 def test_a_scaler_refuses_what_it_cannot_use():
     p, _, scaler = scaled(8.0)
     for call in (scaler.step, scaler.unscale_):
-        with pytest.raises(DtypeError, match="steps an optimizer, got Parameter"):
+        with pytest.raises(DtypeError, match="needs an optimizer, got Parameter"):
             call(p)
     with pytest.raises(StateError, match="it has no _growth_tracker, backoff_factor"):
         scaler.load_state_dict({})
@@ -303,7 +303,7 @@ def test_a_scaler_refuses_what_it_cannot_use():
         scaler.load_state_dict(scaler.state_dict() | {"scale": 0})
     half = nn.Parameter(np.ones(2, np.float16))
     half.grad = mg.ones(2, dtype="float16")
-    with pytest.raises(DtypeError, match="some of float16"):
+    with pytest.raises(DtypeError, match="float16 gradients cannot be unscaled"):
         scaler.step(optim.SGD([half], lr=1.0))
 
 
@@ -316,7 +316,7 @@ def test_gradients_that_are_never_finite_end_the_run_and_not_the_factor():
         scaler.update()
 
     step()
-    with pytest.raises(NonFiniteError, match="however small the loss"):
+    with pytest.raises(NonFiniteError, match="even with a factor of"):
         step()
 
 

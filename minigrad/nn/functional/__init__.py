@@ -1,4 +1,4 @@
-"""Functions of networks, with PyTorch's names and signatures (torch.nn.functional)."""
+"""Functions for neural networks, with PyTorch's names and signatures (torch.nn.functional)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ __all__ = ["embedding", "linear"]
 def add(
     functions: Iterable[Callable[..., Any]], may_change: Iterable[str] = (), underscored: Iterable[str] = ()
 ) -> None:
-    """Make these functions of this module, which check their arguments.
+    """Add functions to this module, with argument checks.
 
-    Those that `may_change` their input take `inplace`; those `underscored` have a twin that does, `relu_`.
+    Those named in `may_change` get an argument `inplace`; those in `underscored` also a twin such as `relu_`.
     """
     names = {function.__name__: function for function in functions}
     document(names.values())
@@ -53,14 +53,14 @@ def add(
 
 
 def document(functions: Iterable[Callable[..., Any]]) -> None:
-    """Add the gradients of the op of the same name to the docstring of each function that is not that op."""
+    """Add the gradients of the op of the same name to the docstring of each function that wraps an op."""
     for function in functions:
         op = registry.get(function.__name__)
         if op is not None and info_of(function) is None:
             with_gradients(function, op)
 
 
-# `linear` and `embedding` are called in every layer, and check their arguments themselves
+# `linear` and `embedding` run in every layer, so they check their arguments themselves
 document((linear, embedding))
 add(
     (

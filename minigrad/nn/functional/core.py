@@ -1,6 +1,7 @@
-"""The functions that a Transformer needs, with PyTorch's signatures.
+"""The functions of a Transformer, with PyTorch's signatures.
 
-Each checks its arguments and calls the op of the same name. Valid arguments pass with one or two comparisons.
+Each checks its arguments and calls the op of the same name. For valid arguments, the checks are one or two
+comparisons.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ...ops.shaping import expand, permute, reshape
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input Weightᵀ + bias: (..., in), (out, in), (out,) -> (..., out)."""
+    """input weightᵀ + bias: (..., in), (out, in), (out,) -> (..., out)."""
     try:
         shape = weight.array.shape
         fits = input.array.shape[-1:] == shape[1:] and (bias is None or bias.array.shape == shape[:1])
@@ -35,8 +36,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not fits:
         with_bias = "" if bias is None else f" and a bias of shape {bias.shape}"
         raise ShapeError(
-            f"linear of an input of shape {input.shape} with a weight of shape {weight.shape}{with_bias}.\n"
-            f"A weight is (out, in): the input's last axis must be `in`, and a bias (out,)."
+            f"linear got an input of shape {input.shape} and a weight of shape {weight.shape}{with_bias}.\n"
+            f"Pass an input (..., in), a weight (out, in) and a bias (out,)."
         )
     return linalg.linear(input, weight, bias)
 
@@ -48,16 +49,17 @@ def embedding(
     max_norm: float | None = None,
     norm_type: float = 2.0,
 ) -> Tensor:
-    """Row `input` of `weight` (V, D) for each id in `input`: (..., D); row `padding_idx` gets no gradient.
+    """Look up the rows of `weight` (V, D) for the ids in `input`: (...) -> (..., D).
 
-    An id outside the table is an error; on a GPU, which nothing waits for, it gives NaN. With `max_norm`
-    these rows of `weight` itself are first scaled to that norm (of order `norm_type`) where theirs is above.
+    Row `padding_idx` gets no gradient. An id outside the table raises an error; on a GPU, which would have to
+    wait for the check, it gives NaN. With `max_norm`, looked-up rows of `weight` with a larger norm (of order
+    `norm_type`) are first scaled down to it in place.
     """
     weight = weight if isinstance(weight, Tensor) else as_tensor(weight)
     if max_norm is not None:
         if not weight.is_floating_point():
             raise DtypeError(
-                f"max_norm with a table of {weight.dtype}.\nIts rows must be floats: use weight.float()."
+                f"max_norm needs a floating-point weight, got {weight.dtype}.\nPass weight.float()."
             )
         with no_grad():
             ids = as_tensor(input)
@@ -73,7 +75,7 @@ def embedding(
 
 
 def padding_row(padding_idx: int | None, count: int) -> int | None:
-    """The row of padding in a table of `count` rows, counted from 0."""
+    """Check the number of the padding row in a table of `count` rows, and return it counted from 0."""
     if not isinstance(padding_idx, int | np.integer | None):
         raise DtypeError(
             f"padding_idx must be an integer, got {describe(padding_idx)}.\nPass the row's number."
@@ -81,18 +83,18 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
     if padding_idx is None or -count <= padding_idx < count:
         return None if padding_idx is None else padding_idx % count
     raise RangeError(
-        f"padding_idx {padding_idx} in a table of {counted(count, 'row')}.\n"
-        f"Rows count from 0, or from -1 at the end."
+        f"padding_idx {padding_idx} is out of range for a table of {counted(count, 'row')}.\n"
+        f"Pass a number from {-count} to {count - 1}."
     )
 
 
 def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along `dim`; computed in `dtype` if that is given."""
+    """exp(input) / sum(exp(input)) along `dim`, computed in `dtype` if it is not None."""
     return activations.softmax(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
-    """log(softmax(input)) along `dim`; computed in `dtype` if that is given."""
+    """log(softmax(input)) along `dim`, computed in `dtype` if it is not None."""
     return activations.log_softmax(input, dim, dtype)
 
 
@@ -110,7 +112,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, which have `normalized_shape`."""
+    """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, of shape `normalized_shape`."""
     shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
     return normalization.layer_norm(input, weight, bias, shape, eps)
 
@@ -121,9 +123,9 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """input / sqrt(mean(input**2) + eps) * weight over the last axes, which have `normalized_shape`.
+    """input / sqrt(mean(input**2) + eps) * weight over the last axes, of shape `normalized_shape`.
 
-    `eps` is by default the distance from 1 to the next number of the input's dtype.
+    By default, `eps` is the machine epsilon of the input's dtype.
     """
     shape = _normalized_shape("rms_norm", input, normalized_shape, weight)
     eps = (
@@ -135,7 +137,7 @@ def rms_norm(
 def _normalized_shape(
     name: str, input: Tensor, shape: int | Sequence[int], weight: Any, bias: Any = None
 ) -> tuple[int, ...]:
-    """The shape as a tuple, if the last axes and the parameters have it."""
+    """Check that the last axes and the parameters have this shape, and return it as a tuple."""
     if type(shape) is not tuple:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
     try:
@@ -151,21 +153,24 @@ def _normalized_shape(
     if not fits:
         shapes = [None if x is None else x.shape for x in (weight, bias)]
         raise ShapeError(
-            f"{name} over {shape} of shape {input.shape}, with parameters of shapes {shapes}.\n"
-            f"The input's last axes and the parameters must have that shape."
+            f"{name} over {shape} got an input of shape {input.shape} and parameters of shapes {shapes}.\n"
+            f"The input's last axes and the parameters must have the shape {shape}."
         )
     return shape
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zero each element with probability p and divide the others by 1 - p; nothing unless `training`."""
+    """Zero each element with probability p and divide the others by 1 - p; do nothing unless `training`."""
     if not (type(p) is float and 0 <= p <= 1):
         check_probability(p)
     return activations.dropout(input, p, random.next_key("dropout")) if training and p else input
 
 
 def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -> Callable[..., Tensor]:
-    """The function's first `count` arguments, and `inplace`, which makes the input the result (`copy_`)."""
+    """Give a function an argument `inplace`, with which the result is copied to the input.
+
+    The new function takes the first `count` arguments of the old one, then `inplace`.
+    """
     signature = inspect.signature(function)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = list(signature.parameters.values())[:count]
@@ -182,8 +187,8 @@ def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -
         x = args[0] if args else settings["input"]
         if type(inplace) is not bool or not isinstance(x, Tensor):
             raise DtypeError(
-                f"{function.__name__} in place takes a tensor and inplace=True, got {type(x).__name__} and "
-                f"inplace={inplace!r}.\nLeave inplace out."
+                f"{function.__name__} in place needs a tensor and inplace=True, got {type(x).__name__} and "
+                f"inplace={inplace!r}.\nPass a tensor, or leave inplace out."
             )
         return x if result is x else x.copy_(result)
 
@@ -204,12 +209,13 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The mean of -log softmax(input)[target], for input (N, V), (V,) or (N, V, d1, ...), target without V.
+    """Return the mean of -log softmax(input)[target].
 
-    Targets equal to `ignore_index` are left out. `label_smoothing` e: the target is (1 - e) one-hot + e / V.
-    `weight` (V,) weights the classes, in the mean too. A target of floats, of the input's shape,
-    gives a probability for each class; then an `ignore_index` of a class is an error. A class outside 0 to
-    V - 1 is an error; on a GPU it gives NaN.
+    `input` is (N, V), (V,) or (N, V, d1, ...), `target` the same without V: class numbers from 0 to V - 1, or
+    an error; on a GPU, others give NaN. A floating-point target of the input's shape holds class
+    probabilities. Targets equal to `ignore_index` are left out; this needs class numbers. With
+    `label_smoothing` e, the target is (1 - e) one-hot + e / V. `weight` (V,) weights the classes, also in
+    the mean. `reduction` is "mean", "sum" or "none".
     """
     if reduction not in ("mean", "sum", "none"):
         losses.check_reduction(reduction)
@@ -225,7 +231,7 @@ def cross_entropy(
     if shape == expected and target.is_floating_point():
         if ignore_index >= 0:
             raise OptionError(
-                f"ignore_index={ignore_index} with a target of probabilities, none of which is ignored.\n"
+                f"ignore_index={ignore_index} needs class numbers, but the target has probabilities.\n"
                 f"Leave ignore_index out, or pass class numbers as the target."
             )
         return losses.soft_cross_entropy(input, target, weight, reduction, label_smoothing)
@@ -254,22 +260,23 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ / sqrt(d_k)) value: (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv).
 
-    A boolean `attn_mask` (broadcast to (..., T, S)) is True where a query may attend; one of floats is added
-    to the scores. A query that may attend to nothing gives zeros. ("Attention Is All You Need", equation 1.)
-    `enable_gqa`: each head of key and value (axis -3) serves a group of query heads (Ainslie et al. 2023).
+    "Attention Is All You Need", equation 1. A boolean `attn_mask`, broadcast to (..., T, S), is True where a
+    query may attend; a floating-point one is added to the scores. A query that may attend to nothing gives
+    zeros. With `enable_gqa`, each head of key and value (axis -3) serves a group of query heads (Ainslie et
+    al. 2023).
     """
     if enable_gqa:
         key = _for_each_query_head(query, key)
         value = _for_each_query_head(query, value)
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise ShapeError(
-            f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
-            f"Give each two axes at least, (length, width)."
+            f"attention needs at least 2 axes, (length, width), got query {query.shape}, key {key.shape} and "
+            f"value {value.shape}.\nReshape them."
         )
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
-            f"attention of query {query.shape}, key {key.shape}, value {value.shape}.\n"
-            f"Query and key must agree in their last axis, key and value in the one before."
+            f"attention got query {query.shape}, key {key.shape}, value {value.shape}.\n"
+            f"Query and key must have the same last axis, key and value the same length (axis -2)."
         )
     mask = None if attn_mask is None else attention_mask(attn_mask, query)
     if mask is not None or not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
@@ -285,7 +292,7 @@ def _check_broadcast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
         batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     except ValueError:
         raise ShapeError(
-            f"attention of query {query.shape}, key {key.shape}, value {value.shape}: the axes before the "
+            f"attention got query {query.shape}, key {key.shape}, value {value.shape}: the axes before the "
             f"last two do not broadcast.\n{_advice_on_heads(query, key, value)}"
         ) from None
     scores = (*batch, query.shape[-2], key.shape[-2])
@@ -295,13 +302,13 @@ def _check_broadcast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | N
         fits = False
     if mask is not None and not fits:
         raise ShapeError(
-            f"attn_mask of shape {mask.shape} for scores of shape {scores}: (..., queries, keys).\n"
-            f"Pass a mask that broadcasts to the scores."
+            f"attn_mask of shape {mask.shape} does not broadcast to the scores, {scores}.\n"
+            f"Pass a mask that broadcasts to (..., queries, keys)."
         )
 
 
 def _advice_on_heads(query: Tensor, key: Tensor, value: Tensor) -> str:
-    """`enable_gqa` where all else fits: a multiple of query heads, and the same batch."""
+    """Return the advice to pass `enable_gqa` if that is enough, else to change the shapes."""
     try:
         heads = query.shape[-3]
         kv_heads = key.shape[-3]
@@ -311,36 +318,36 @@ def _advice_on_heads(query: Tensor, key: Tensor, value: Tensor) -> str:
         grouped = False
     if grouped:
         return f"For {heads} query heads on {kv_heads} heads of key and value, pass enable_gqa=True."
-    return "Give all three the same batch and heads."
+    return "Pass all three with the same batch and heads."
 
 
 def _draw(dropout_p: float) -> Any:
-    """The key of the weights' dropout, or None where nothing is dropped."""
+    """Return the random key for dropout on the attention weights, or None without dropout."""
     if not (type(dropout_p) is float and 0 <= dropout_p <= 1):
         check_probability(dropout_p)
     return random.next_key("dropout") if dropout_p else None
 
 
 def attention_mask(mask: Any, query: Tensor) -> Tensor:
-    """The mask as a tensor on the query's device: booleans (True = may attend), or of the query's dtype."""
+    """Return the mask as a tensor on the query's device: booleans (True = may attend), or in its dtype."""
     if not isinstance(mask, Tensor):
         mask = as_tensor_like(mask, query)
     if mask.is_floating_point():
         return mask.to(query.dtype)
     if mask.dtype != bool:
         raise DtypeError(
-            f"attn_mask is {mask.dtype}, which could mean either.\n"
+            f"attn_mask must be boolean or floating-point, got {mask.dtype}.\n"
             f"Pass booleans (True = may attend; mask != 0), or floats to add to the scores."
         )
     return mask
 
 
 def _for_each_query_head(query: Tensor, heads: Tensor) -> Tensor:
-    """Each of the heads as often as there are query heads for it."""
+    """Repeat each head of key or value for the query heads that it serves."""
     if query.ndim < 3 or heads.ndim < 3 or query.shape[-3] % heads.shape[-3]:
         raise ShapeError(
-            f"grouped attention of query {query.shape} with key or value {heads.shape}.\n"
-            f"Give a number of query heads, axis -3, that is a multiple of theirs."
+            f"grouped attention got query {query.shape} with key or value {heads.shape}.\n"
+            f"The number of query heads (axis -3) must be a multiple of the others'."
         )
     *batch, count, length, width = heads.shape
     groups = expand(heads.unsqueeze(-3), *batch, count, query.shape[-3] // count, length, width)

@@ -1,4 +1,4 @@
-"""Helpers for gradients and parameters, named as in torch.nn.utils."""
+"""Utilities for gradients and parameters (torch.nn.utils)."""
 
 from ...ops.checked import check_all
 from ...optim.clipping import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm

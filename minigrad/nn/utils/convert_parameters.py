@@ -1,4 +1,4 @@
-"""All parameters as one vector."""
+"""Parameters to one vector, and back."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ...ops.shaping import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The parameters one behind the other, in a graph with them."""
+    """Concatenate the parameters, flattened, to one vector; gradients flow back to them."""
     return cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Copy a vector's numbers into the parameters."""
+    """Copy the elements of a vector into the parameters, in order."""
     parameters = list(parameters)
     size = sum(p.numel() for p in parameters)
     if vec.ndim != 1 or vec.numel() < size:
         raise ShapeError(
-            f"a vector of shape {vec.shape} for {len(parameters)} parameters of {size} numbers.\n"
-            f"Pass what parameters_to_vector returned."
+            f"expected a vector of at least {size} elements for {len(parameters)} parameters, got shape "
+            f"{vec.shape}.\nPass the result of parameters_to_vector."
         )
     with no_grad():
         end = 0

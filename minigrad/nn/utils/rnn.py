@@ -1,4 +1,4 @@
-"""Sequences of different lengths as one tensor, and back: padded, or packed for recurrent networks."""
+"""Batches of sequences of different lengths: padded, or packed for recurrent layers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, ...) as (longest, batch, ...), or (batch, longest, ...) with `batch_first`."""
+    """Pad sequences (length, ...) to a batch (longest, B, ...); with `batch_first`, (B, longest, ...)."""
     sequences = list(sequences)
     if not sequences or not all(isinstance(x, Tensor) and x.ndim for x in sequences):
-        raise DtypeError("pad_sequence takes tensors of one axis at least.\nPass a list of them.")
+        raise DtypeError("pad_sequence needs tensors with at least one axis.\nPass a list of them.")
     if padding_side not in ("left", "right"):
         raise OptionError(f'padding_side must be "left" or "right", got {padding_side!r}.\nChoose one.')
     longest = max(len(x) for x in sequences)
@@ -40,7 +40,7 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences that `pad_sequence` put together, of these lengths."""
+    """Split a padded batch into sequences of the given lengths; undoes `pad_sequence`."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     counts: list[Any] = list(lengths)
     return [row[: int(n)] for row, n in zip(rows, counts, strict=True)]
@@ -50,10 +50,10 @@ def unpad_sequence(
 
 
 class PackedSequence:
-    """Sequences of different lengths, to be read by RNN, LSTM and GRU as if each stood alone.
+    """A batch of sequences of different lengths, which RNN, LSTM and GRU read without the padding.
 
-    Here it is a padded batch and its lengths. `data`, `batch_sizes`, `sorted_indices` and `unsorted_indices`
-    are PyTorch's: the elements of the sequences, sorted from the longest to the shortest, step after step.
+    It holds a padded batch and its lengths. `data`, `batch_sizes`, `sorted_indices` and `unsorted_indices`
+    are PyTorch's: the elements step by step, with the sequences sorted from the longest to the shortest.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class PackedSequence:
 
     @classmethod
     def of_padded(cls, padded: Tensor, lengths: Tensor, is_sorted: bool) -> PackedSequence:
-        """From a batch (T, B, ...) and the lengths of its rows."""
+        """Make one from a padded batch (T, B, ...) and the lengths of its sequences."""
         self = cls.__new__(cls)
         self.padded = padded
         self.lengths = lengths
         self.is_sorted = is_sorted
         return self
 
-    def replaced(self, padded: Tensor) -> PackedSequence:
-        """Other elements in sequences of the same lengths."""
+    def with_data(self, padded: Tensor) -> PackedSequence:
+        """Return other elements (T, B, ...) in sequences of the same lengths."""
         return self.of_padded(padded, self.lengths, self.is_sorted)
 
     @property
@@ -121,7 +121,7 @@ class PackedSequence:
         return f"PackedSequence({', '.join(f'{n}={x}' for n, x in zip(names, self, strict=True))})"
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """On another device, or in another dtype."""
+        """Return it on another device or in another dtype."""
         padded = self.padded.to(*args, **kwargs)
         return self.of_padded(padded, self.lengths.to(padded.device), self.is_sorted)
 
@@ -145,29 +145,33 @@ class PackedSequence:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """A padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and how long each of its rows is.
+    """Pack a padded batch (T, B, ...), or (B, T, ...) with `batch_first`, of sequences of these lengths.
 
-    With `enforce_sorted` the rows must be in order, the longest first.
+    With `enforce_sorted`, the sequences must be sorted by length, the longest first.
     """
     if input.ndim < 2:
-        raise ShapeError(f"a padded batch of shape {input.shape}.\nGive (T, B, ...), or (B, T, ...).")
+        raise ShapeError(
+            f"a padded batch needs at least 2 axes, got shape {input.shape}.\n"
+            f"Pass (T, B, ...), or (B, T, ...) with batch_first."
+        )
     counts = as_tensor(lengths).numpy()
     if counts.size and counts.dtype.kind not in "iu":
-        raise DtypeError(f"lengths must be integers, got {counts.dtype}.\nGive an integer for each row.")
+        raise DtypeError(f"lengths must be integers, got {counts.dtype}.\nPass an integer for each sequence.")
     counts = counts.astype(np.int64)
     padded = input.transpose(0, 1) if batch_first else input
     steps, batch = padded.shape[:2]
     if counts.shape != (batch,):
-        raise ShapeError(f"{counts.size} lengths for a batch of {batch} rows.\nGive one for each row.")
+        raise ShapeError(
+            f"expected {batch} lengths, one for each sequence, got {counts.size}.\nPass one for each."
+        )
     if batch and not 0 < counts.min() <= counts.max() <= steps:
         raise OptionError(
-            f"lengths from {counts.min()} to {counts.max()} of rows with {steps} elements.\n"
-            f"Give lengths from 1 to {steps}."
+            f"lengths must be from 1 to {steps}, got {counts.min()} to {counts.max()}.\n"
+            f"Pass the lengths without padding."
         )
     if enforce_sorted and (counts[1:] > counts[:-1]).any():
         raise OptionError(
-            "lengths are not in decreasing order, which enforce_sorted=True asks for.\n"
-            "Pass enforce_sorted=False."
+            "enforce_sorted=True needs lengths in decreasing order.\nPass enforce_sorted=False."
         )
     padded = padded[: int(counts.max(initial=0))]
     return PackedSequence.of_padded(padded, constant(counts, input), enforce_sorted)
@@ -179,17 +183,17 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and the lengths of its rows."""
+    """Return the padded batch (T, B, ...), or (B, T, ...) with `batch_first`, and the sequences' lengths."""
     if not isinstance(sequence, PackedSequence):
         raise DtypeError(
-            f"needs a PackedSequence, got {type(sequence).__name__}.\n"
+            f"pad_packed_sequence needs a PackedSequence, got {type(sequence).__name__}.\n"
             f"Make one with pack_padded_sequence or pack_sequence."
         )
     padded, lengths = sequence.padded, sequence.lengths
     steps = len(padded)
     if total_length is not None and total_length < steps:
         raise OptionError(
-            f"total_length is {total_length}, and the longest sequence has {steps} elements.\n"
+            f"total_length is {total_length}, but the longest sequence has {steps} elements.\n"
             f"Pass {steps} or more, or None."
         )
     is_inside = np.arange(steps)[:, None] < lengths.numpy()
@@ -201,12 +205,12 @@ def pad_packed_sequence(
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences (length, ...), packed; with `enforce_sorted` the longest must be first."""
+    """Pack sequences (length, ...); with `enforce_sorted`, they must be sorted, the longest first."""
     return pack_padded_sequence(pad_sequence(sequences), list(map(len, sequences)), False, enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """Return the sequences of a PackedSequence."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences))
 
 

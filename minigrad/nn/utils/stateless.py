@@ -1,4 +1,4 @@
-"""A module called with other parameters than its own (torch.func.functional_call)."""
+"""Calling a module with other parameters than its own (torch.func.functional_call)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with the tensors of a dictionary instead of the module's own.
+    """Call module(*args, **kwargs) with tensors from a dictionary in place of its parameters and buffers.
 
-    Several dictionaries (the parameters, the buffers) may be given as a tuple. Gradients go to the
-    dictionary's tensors. `tie_weights`: a parameter with several paths is replaced at all of them, and two
-    tensors for it are an error. `strict`: the dictionary has all paths. (torch.func.functional_call)
+    A tuple of dictionaries is merged. Gradients go to the dictionary's tensors. With `tie_weights`, a
+    parameter with several paths is replaced at all of them, and two different tensors for it are an error.
+    With `strict`, the dictionary must have exactly the module's paths. (torch.func.functional_call)
     """
     several = isinstance(parameters_and_buffers, tuple | list)
     parts: Any = parameters_and_buffers if several else [parameters_and_buffers]
     if not isinstance(module, Module) or not all(isinstance(part, Mapping) for part in parts):
         raise DtypeError(
-            f"functional_call takes a module and a dictionary, got {type(module).__name__} and "
-            f"{type(parameters_and_buffers).__name__}.\nPass dict(module.named_parameters()), say."
+            f"functional_call needs a module and a dictionary, got {type(module).__name__} and "
+            f"{type(parameters_and_buffers).__name__}.\nPass, for example, dict(module.named_parameters())."
         )
     counts = Counter(name for part in parts for name in part)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise OptionError(
-            f"functional_call: {twice} are in several of the dictionaries.\nPass one tensor for each path."
+            f"functional_call: {twice} are in more than one dictionary.\nPass one tensor for each path."
         )
     replacements = {name: x for part in parts for name, x in part.items()}
     places = {
@@ -48,7 +48,7 @@ def functional_call(
     missing = [name for name in places if name not in replacements] if strict else []
     if (unknown and strict) or missing:
         raise StateError(
-            f"functional_call: missing {missing or 'none'}, unknown {unknown or 'none'}.\n"
+            f"functional_call: missing {missing or 'none'}, unexpected {unknown or 'none'}.\n"
             f"Pass tensors for the module's parameters and buffers."
         )
     given = {name: x for name, x in replacements.items() if name in places}
@@ -67,7 +67,7 @@ def functional_call(
 def _check_tied(
     module: Module, places: Mapping[str, Tensor], given: Mapping[str, Tensor], tie_weights: bool
 ) -> None:
-    """Raise for two tensors for one parameter or, if weights are not tied, for one attribute of a module."""
+    """Raise an error for two tensors for one parameter or, without `tie_weights`, for one attribute."""
     first: dict[Any, str] = {}
     for name, x in given.items():
         owner, _, last = name.rpartition(".")
@@ -77,17 +77,17 @@ def _check_tied(
             kind, untie = ("parameter", ", or tie_weights=False") if tie_weights else ("attribute", "")
             raise OptionError(
                 f"functional_call: {other} and {name} are one {kind} of {type(module).__name__}, "
-                f"and got two tensors.\nPass one of them, or the same tensor twice{untie}."
+                f"but got two tensors.\nPass one of them, or the same tensor twice{untie}."
             )
 
 
 def _are_same(a: Tensor, b: Tensor) -> bool:
-    """Whether it makes no difference which of two is taken: `state_dict` detaches one for each name."""
+    """Return whether two tensors are interchangeable: `state_dict` detaches one for each name."""
     return a is b or (a.array is b.array and not (a.requires_grad or b.requires_grad))
 
 
 def _put(module: Module, tensors: Mapping[str, Tensor]) -> None:
-    """Set attributes by path, of whatever kind."""
+    """Set attributes of any kind by path."""
     for path, x in tensors.items():
         owner, _, name = path.rpartition(".")
         vars(module.get_submodule(owner))[name] = x

@@ -71,5 +71,5 @@ def test_what_it_cannot_do_is_refused():
         mg.optim.LBFGS([x]).step()
     with pytest.raises(OptionError, match="one group"):
         mg.optim.LBFGS([{"params": [x]}, {"params": [y]}])
-    with pytest.raises(OptionError, match="line_search_fn is None or 'strong_wolfe', got 'armijo'"):
+    with pytest.raises(OptionError, match="line_search_fn must be None or 'strong_wolfe', got 'armijo'"):
         mg.optim.LBFGS([x], line_search_fn="armijo")
