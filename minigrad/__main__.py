@@ -18,7 +18,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from .core.errors import MinigradError, OptionError
 from .core.op import OpInfo, info_of, registry
 from .gradcheck.check import check_settings
-from .gradcheck.every_op import Row, check_record
+from .gradcheck.every_op import Row, check_op
 from .ops import FUNCTIONS
 from .ops.sample_calls import forms
 
@@ -80,7 +80,7 @@ def gradcheck(
         for record in chosen:
             status.update(record.name)
             kinds = [fuse for fuse in forms(record) if wanted[fuse] or len(forms(record)) == 1]
-            rows += [check_record(record, ORDERS[order], eps, seed, fuse) for fuse in kinds]
+            rows += [check_op(record, ORDERS[order], eps, seed, fuse) for fuse in kinds]
     console.print(_table(rows, ORDERS[order]))
     failed = [row for row in rows if not row.passed]
     for row in failed:

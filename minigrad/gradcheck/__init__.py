@@ -1,7 +1,7 @@
-"""Is a derivative right? It is compared with finite differences, element by element.
+"""Check gradients against finite differences, element by element.
 
     mg.gradcheck(mg.softmax, [x, 0])                      # a report, or a GradcheckError with a verdict
-    mg.gradcheck_sweep(mg.softmax, [x, 0]).save("e.png")  # the error against the step
+    mg.gradcheck_sweep(mg.softmax, [x, 0]).save("e.png")  # the error as a function of the step
     python -m minigrad gradcheck                          # every op, both orders
 
 `finite_differences` measures, `comparing` finds what differs, `verdicts` names the mistake, `report` prints

@@ -1,4 +1,4 @@
-"""Copies of the inputs of a check, so that the caller's are not changed."""
+"""Copies of the inputs of a check, so that the caller's do not change."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .report import label
 
 
 class Arguments:
-    """Copies of the inputs, and how the function is called with them.
+    """Copies of the inputs, and the way to call the function with them.
 
-    A tensor, or a list or tuple, is passed by position; a dict as keyword arguments. For a Module the
-    function takes no arguments, and the module's parameters and buffers are copies within the `with`.
+    A tensor, or a list or tuple, is passed by position, and a dict as keyword arguments. For a Module, the
+    function is called without arguments, and the parameters and buffers are copies within the `with` block.
     """
 
     def __init__(self, inputs: Any) -> None:
-        self.borrowed: list[tuple[Tensor, np.ndarray]] = []
+        self.originals: list[tuple[Tensor, np.ndarray]] = []
         module = hasattr(inputs, "named_parameters")
         buffers: list[Tensor] = [buffer for _, buffer in inputs.named_buffers()] if module else []
         if module:
@@ -41,17 +41,17 @@ class Arguments:
         self.names = [str(name) for name in inputs] if named else [""] * len(values)
         self.checked = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
         self._check_precision(values)
-        self.values = values if module else [self._copied(x) for x in values]
-        self.borrowed = [(x, x.array) for x in (*values, *buffers)] if module else []
+        self.values = values if module else [self._copy(x) for x in values]
+        self.originals = [(x, x.array) for x in (*values, *buffers)] if module else []
 
     def __enter__(self) -> Arguments:
-        for parameter, array in self.borrowed:
+        for parameter, array in self.originals:
             parameter.array = array.copy(order="K")
-        self.pristine = self._arrays_copied()
+        self.copies = self._copy_arrays()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for parameter, array in self.borrowed:
+        for parameter, array in self.originals:
             parameter.array = array
 
     @property
@@ -62,9 +62,9 @@ class Arguments:
     def label(self, number: int) -> str:
         return label(number, self.names[number])
 
-    def changed(self) -> tuple[int, tuple[int, ...]] | None:
-        """The first input that was changed, and the element."""
-        for number, before in enumerate(self.pristine):
+    def find_change(self) -> tuple[int, tuple[int, ...]] | None:
+        """Return the number of the first input that was changed, and the index of the element."""
+        for number, before in enumerate(self.copies):
             if before is not None:
                 after = _array(self.values[number])
                 different = ~((after == before) | ((after != after) & (before != before)))
@@ -74,18 +74,20 @@ class Arguments:
 
     def _check_precision(self, values: list[Any]) -> None:
         if not self.checked:
-            raise OptionError("no input requires a gradient.\nPass requires_grad=True for one.")
+            raise OptionError("no input requires a gradient.\nCreate one with requires_grad=True.")
         for i in self.checked:
             if values[i].dtype != np.float64:
-                raise DtypeError(f"{self.label(i)} is {values[i].dtype}, too coarse for this.\nUse float64.")
+                raise DtypeError(
+                    f"{self.label(i)} is {values[i].dtype}, but gradcheck needs float64.\nPass x.double()."
+                )
 
     def call(self, fn: Callable) -> Any:
         if self.module:
             return fn()
-        return self._by_name(fn) if self.named else fn(*self.values)
+        return self._call_by_name(fn) if self.named else fn(*self.values)
 
-    def _by_name(self, fn: Callable) -> Any:
-        """Call with keywords, except for positional-only parameters."""
+    def _call_by_name(self, fn: Callable) -> Any:
+        """Call with keyword arguments, except for positional-only parameters."""
         keywords = dict(zip(self.names, self.values, strict=True))
         try:
             signature = inspect.signature(fn)
@@ -97,18 +99,18 @@ class Arguments:
             signature.bind(*placed, **keywords)
         except TypeError as error:
             raise OptionError(
-                f"the function does not take the inputs by these names: {error}.\n"
-                f"Its parameters are {signature}; pass a list to give inputs by position."
+                f"the function cannot be called with these names: {error}.\n"
+                f"Its parameters are {signature}; pass a list to use positions."
             ) from None
         return fn(*placed, **keywords)
 
     @staticmethod
-    def _copied(x: Any) -> Any:
+    def _copy(x: Any) -> Any:
         if isinstance(x, Tensor):
             return Tensor(x.array.copy(order="K"), requires_grad=x.requires_grad)
         return x.copy() if is_array(x) else x
 
-    def _arrays_copied(self) -> list[Any]:
+    def _copy_arrays(self) -> list[Any]:
         arrays = [_array(x) for x in self.values]
         return [None if a is None else a.copy() for a in arrays]
 

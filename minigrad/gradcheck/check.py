@@ -1,4 +1,4 @@
-"""`gradcheck`: compares the analytic gradient with the numeric one."""
+"""`gradcheck`: compare the analytic gradient with the numeric one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from . import verdicts
 from .arguments import Arguments
-from .comparing import Measured, errors_of, kinks_of, measured, summed_up, tied, verdict_on
+from .comparing import Measured, errors_of, kinks_of, mark_ties, measure, summarize, verdict_on
 from .evidence import Derivative, Evidence, Verdict, subsets
 from .finite_differences import FiniteDifferences, SlopeArrays
 from .function import Analytic, Function, GradientFailure, Passes
@@ -23,7 +23,7 @@ from .origin import Step, steps_of
 from .report import GradcheckError, GradcheckReport, Index, label
 
 IN_FLOAT64 = "Compute in the input's dtype: no .astype(np.float32), no float32 constants."
-# of a Jacobian that is computed for a verdict
+# above these limits, no Jacobian is computed for a verdict
 MOST_OUTPUTS = 400
 MOST_ENTRIES = 200_000
 
@@ -39,14 +39,14 @@ def gradcheck(
 ) -> GradcheckReport:
     """Compare the gradient of a fixed random weighting of `fn`'s outputs with central differences.
 
-    `inputs`: a tensor, a list of arguments, a dict of keyword arguments, or a Module, whose parameters are
-    varied while `fn()` takes none. Inputs that require a gradient must be float64. `fn` gets copies, so the
-    caller's tensors do not change. `order=2` checks the gradient of the gradient.
+    `inputs` is a tensor, a list of arguments, a dict of keyword arguments, or a Module, whose parameters are
+    varied while `fn()` is called without arguments. Inputs that require a gradient must be float64. `fn` gets
+    copies, so the caller's tensors do not change. `order=2` checks the gradient of the gradient.
 
-    Where they differ by more than atol + rtol |numeric| this raises GradcheckError, or returns the report
-    with `raise_exception=False`: it is false then, and its `verdict` names the likely mistake. At a kink any
-    slope between those to the left and right passes; where the function jumps, that of the side that does not
-    jump. Both are listed in `kinks`.
+    If an element differs by more than atol + rtol |numeric|, this raises GradcheckError or, with
+    `raise_exception=False`, returns a report that is false. The report's `verdict` names the likely mistake.
+    At a kink, any slope between the left and the right one passes; at a jump, the slope of the side that does
+    not jump. The report lists both in `kinks`.
     """
     check_settings(order, eps=eps, atol=atol, rtol=rtol)
     # non-finite numbers are reported instead
@@ -59,7 +59,7 @@ def gradcheck(
                     report,
                     verdict=f"right at first order, wrong at second: {report.verdict or 'no pattern'}",
                     advice="A gradient function must compute with the rule's arguments (xp = namespace(x)): "
-                    "constants, and values from outside, are not differentiated again.",
+                    "constants and values from outside are not differentiated again.",
                 )
     if raise_exception and not report.passed:
         raise GradcheckError(report)
@@ -96,7 +96,7 @@ class _Check:
         self.function = Function(fn, arguments, order)
 
     def report(self, trace: bool = False) -> GradcheckReport:
-        """The result; `trace` looks which of the function's operations is wrong, if it is wrong."""
+        """Return the result; with `trace`, find the operation that is wrong, if the gradient is."""
         try:
             base = self.function.values()
         except GradientShapeError as error:  # of the first order, while checking the second
@@ -104,9 +104,9 @@ class _Check:
         except GradientFailure as failure:
             return self._fault(verdicts.verdict_of_failure(failure.error))
         fault = _first(
-            lambda: self._changed("the function"),
-            lambda: self._not_finite(base),
-            lambda: self._not_repeatable(base),
+            lambda: self._check_unchanged("the function"),
+            lambda: self._check_finite(base),
+            lambda: self._check_repeatable(base),
         )
         if fault is not None:
             return fault
@@ -114,11 +114,11 @@ class _Check:
             passes = self.function.passes()
             analytic = passes.first
             fault = _first(
-                lambda: self._changed("the gradient", passes.changed),
-                lambda: self._gradient_not_repeatable(passes),
-                lambda: self._gradient_not_linear(analytic),
-                lambda: self._gradient_shared(passes),
-                lambda: self._gradient_in_float32(analytic),
+                lambda: self._check_unchanged("the gradient", passes.changed),
+                lambda: self._check_gradient_repeatable(passes),
+                lambda: self._check_gradient_linear(analytic),
+                lambda: self._check_gradient_unshared(passes),
+                lambda: self._check_gradient_dtype(analytic),
             )
         except GradientFailure as failure:
             fault = self._fault(verdicts.verdict_of_failure(failure.error))
@@ -129,13 +129,13 @@ class _Check:
         slopes = [self.differences.slopes(a, self.eps, self.atol, self.rtol) for a in arrays]
         if all(a is None for a in analytic) and not any(s.central.any() for s in slopes):
             self._check_no_outside_leaves()
-        report = self._compared([*map(on_cpu, arrays)], analytic, slopes)
-        return self._traced(report) if trace and not report.passed else report
+        report = self._compare([*map(on_cpu, arrays)], analytic, slopes)
+        return self._trace(report) if trace and not report.passed else report
 
     # ------------------------------------------------------------ faults
 
     def _fault(self, verdict: Verdict, number: int = 0, index: tuple[int, ...] = ()) -> GradcheckReport:
-        """The report on a check that is not possible."""
+        """Return the report on a check that is not possible."""
         number = number if number < len(self.arguments.names) else 0
         name = self.arguments.names[number]
         nan = float("nan")
@@ -143,9 +143,9 @@ class _Check:
             0, np.inf, number, index, nan, nan, False, name, self.order, 0, np.inf, *verdict
         )
 
-    def _changed(self, who: str, what: str = "") -> GradcheckReport | None:
-        """An input was changed, or `what` was."""
-        changed = self.arguments.changed()
+    def _check_unchanged(self, who: str, what: str = "") -> GradcheckReport | None:
+        """Report an input that was changed, or that `what` was changed."""
+        changed = self.arguments.find_change()
         advice = "Compute into a new array: a rule and its gradients must not change arrays in place."
         if changed is not None:
             number, index = changed
@@ -153,7 +153,7 @@ class _Check:
             return self._fault(Verdict(text, advice), number, index)
         return self._fault(Verdict(f"changed in place: {who} changed {what}", advice)) if what else None
 
-    def _not_finite(self, base: np.ndarray) -> GradcheckReport | None:
+    def _check_finite(self, base: np.ndarray) -> GradcheckReport | None:
         place = self._first_output(~np.isfinite(base))
         if place is None:
             return None
@@ -161,21 +161,23 @@ class _Check:
         advice = "Check at inputs where the function is finite, well within its domain."
         return self._fault(Verdict(text, advice))
 
-    def _not_repeatable(self, base: np.ndarray) -> GradcheckReport | None:
+    def _check_repeatable(self, base: np.ndarray) -> GradcheckReport | None:
         again = self.function.values()
         same = again.shape == base.shape
-        place = self._first_output(~_as_good_as_equal(again, base)) if same else ("the shape", 0)
+        place = self._first_output(~_equal_up_to_rounding(again, base)) if same else ("the shape", 0)
         if place is None:
             return None
         numbers = f": {base[place[1]]:.10g}, then {again[place[1]]:.10g}" if same else ""
         text = f"not deterministic: {place[0]} differs between two evaluations{numbers}"
-        advice = "Each evaluation must draw the same: seed in the function, pass a key, or use .eval()."
+        advice = (
+            "Each evaluation must draw the same numbers: seed in the function, pass a key, or call eval()."
+        )
         return self._fault(Verdict(text, advice))
 
     def _first_difference(
         self, one: list[Analytic], other: list[Analytic], same: Callable[[Any, Any], np.ndarray]
     ) -> tuple[int, Index] | None:
-        """The first input whose two gradients are not the same, and its position among those checked."""
+        """Return the position, among the checked inputs, of the first that differs, and the element."""
         for position, (a, b) in enumerate(zip(one, other, strict=True)):
             if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
                 differs = ~same(a, b)
@@ -184,30 +186,30 @@ class _Check:
         return None
 
     def _gradient_fault(self, found: tuple[int, Index], text: str, advice: str) -> GradcheckReport:
-        """The report on a gradient that is not one; `{where}` in `text` is the element."""
+        """Return the report on an invalid gradient; `{where}` in `text` is replaced by the element."""
         number = self.arguments.checked[found[0]]
         index = found[1]
         where = f"{self.arguments.label(number)} at {list(index)}" if index else self.arguments.label(number)
         return self._fault(Verdict(text.format(where=where), advice), number, index)
 
-    def _gradient_not_repeatable(self, passes: Passes) -> GradcheckReport | None:
-        found = self._first_difference(passes.first, self.function.gradients(), _as_good_as_equal)
+    def _check_gradient_repeatable(self, passes: Passes) -> GradcheckReport | None:
+        found = self._first_difference(passes.first, self.function.gradients(), _equal_up_to_rounding)
         if found:
             return self._gradient_fault(
                 found,
                 "not deterministic: the gradient of {where} differs between two backward passes",
-                "A gradient function must not draw numbers: draw in the caller, and pass what was drawn.",
+                "A gradient function must not draw random numbers: draw them in the caller, and pass them.",
             )
-        found = self._first_difference(passes.first, passes.second, _as_good_as_equal)
+        found = self._first_difference(passes.first, passes.second, _equal_up_to_rounding)
         if found:
             return self._gradient_fault(
                 found,
-                "changed in place: a second backward pass over the same graph gives {where} another gradient",
-                "The gradient function changes an array that the rule kept for it: compute into a new one.",
+                "changed in place: a second backward pass over the graph gives {where} a different gradient",
+                "The gradient function changes an array that the rule saved for it: compute into a new one.",
             )
         return None
 
-    def _gradient_not_linear(self, analytic: list[Analytic]) -> GradcheckReport | None:
+    def _check_gradient_linear(self, analytic: list[Analytic]) -> GradcheckReport | None:
         """Check that the gradient of -2 f is -2 times the gradient of f."""
         other = self.function.gradients(-2.0)
         same = lambda a, b: np.isclose(b / -2, a, rtol=self.rtol, atol=self.atol, equal_nan=True)
@@ -218,40 +220,40 @@ class _Check:
         if one == two:
             return self._gradient_fault(
                 found,
-                f"not linear in the upstream gradient g: of {{where}} it is {one:.6g} whatever g is",
+                f"not linear in the upstream gradient g: for {{where}} it is {one:.6g} whatever g is",
                 "A gradient is g times the derivative: multiply by g.",
             )
         return self._gradient_fault(
             found,
-            f"not linear in the upstream gradient g: of {{where}} it is {one:.6g}, and for -2 g {two:.6g}",
+            f"not linear in the upstream gradient g: for {{where}} it is {one:.6g}, and {two:.6g} for -2 g",
             "A gradient is g times the derivative: branch on the inputs (x > 0), never on g.",
         )
 
-    def _gradient_shared(self, passes: Passes) -> GradcheckReport | None:
+    def _check_gradient_unshared(self, passes: Passes) -> GradcheckReport | None:
         for position, shared in enumerate(passes.shared):
             if shared:
                 return self._gradient_fault(
                     (position, ()),
-                    "an array that is kept is returned as the gradient of {where}, and backward adds into it",
+                    "the gradient of {where} shares memory with another array, and backward adds into it",
                     "Return a new array (a copy), or g or a view of it.",
                 )
         return None
 
-    def _gradient_in_float32(self, analytic: list[Analytic]) -> GradcheckReport | None:
-        """The weights of the outputs are float64 numbers, and so a gradient that is not rounded."""
+    def _check_gradient_dtype(self, analytic: list[Analytic]) -> GradcheckReport | None:
+        """Report a gradient rounded to float32: with the outputs' float64 weights, it should not be."""
         for position, found in enumerate(analytic):
             if isinstance(found, np.ndarray):
-                some = found[np.isfinite(found) & (np.abs(found) > self.atol)]  # what is less may be noise
+                some = found[np.isfinite(found) & (np.abs(found) > self.atol)]  # the rest may be noise
                 if some.size > 1 and _is_float32(some):
                     return self._gradient_fault(
                         (position, ()),
-                        "computed in float32: each number of the gradient of {where} is a float32 number",
+                        "computed in float32: every number of the gradient of {where} is a float32 number",
                         IN_FLOAT64,
                     )
         return None
 
     def _first_output(self, mask: np.ndarray) -> tuple[str, int] | None:
-        """The name of the first output element that a mask marks, and its flat index."""
+        """Return the name of the first output element in a mask, and its flat index."""
         if not mask.any():
             return None
         place = int(np.argmax(mask))
@@ -265,20 +267,20 @@ class _Check:
     def _check_no_outside_leaves(self) -> None:
         if self.function.uses_other_leaves():
             raise OptionError(
-                "the function's value has a gradient, but from none of the inputs.\n"
+                "the function's value requires a gradient, but depends on none of the inputs.\n"
                 "Compute with the function's arguments: they are copies of the inputs."
             )
 
     # ------------------------------------------------------------ element by element
 
-    def _compared(
+    def _compare(
         self, arrays: list[np.ndarray], analytic: list[Analytic], slopes: list[SlopeArrays]
     ) -> GradcheckReport:
         names = self.arguments.names
         everything = [
-            tied(
-                measured(number, names[number], x, a, s, self.atol, self.rtol),
-                self.differences.together(leaf.array, s, self.eps, self.atol, self.rtol),
+            mark_ties(
+                measure(number, names[number], x, a, s, self.atol, self.rtol),
+                self.differences.slopes_together(leaf.array, s, self.eps, self.atol, self.rtol),
             )
             for number, x, a, s, leaf in zip(
                 self.arguments.checked, arrays, analytic, slopes, self.arguments.leaves, strict=True
@@ -291,18 +293,18 @@ class _Check:
         ]
         inputs = tuple(errors_of(m, verdict) for m, verdict in zip(everything, verdicts, strict=True))
         kinks = tuple(kink for m in everything for kink in kinks_of(m))
-        return summed_up(self.order, inputs, kinks)
+        return summarize(self.order, inputs, kinks)
 
     def _computed_in_float32(self, everything: list[Measured]) -> Verdict | None:
-        """Whether the function rounds its value to float32, so that differences see nothing but rounding."""
+        """Return a verdict if the function rounds its value to float32, which hides all differences."""
         base = self.differences.base
         fine = any(not _is_float32(m.compared.x) for m in everything)
         if base.size and fine and _is_float32(base) and (base != np.round(base)).any():
-            return Verdict("computed in float32: each number of the value is a float32 number", IN_FLOAT64)
+            return Verdict("computed in float32: every number of the value is a float32 number", IN_FLOAT64)
         return None
 
     def _evidence(self, i: int, m: Measured) -> Evidence:
-        """What a verdict on the i-th checked input may ask for."""
+        """Collect the evidence for a verdict on the i-th checked input."""
         if not m.compared.wrong.any():
             return Evidence(False, [], [], [], None, lambda: ())
         outs = [on_cpu(out.array) for out in self.function.tensors()]
@@ -319,7 +321,7 @@ class _Check:
         return Evidence(m.found is None, lengths, outs, others, weights, partial(self._derivatives, i, outs))
 
     def _derivatives(self, i: int, outs: list[np.ndarray]) -> list[Derivative]:
-        """d output / d input of each output, numeric and analytic; none where that would take long."""
+        """Return d output / d input of each output, numeric and analytic; [] if that would be slow."""
         leaf = self.arguments.leaves[i]
         x = on_cpu(leaf.array)
         count = sum(out.size for out in outs)
@@ -336,17 +338,17 @@ class _Check:
 
     # ------------------------------------------------------------ operation by operation
 
-    def _traced(self, report: GradcheckReport) -> GradcheckReport:
-        """The report with the verdict on the operation that is wrong by itself, if one of several is."""
-        steps = steps_of(self.function.recorded())
+    def _trace(self, report: GradcheckReport) -> GradcheckReport:
+        """Return the report with a verdict on the single operation that is wrong, if one of several is."""
+        steps = steps_of(self.function.outputs())
         kinks = len(report.kinks)
         for step in steps:
-            inside = self._of_step(step)
-            if inside is None or (inside.elements and not np.isfinite(inside.numeric)):  # it cannot be told
+            inside = self._check_step(step)
+            if inside is None or (inside.elements and not np.isfinite(inside.numeric)):  # unclear
                 return report
             kinks += len(inside.kinks)
             if not inside.passed:
-                # the library's own are tested, some of them by a convention (of symmetric matrices)
+                # the library's ops are tested; some follow a convention (for symmetric matrices)
                 if len(steps) == 1 or step.node.op.source.__module__.startswith("minigrad."):
                     return report
                 text = f"in {step.node}, {label(inside.input, '')}: {inside.verdict}"
@@ -362,8 +364,8 @@ class _Check:
             "indices and masks that are computed from the input.",
         )
 
-    def _of_step(self, step: Step) -> GradcheckReport | None:
-        """The report on a single operation; None if it cannot be checked."""
+    def _check_step(self, step: Step) -> GradcheckReport | None:
+        """Check a single operation; return None if that is not possible."""
         try:
             with Arguments(step.inputs) as arguments:
                 return _Check(step.function, arguments, self.eps, self.atol, self.rtol, self.order).report()
@@ -372,12 +374,12 @@ class _Check:
 
 
 def _first(*faults: Callable[[], GradcheckReport | None]) -> GradcheckReport | None:
-    """The first fault that is found; a report on one is false, so that `or` would pass it over."""
+    """Return the first report that is not None; `or` would skip it, because a report on a fault is false."""
     return next((found for fault in faults if (found := fault()) is not None), None)
 
 
 def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, int]]:
-    """The lengths that a factor may come from: of axes, of several axes together, of the whole."""
+    """Return the lengths that a factor may come from: of single axes, several axes, and the whole array."""
     named = [(f"the length of {axis.format(i)}", n) for i, n in enumerate(shape)]
     for axes in subsets(len(shape)):
         if len(axes) == len(shape) > 1:
@@ -391,10 +393,10 @@ def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, i
 
 
 def _is_float32(x: np.ndarray) -> bool:
-    """Whether every number is a float32 number."""
+    """Return whether every number is representable in float32."""
     with np.errstate(over="ignore"):
         return bool((x.astype(np.float32) == x).all())
 
 
-def _as_good_as_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _equal_up_to_rounding(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.isclose(a, b, rtol=1e-13, atol=0.0, equal_nan=True)

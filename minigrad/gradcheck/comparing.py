@@ -1,4 +1,4 @@
-"""The comparison of two gradients of an input: which elements differ, which are at kinks, and the verdict."""
+"""Comparing the two gradients of an input: which elements differ, which are at kinks, and the verdict."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from .report import GradcheckReport, Index, InputErrors, Kink, label
 
 
 class Measured(NamedTuple):
-    """One input: its number and name, what backward found, and the two gradients to compare."""
+    """One input: its number and name, the result of backward, and the two gradients to compare."""
 
     number: int
     name: str
     found: Analytic
     slopes: SlopeArrays
     compared: Comparison
-    tie: float | None = None  # the slope of the elements at kinks together, if the gradient contradicts it
+    tie: float | None = None  # slope with all elements at kinks moved together, if not matched
 
 
-def measured(
+def measure(
     number: int, name: str, x: np.ndarray, found: Analytic, slopes: SlopeArrays, atol: float, rtol: float
 ) -> Measured:
-    """At a kink the numeric gradient is the slope between left and right that is nearest to the analytic.
+    """Compare an input's analytic gradient with its slopes.
 
-    At a jump it is the slope beside it (of the side that does not jump, if one does not).
+    At a kink, the numeric gradient is the slope between the left and the right one that is nearest to the
+    analytic gradient; at a jump, it is the left or the right slope, whichever is nearer.
     """
     analytic = found if isinstance(found, np.ndarray) else np.full(x.shape, 0.0 if found is None else np.nan)
     low = np.minimum(slopes.left, slopes.right)
@@ -44,9 +45,11 @@ def measured(
     return Measured(number, name, found, slopes, Comparison(x, analytic, numeric, wrong, atol, rtol))
 
 
-def tied(m: Measured, together: Slopes | None) -> Measured:
-    """`m` with the elements at its kinks marked wrong, if what they get does not add up to `together`: the
-    slope where all of them move by the same step, if there is one."""
+def mark_ties(m: Measured, together: Slopes | None) -> Measured:
+    """Mark the elements at kinks as wrong if their gradients do not add up to the slope `together`.
+
+    That is the slope when all of them move by the same step, or None.
+    """
     if together is None or not isinstance(m.found, np.ndarray):
         return m
     c = m.compared
@@ -59,7 +62,7 @@ def tied(m: Measured, together: Slopes | None) -> Measured:
 
 
 def kinks_of(m: Measured) -> list[Kink]:
-    """The elements at which there is no derivative."""
+    """Return the elements at which there is no derivative."""
     s, c = m.slopes, m.compared
     places = [tuple(index) for index in np.argwhere(s.kink).tolist()]
     return [
@@ -72,7 +75,7 @@ def kinks_of(m: Measured) -> list[Kink]:
 
 
 def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
-    """An input's worst element."""
+    """Return the errors of an input, with its worst element."""
     c = m.compared
     head = (m.number, m.name, c.x.shape, c.x.size, int(c.wrong.sum()))
     if not c.x.size:
@@ -87,25 +90,25 @@ def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
 
 
 def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) -> Verdict:
-    """What is wrong with one input's gradient."""
+    """Return the verdict on one input's gradient, empty if nothing is wrong."""
     c = m.compared
     if not c.wrong.any():
         return Verdict("", "")
     if isinstance(m.found, GradientShapeError):
         other = next((other for other in everything if other is not m and _shapes_swapped(m, other)), None)
-        return verdicts.verdict_of_shapes(m.found) if other is None else _swapped(m, other)
+        return verdicts.verdict_of_shapes(m.found) if other is None else _swapped_verdict(m, other)
     if not np.isfinite(c.numeric[c.wrong]).all():
         return Verdict(
-            "the function is not finite a step away: at the edge of its domain",
+            "the function is not finite one step away, at the edge of its domain",
             "Check further within its domain, or with a smaller eps.",
         )
     if not (c.wrong & ~m.slopes.kink).any() and np.isfinite(c.analytic[c.wrong]).all():
         if m.tie is not None:
             total = float(c.analytic[m.slopes.kink].sum())
             return Verdict(
-                f"wrong at a tie: {int(m.slopes.kink.sum())} elements at kinks move the value by {m.tie:.6g} "
-                f"together, and their gradients add up to {total:.6g}",
-                "Give the gradient to one of the elements that tie, or divide it between them.",
+                f"wrong at a tie: {int(m.slopes.kink.sum())} elements at kinks have the slope {m.tie:.6g} "
+                f"together, but their gradients add up to {total:.6g}",
+                "Give the gradient to one of the tied elements, or divide it among them.",
             )
         kink = next(kink for kink in kinks_of(m) if not kink.passed)
         what, neither, choice = (
@@ -117,15 +120,15 @@ def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) 
             f"wrong only at {what}: there is no derivative at {list(kink.index)}, the slope is "
             f"{kink.left:.6g} to the left and {kink.right:.6g} to the right, and {kink.analytic:.6g} "
             f"is {neither}",
-            f"Give {choice}, PyTorch's choice for preference.",
+            f"Return {choice}, preferably PyTorch's choice.",
         )
     for other in everything:
-        if other is not m and verdicts.swapped(c, other.compared):
-            return _swapped(m, other)
+        if other is not m and verdicts.are_swapped(c, other.compared):
+            return _swapped_verdict(m, other)
     return verdicts.verdict_of(c, evidence)
 
 
-def _swapped(m: Measured, other: Measured) -> Verdict:
+def _swapped_verdict(m: Measured, other: Measured) -> Verdict:
     one, two = sorted((m, other), key=lambda each: each.number)
     return Verdict(
         f"gradient to the wrong input: {label(one.number, one.name)} and "
@@ -135,13 +138,13 @@ def _swapped(m: Measured, other: Measured) -> Verdict:
 
 
 def _shapes_swapped(m: Measured, other: Measured) -> bool:
-    """Whether two gradients, which do not fit, each have the shape of the other's input."""
+    """Return whether two gradients of wrong shape each have the shape of the other's input."""
     both = isinstance(m.found, GradientShapeError) and isinstance(other.found, GradientShapeError)
     return both and (m.found.shape, other.found.shape) == (other.compared.x.shape, m.compared.x.shape)  # type: ignore[union-attr]
 
 
-def summed_up(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:
-    """The report on all inputs, with the worst first."""
+def summarize(order: int, inputs: tuple[InputErrors, ...], kinks: tuple[Kink, ...]) -> GradcheckReport:
+    """Return the report on all inputs, with the numbers of the worst."""
     filled = [one for one in inputs if one.elements]
     if not filled:
         return GradcheckReport(0, -np.inf, inputs[0].input, (), 0.0, 0.0, True, inputs[0].name, order)

@@ -1,4 +1,4 @@
-"""Every op on its own samples: what `python -m minigrad gradcheck` and the tests check."""
+"""Check every op on its own samples, for `python -m minigrad gradcheck` and the tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..ops.sample_calls import as_function, floating, samples_of
 from .check import gradcheck
 from .report import GradcheckReport
 
-# tighter than gradcheck's: finite differences are precise at the samples
+# tighter than gradcheck's defaults: finite differences are precise at the samples
 ATOL = 1e-6
 RTOL = 1e-5
 
 
 @dataclass
 class Row:
-    """The result for one op on all its samples: a line of the table."""
+    """The result for one op on all its samples: a row of the table."""
 
     name: str
     form: str = ""  # "readable" if its definition was checked instead of its kernel
@@ -47,15 +47,15 @@ class Row:
             self.failures.append(f"sample {number}: {report}")
 
 
-def check_record(record: OpInfo, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
+def check_op(info: OpInfo, orders: tuple[int, ...], eps: float, seed: int, fuse: bool) -> Row:
     """Check one op on its samples; a MinigradError counts as a failure."""
-    row = Row(record.name, "" if fuse else "readable")
+    row = Row(info.name, "" if fuse else "readable")
     start = time.perf_counter()
     with fused(fuse), np.errstate(all="ignore"):
-        for number, sample in enumerate(samples_of(record, seed)):
+        for number, sample in enumerate(samples_of(info, seed)):
             row.samples += 1
             try:
-                function, inputs = as_function(record, sample)
+                function, inputs = as_function(info, sample)
                 if not inputs or not floating(function(*inputs)):
                     continue
                 for order in orders:

@@ -1,4 +1,4 @@
-"""What a verdict is made of: two gradients of an input to compare, and what else may be asked of them."""
+"""The evidence for a verdict: the two gradients of an input, and more about the function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Verdict(NamedTuple):
-    """What is wrong, and what to do about it."""
+    """A mistake in a gradient, and what to do about it."""
 
     text: str
     advice: str
@@ -26,14 +26,14 @@ class Comparison(NamedTuple):
     atol: float
     rtol: float
 
-    def explains(self, expected: np.ndarray, where: np.ndarray | None = None) -> bool:
-        """Whether the analytic gradient is `expected` (within tolerance, at all elements or `where`)."""
+    def matches(self, expected: np.ndarray, where: np.ndarray | None = None) -> bool:
+        """Return whether the analytic gradient is `expected`, within tolerance, everywhere or at `where`."""
         off = np.abs(self.analytic - expected) > self.atol + self.rtol * np.abs(expected)
         return not (off if where is None else off & where).any()
 
     @property
     def flat(self) -> np.ndarray:
-        """Where the slope is zero."""
+        """A mask of the elements with zero slope."""
         return np.abs(self.numeric) <= self.atol
 
 
@@ -52,17 +52,15 @@ class Derivative(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """The elements that are within noise."""
+        """The difference below which two entries count as equal."""
         return max(self.atol, 1e-6 * float(np.abs(self.numeric).max(initial=0.0)))
 
 
 class Evidence(NamedTuple):
-    """What a verdict on one input may ask for besides its gradients."""
+    """What a verdict on one input may use besides its gradients."""
 
     missing: bool  # there was no gradient
-    lengths: list[
-        tuple[str, int]
-    ]  # what the lengths of axes are called: ("axis 0", 3), ("the output's axis 1", 4)
+    lengths: list[tuple[str, int]]  # names and lengths of axes: ("the length of axis 0 of the input", 3)
     outputs: Sequence[np.ndarray]
     others: list[tuple[str, np.ndarray]]  # the other inputs, by their labels
     weights: np.ndarray | None  # the upstream gradient, if there is one output, of the input's shape
@@ -73,18 +71,18 @@ class Evidence(NamedTuple):
 
 
 def where_wrong(c: Comparison) -> str:
-    """Which elements are wrong, if not all elements with a slope are."""
+    """Describe which elements are wrong, unless all elements with a slope are."""
     right = ~c.wrong & ~c.flat
     count = int(c.wrong.sum())
     if not right.any():
         return ""
     if count == 1:
-        return f", only in the element {list(first(c.wrong))}"
+        return f", only in the element {list(first_index(c.wrong))}"
     return region(c, c.wrong) or f", in {count} of {c.x.size} elements"
 
 
 def region(c: Comparison, chosen: np.ndarray) -> str:
-    """A description that holds for the chosen elements and for none that is right and has a slope."""
+    """Describe the chosen elements, if a description excludes the right elements with a slope."""
     right = ~c.wrong & ~c.flat
     for what, holds in _regions(c.x):
         if holds[chosen].all() and not holds[right].any():
@@ -96,8 +94,8 @@ def _regions(x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     yield "where the input is negative", x < 0
     yield "where the input is positive", x > 0
     yield "where the input is zero", x == 0
-    yield "where the input is more than 1 in size", np.abs(x) > 1
-    yield "where the input is less than 1 in size", np.abs(x) < 1
+    yield "where the input is above 1 in absolute value", np.abs(x) > 1
+    yield "where the input is below 1 in absolute value", np.abs(x) < 1
     for axis, length in enumerate(x.shape):
         for index in range(length if length > 1 else 0):
             chosen = np.zeros(x.shape, bool)
@@ -110,5 +108,5 @@ def subsets(count: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(count), size)
 
 
-def first(mask: np.ndarray) -> tuple[int, ...]:
+def first_index(mask: np.ndarray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])

@@ -1,4 +1,4 @@
-"""A function of several inputs and outputs as one number, and its analytic gradient."""
+"""A function with several inputs and outputs as a single number, and its analytic gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.node import Node, producer
 from ..core.tensor import Tensor, constant
 from .arguments import Arguments
 
-Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error that it raised, or None
+Analytic = np.ndarray | GradientShapeError | None  # a gradient, the error raised instead, or None
 
 
 class GradientFailure(Exception):
@@ -26,19 +26,19 @@ class GradientFailure(Exception):
 
 
 class Passes(NamedTuple):
-    """The gradients of two backward passes over one graph, and what the first did to arrays of others."""
+    """The gradients of two backward passes over one graph, and the side effects of the first."""
 
     first: list[Analytic]
     second: list[Analytic]
     shared: list[bool]  # whether both passes returned the same memory for an input
-    changed: str  # what the first changed: "output 0", "the upstream gradient", or nothing
+    changed: str  # what the first changed: "output 0", "the upstream gradient g", or ""
 
 
 class Function:
-    """A function of Arguments, weighted to one number: sum(weights * outputs), the weights random but fixed.
+    """A function of Arguments, reduced to one number: sum(weights * outputs), with fixed random weights.
 
-    Every output element moves that number by an amount of its own. At order 2 the outputs are the gradient of
-    it, to be differentiated once more.
+    The weights tell the output elements apart. At order 2, the outputs are the gradient of that number, which
+    is differentiated again.
     """
 
     def __init__(self, fn: Callable, arguments: Arguments, order: int) -> None:
@@ -47,49 +47,48 @@ class Function:
         self.order = order
 
     def tensors(self) -> list[Tensor]:
-        """The floating outputs."""
-        outs = self.recorded()
+        """Return the floating-point outputs, of order 1 or 2."""
+        outs = self.outputs()
         if self.order == 1:
             return outs
         wanted = self.arguments.leaves
         pairs = [(out, w) for out, w in zip(outs, _weights(outs), strict=True) if out.requires_grad]
         if not pairs:
             return [x * 0.0 for x in wanted]
-        # the graph below begins at leaves, so that nothing but its path to the output is differentiated
+        # only the paths from the leaves to the outputs are differentiated
         found = _grad(
             [out for out, _ in pairs], wanted, grad_outputs=[w for _, w in pairs], create_graph=True
         )
         return [g if g is not None else x * 0.0 for g, x in zip(found, wanted, strict=True)]
 
-    def recorded(self) -> list[Tensor]:
-        """The floating outputs of the function itself, at any order."""
+    def outputs(self) -> list[Tensor]:
+        """Return the floating-point outputs of the function itself, at any order."""
         return _floating(self.arguments.call(self.fn))
 
     def values(self) -> np.ndarray:
-        """The output elements in one line, copied."""
+        """Return a flat copy of the output elements."""
         return np.concatenate([on_cpu(out.array).ravel() for out in self.tensors()], dtype=np.float64)
 
     def weights(self) -> np.ndarray:
         return np.concatenate([on_cpu(w.array).ravel() for w in _weights(self.tensors())])
 
     def gradients(self, scale: float = 1.0) -> list[Analytic]:
-        """The analytic gradient of each checked input, times `scale`: None where there is none, or an error
-        in its place."""
+        """Return the analytic gradient of each checked input, times `scale`; or an error, or None."""
         return self.passes(scale).first
 
     def passes(self, scale: float = 1.0) -> Passes:
-        """The gradients, computed twice."""
+        """Compute the gradients twice."""
         every = self.tensors()
         leaves = self.arguments.leaves
         pairs = [(out, w) for out, w in zip(every, _weights(every), strict=True) if out.requires_grad]
         if not pairs:
             return Passes([None] * len(leaves), [None] * len(leaves), [False] * len(leaves), "")
         outs = [out for out, _ in pairs]
-        given = [Tensor(w.array * scale) for _, w in pairs]
+        upstream = [Tensor(w.array * scale) for _, w in pairs]
         watched = [(f"output {i}", out) for i, out in enumerate(outs)]
-        watched += [("the upstream gradient g", g) for g in given]
+        watched += [("the upstream gradient g", g) for g in upstream]
         before = [on_cpu(x.array).copy() for _, x in watched]
-        first = self._gradients(outs, given)
+        first = self._gradients(outs, upstream)
         changed = (
             name
             for (name, x), array in zip(watched, before, strict=True)
@@ -97,33 +96,35 @@ class Function:
         )
         if name := next(changed, ""):
             return Passes([*map(_array, first)], [*map(_array, first)], [False] * len(leaves), name)
-        second = self._gradients(outs, given)
+        second = self._gradients(outs, upstream)
         shared = [
-            any(_share(found, x) for x in (again, *leaves, *outs))
+            any(_share_memory(found, x) for x in (again, *leaves, *outs))
             for found, again in zip(first, second, strict=True)
         ]
         return Passes([*map(_array, first)], [*map(_array, second)], shared, "")
 
-    def _gradients(self, outs: list[Tensor], given: list[Tensor]) -> list[Tensor | GradientShapeError | None]:
+    def _gradients(
+        self, outs: list[Tensor], upstream: list[Tensor]
+    ) -> list[Tensor | GradientShapeError | None]:
         leaves = self.arguments.leaves
         try:
-            return _grad(outs, leaves, grad_outputs=given, retain_graph=True)
-        except GradientShapeError:  # an input at a time
-            return [found for leaf in leaves for found in self._one_gradient(outs, leaf, given)]
+            return _grad(outs, leaves, grad_outputs=upstream, retain_graph=True)
+        except GradientShapeError:  # find the inputs that have it
+            return [found for leaf in leaves for found in self._one_gradient(outs, leaf, upstream)]
 
     @staticmethod
-    def _one_gradient(outs: list[Tensor], leaf: Tensor, given: list[Tensor]) -> list[Any]:
+    def _one_gradient(outs: list[Tensor], leaf: Tensor, upstream: list[Tensor]) -> list[Any]:
         try:
-            return _grad(outs, [leaf], grad_outputs=given, retain_graph=True)
+            return _grad(outs, [leaf], grad_outputs=upstream, retain_graph=True)
         except GradientShapeError as error:
             return [error]
 
     def jacobian(self, leaf: Tensor) -> list[np.ndarray]:
-        """d output / d leaf by a backward pass for each output element, an array for each output."""
-        return [self._rows(out, leaf) for out in self.tensors()]
+        """Return d output / d leaf for each output, by one backward pass for each output element."""
+        return [self._jacobian_of(out, leaf) for out in self.tensors()]
 
     @staticmethod
-    def _rows(out: Tensor, leaf: Tensor) -> np.ndarray:
+    def _jacobian_of(out: Tensor, leaf: Tensor) -> np.ndarray:
         rows = np.zeros(out.shape + leaf.shape)
         for index in np.ndindex(out.shape) if out.requires_grad else ():
             unit = np.zeros(out.shape)
@@ -133,7 +134,7 @@ class Function:
         return rows
 
     def uses_other_leaves(self) -> bool:
-        """Whether the outputs lead back to tensors that require a gradient, but to none of the inputs."""
+        """Return whether the outputs depend on leaves that require a gradient, but on none of the inputs."""
         stack = [producer(out.node) for out in self.tensors() if out.node is not None]
         recorded = bool(stack)
         seen = set(stack)
@@ -160,8 +161,8 @@ def _array(found: Any) -> Analytic:
     return found.numpy() if isinstance(found, Tensor) else found
 
 
-def _share(one: Any, other: Any) -> bool:
-    """Whether two tensors share memory (on a GPU that is not asked)."""
+def _share_memory(one: Any, other: Any) -> bool:
+    """Return whether two tensors share memory on the CPU."""
     a, b = (getattr(x, "array", None) for x in (one, other))
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
@@ -176,11 +177,13 @@ def _floating(result: Any) -> list[Tensor]:
     floating = [out for out in outs if out.is_floating_point()]
     if not floating:
         raise DtypeError(
-            f"the function returned {outs[0].dtype}, which has no derivative.\nReturn floating tensors."
+            f"the function returned {outs[0].dtype}, which has no derivative.\nReturn floating-point tensors."
         )
     for out in floating:
         if out.dtype != np.float64:
-            raise DtypeError(f"the function returned {out.dtype}, too coarse for this.\nCompute in float64.")
+            raise DtypeError(
+                f"the function returned {out.dtype}, but gradcheck needs float64.\nCompute in float64."
+            )
     return floating
 
 

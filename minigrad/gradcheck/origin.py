@@ -1,4 +1,4 @@
-"""Which operation of a function has the wrong derivative: each recorded operation is checked separately."""
+"""Find the operation of a function whose derivative is wrong: each recorded one is checked separately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..core.node import Node, ResultEdge, requires_grad
 from ..core.op import Op
 from ..core.tensor import Tensor
 
-MOST_NODES, MOST_ELEMENTS = 60, 3000  # what is checked at most
+MOST_NODES = 60  # larger graphs are not checked
+MOST_ELEMENTS = 3000
 
 
 class Step(NamedTuple):
@@ -24,7 +25,7 @@ class Step(NamedTuple):
 
 
 def steps_of(outs: Sequence[Tensor]) -> list[Step]:
-    """The operations that `outs` were computed by, in order; none if they are too many, or not all ops."""
+    """Return the operations that computed `outs`, in order; [] if there are too many, or some are not ops."""
     nodes = nodes_behind([out.node for out in outs if out.node is not None])
     if len(nodes) > MOST_NODES or not all(isinstance(node.op, Op) for node in nodes):
         return []

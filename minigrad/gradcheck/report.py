@@ -11,7 +11,7 @@ Index = tuple[int, ...]
 
 
 class GradcheckError(MinigradError, AssertionError):
-    """A derivative that finite differences contradict; see its `report`."""
+    """Raised when finite differences contradict a gradient; `report` has the details."""
 
     def __init__(self, report: GradcheckReport) -> None:
         super().__init__(f"{report}.\n{report.advice}")
@@ -38,7 +38,8 @@ class Kink:
         what = "a jump" if self.jump else "a kink"
         return (
             f"{what} at {label(self.input, self.name)} {list(self.index)}: there is no derivative, the slope "
-            f"is {self.left:.6g} to the left and {self.right:.6g} to the right; {self.analytic:.6g} was given"
+            f"is {self.left:.6g} to the left and {self.right:.6g} to the right; "
+            f"the gradient is {self.analytic:.6g}"
         )
 
 
@@ -65,12 +66,12 @@ class InputErrors:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GradcheckReport:
-    """What was compared, the worst element, and if the gradient is wrong, a verdict. True if `passed`.
+    """The result of a gradient check: the worst element and, if it failed, a verdict. True if `passed`.
 
-    `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` where `passed`;
-    `relative_error` the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks` the
-    numeric value is the slope between those to the left and right that is nearest to the analytic one; at a
-    jump that of the side that does not jump.
+    `worst_error` is the largest |analytic - numeric| - rtol |numeric|, at most `atol` if `passed`;
+    `relative_error` is the largest |analytic - numeric| / max(1, |numeric|). At an element of `kinks`, the
+    numeric value is the slope between the left and the right one that is nearest to the analytic value; at a
+    jump, the slope of the side that does not jump.
     """
 
     elements: int

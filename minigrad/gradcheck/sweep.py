@@ -1,8 +1,8 @@
-"""The error of a derivative against the step: does it come from the step, or from the derivative?
+"""The error of a derivative as a function of the step: is the step at fault, or the derivative?
 
-A central difference is off by eps^2 f''' / 6 (truncation), and by the rounding of f over eps. So the error of
-a right derivative falls like eps^2 and then grows like 1 / eps; that of a wrong one levels off where the
-derivative is wrong; that of a kink does not depend on eps.
+A central difference has a truncation error of eps^2 f''' / 6, plus the rounding error of f divided by eps.
+As eps shrinks, the error of a right derivative falls like eps^2 and then grows like 1 / eps. The error of a
+wrong one levels off. At a kink, the error does not depend on eps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = tuple(float(f"{m}e{-k}") for k in range(1, 13) for m in (1.0, 0.3) if (m
 
 @dataclass(frozen=True)
 class Sweep:
-    """For each step the error |analytic - numeric| and the gap |right slope - left slope| of one element.
+    """The error |analytic - numeric| and the gap |right slope - left slope| of one element, for each step.
 
     `kind` is the conclusion: "right", "exact" (at most quadratic, so all error is rounding), "wrong", "kink"
     or "kink nearby"; `reading` is a sentence about it. `rounding` / eps is the largest rounding error.
@@ -56,11 +56,11 @@ class Sweep:
         return "\n".join(["     eps      error", *rows, self.reading])
 
     def plot(self, axes: Any = None) -> Any:
-        """Error against eps on logarithmic axes, with the slopes to expect; returns matplotlib's axes."""
+        """Plot the error against eps on logarithmic axes, with the expected slopes; return the axes."""
         return _plot(self, axes)
 
     def save(self, path: str | Path) -> None:
-        """The plot as a file (.png, .svg, .pdf)."""
+        """Save the plot as a file (.png, .svg, .pdf)."""
         self.plot().figure.savefig(path, dpi=150)
 
 
@@ -73,8 +73,8 @@ def gradcheck_sweep(
 ) -> Sweep:
     """Vary the step of `gradcheck` at one element: (input number, index), by default the worst one.
 
-    The input number counts the arguments, as in a GradcheckReport. A wrong derivative raises no error: the
-    result's `kind` and `reading` name it, and `.save("sweep.png")` shows it.
+    The input number is the position among the arguments, as in a GradcheckReport. A wrong derivative raises
+    no error: see the result's `kind` and `reading`, and `.save("sweep.png")`.
     """
     for eps in steps:
         check_settings(order, eps=eps)
@@ -87,25 +87,25 @@ def gradcheck_sweep(
     with enable_grad(), np.errstate(all="ignore"), Arguments(inputs) as arguments:
         if number not in arguments.checked:
             raise OptionError(
-                f"argument {number} does not require a gradient.\nThose that do are {arguments.checked}."
+                f"argument {number} does not require a gradient.\nChoose one of {arguments.checked}."
             )
         leaf = arguments.values[number]
         function = Function(fn, arguments, order)
         index = (index,) if isinstance(index, int) else tuple(index)
         if len(index) != leaf.ndim or not all(-n <= i < n for i, n in zip(index, leaf.shape, strict=True)):
-            raise OptionError(f"there is no element {index} in the shape {leaf.shape}.\nUse another index.")
+            raise OptionError(f"index {index} is out of range for shape {leaf.shape}.\nUse another index.")
         differences = FiniteDifferences(function.values, function.weights(), function.values())
         gradient = function.gradients()[arguments.checked.index(number)]
         analytic = float(gradient[index]) if isinstance(gradient, np.ndarray) else 0.0
         steps = [eps for eps in steps if eps > np.spacing(abs(leaf[index].item()))]
         if not steps:
             raise OptionError(
-                f"every step is lost next to the element {leaf[index].item():g}.\nUse larger steps."
+                f"every step is too small for the element {leaf[index].item():g}.\nUse larger steps."
             )
-        slopes = np.array([differences.at(leaf.array, index, eps)[:3] for eps in steps])
+        slopes = np.array([differences.slopes_at(leaf.array, index, eps)[:3] for eps in steps])
     errors = np.abs(slopes[:, 0] - analytic)
     gaps = np.abs(slopes[:, 2] - slopes[:, 1])
-    kind, reading = _read(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
+    kind, reading = _interpret(np.array(steps), errors, gaps, slopes, analytic, differences.rounding)
     place = f"{label(number, arguments.names[number])} at {list(index)}"
     return Sweep(
         number, arguments.names[number], index, order, analytic, tuple(steps), tuple(slopes[:, 0].tolist()),
@@ -113,7 +113,7 @@ def gradcheck_sweep(
     )  # fmt: skip
 
 
-def _read(
+def _interpret(
     eps: np.ndarray,
     errors: np.ndarray,
     gaps: np.ndarray,
@@ -121,7 +121,7 @@ def _read(
     analytic: float,
     rounding: float,
 ) -> tuple[str, str]:
-    """The conclusion from the errors, as a word and as a sentence."""
+    """Return the conclusion from the errors, as a word and as a sentence."""
     noise = rounding / eps + 1e-15 * max(1.0, abs(analytic))
     tolerance = 1e-6 * max(1.0, abs(analytic))
     clear = (noise < tolerance) & np.isfinite(errors)  # steps at which rounding is negligible
@@ -135,23 +135,23 @@ def _read(
     if broken and (not larger.any() or gaps[closest] > gaps[larger].min() / 10):
         sides = f"the slope is {left:.6g} to the left and {right:.6g} to the right"
         what = "a jump" if larger.any() and gaps[closest] > 10 * gaps[larger].max() else "a kink"
-        return "kink", f"{what}: {sides} down to eps = {eps[closest]:.0e}; {analytic:.6g} was given there."
+        return "kink", f"{what}: {sides} down to eps = {eps[closest]:.0e}; the gradient is {analytic:.6g}."
     if errors[best] > tolerance and errors[closest] > 0.5 * errors[best]:
         return "wrong", (
             f"the derivative is wrong, not the step: the error levels off at {errors[closest]:.2g} "
-            f"(analytic {analytic:.6g}, numeric {numeric:.6g}) where rounding and truncation are far below."
+            f"(analytic {analytic:.6g}, numeric {numeric:.6g}), far above rounding and truncation."
         )
     crossed = _crossing(eps, gaps, noise)
     if crossed is not None:
         return "kink nearby", (
-            f"right, with a kink between {crossed[0]:.0e} and {crossed[1]:.0e} away, which larger steps "
-            f"reach across; the best is {errors[best]:.1e} at eps = {eps[best]:.0e}."
+            f"right, with a kink at a distance between {crossed[0]:.0e} and {crossed[1]:.0e}, which larger "
+            f"steps cross; the smallest error is {errors[best]:.1e} at eps = {eps[best]:.0e}."
         )
     truncation = clear & (errors > 10 * noise)
     if not truncation.any():
         return "exact", (
-            "right: rounding, which grows like 1 / eps, is the whole error; there is no "
-            "truncation, which would fall like eps^2 (the function is at most quadratic here)."
+            "right: all of the error is rounding, which grows like 1 / eps; there is no "
+            "truncation error, which falls like eps^2 (the function is at most quadratic here)."
         )
     return "right", (
         f"right: truncation falls like eps^2 down to eps = {eps[best]:.0e}, where the error is "
@@ -160,7 +160,7 @@ def _read(
 
 
 def _crossing(eps: np.ndarray, gaps: np.ndarray, noise: np.ndarray) -> tuple[float, float] | None:
-    """The steps between which the slopes meet faster than a smooth function's, whose gap is like eps."""
+    """Return the steps between which the gap closes faster than a smooth function's, which is like eps."""
     seen = gaps > 20 * noise
     for i in range(len(eps) - 1):
         falls = gaps[i + 1] < gaps[i] * (eps[i + 1] / eps[i]) ** 3
@@ -170,7 +170,7 @@ def _crossing(eps: np.ndarray, gaps: np.ndarray, noise: np.ndarray) -> tuple[flo
 
 
 def _plot(sweep: Sweep, axes: Any = None) -> Any:
-    """Error against eps on logarithmic axes, with lines of slope eps^2 and 1 / eps to compare with."""
+    """Plot the error against eps on logarithmic axes, with lines like eps^2 and 1 / eps for comparison."""
     from matplotlib.figure import Figure
 
     if axes is None:
@@ -193,7 +193,7 @@ def _plot(sweep: Sweep, axes: Any = None) -> Any:
         )
     if sweep.rounding:
         rounding = sweep.rounding / eps
-        axes.loglog(eps, rounding, "--", color="tab:red", lw=1.2, label="rounding, at most, like 1 / eps")
+        axes.loglog(eps, rounding, "--", color="tab:red", lw=1.2, label="rounding bound, like 1 / eps")
     axes.set(
         xlim=(2 * eps.max(), eps.min() / 2), ylim=(bottom, top), xlabel="step eps",
         ylabel="error of the derivative",

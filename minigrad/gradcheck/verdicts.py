@@ -1,8 +1,8 @@
-"""What is wrong with a gradient, from the numbers alone: what backward found beside finite differences.
+"""Verdicts: the likely mistake in a gradient, from the analytic and the numeric values alone.
 
-Each function below is about one common mistake in a derivative, and asks whether the analytic array is what
-that mistake would make of the numeric one. `structure` asks more of the whole Jacobians, `ratios` of the
-elements one by one. Where no mistake explains the numbers, the verdict says what was seen.
+Each function below recognizes one common mistake: it tests whether that mistake would turn the numeric
+gradient into the analytic one. `structure` does so for whole Jacobians, `ratios` for single elements. If no
+mistake fits, the verdict describes the wrong elements.
 """
 
 from __future__ import annotations
@@ -13,32 +13,38 @@ import numpy as np
 
 from ..core.errors import GradientShapeError, MinigradError
 from . import ratios, structure
-from .evidence import Comparison, Evidence, Verdict, first, region, subsets, where_wrong
+from .evidence import Comparison, Evidence, Verdict, first_index, region, subsets, where_wrong
 
-LOOK = (
-    "Look at the rule of the op that this element passes through first; mg.gradcheck_sweep varies the step."
-)
-BACK = "Move the gradient's axes back before it is returned."
+LOOK = "Start with the rule of the first op that this element reaches; mg.gradcheck_sweep varies the step."
+BACK = "Move the gradient's axes back before returning it."
 
 
 def verdict_of(c: Comparison, evidence: Evidence) -> Verdict:
-    """The verdict on one input that has wrong elements."""
+    """Return the verdict on an input that has wrong elements."""
     if not np.isfinite(c.analytic[c.wrong]).all():
-        return _not_finite(c)
+        return _nonfinite_verdict(c)
     found = (
-        _missing(c, evidence) or ratios.factor(c, evidence, c.wrong) or _permuted(c) or _summed(c, evidence)
+        _find_missing(c, evidence)
+        or ratios.constant_factor(c, evidence, c.wrong)
+        or _find_transpose(c)
+        or _find_extra_sum(c, evidence)
     )
     if found:
         return found
     for derivative in evidence.derivatives():
         if found := structure.verdict_of(derivative):
             return found
-    found = _masked(c, evidence) or ratios.varying_factor(c, evidence) or _misplaced(c) or _nearly_right(c)
-    return found or Verdict(f"no pattern that is known: {_seen(c)}{where_wrong(c)}", LOOK)
+    found = (
+        _find_missing_mask(c, evidence)
+        or ratios.varying_factor(c, evidence)
+        or _find_permutation(c)
+        or _find_small_error(c)
+    )
+    return found or Verdict(f"no known pattern: {_describe_wrong(c)}{where_wrong(c)}", LOOK)
 
 
 def verdict_of_shapes(error: GradientShapeError) -> Verdict:
-    """The verdict on a gradient that does not have its input's shape."""
+    """Return the verdict on a gradient that does not have its input's shape."""
     shape, expected = error.shape, error.expected
     shapes = f"the gradient has shape {list(shape)}, the input {list(expected)}"
     if len(shape) == len(expected) and sorted(shape) == sorted(expected):
@@ -57,17 +63,17 @@ def verdict_of_shapes(error: GradientShapeError) -> Verdict:
                 )
             return Verdict(
                 f"not expanded over a reduced axis: {lengths} of the input; {shapes}",
-                "Each element of the axes that the rule reduces gets the gradient: broadcast_to(g, x.shape).",
+                "Expand the gradient over the axes that the rule reduces: broadcast_to(g, x.shape).",
             )
     if np.prod(shape) == np.prod(expected):
         return Verdict(
             f"not reshaped back: {shapes}", "Return the gradient in the input's shape: g.reshape(x.shape)."
         )
-    return Verdict(f"of the wrong shape: {shapes}", "Return a gradient of the shape of its input.")
+    return Verdict(f"wrong shape: {shapes}", "Return a gradient of the input's shape.")
 
 
 def verdict_of_failure(error: MinigradError) -> Verdict:
-    """The verdict on a gradient function that raised an error."""
+    """Return the verdict on a gradient function that raised an error."""
     what, _, advice = str(error).partition("\n")
     what = what.rstrip(".")
     if "matmul" in what:
@@ -75,30 +81,30 @@ def verdict_of_failure(error: MinigradError) -> Verdict:
             "Write the shapes beside each factor: g has the shape of x @ y, and the gradients are "
             "g @ y.mT and x.mT @ g (`.mT` transposes the last two axes)."
         )
-        what += "; in a matrix product, a factor that is not transposed does not fit"
+        what += "; perhaps a factor of the matrix product must be transposed"
     return Verdict(f"no gradient: {what}", advice)
 
 
-def swapped(c: Comparison, other: Comparison) -> bool:
-    """Whether two inputs have each other's gradients."""
+def are_swapped(c: Comparison, other: Comparison) -> bool:
+    """Return whether two inputs have each other's gradients."""
     if c.x.shape != other.x.shape or not c.x.size:
         return False
-    return c.explains(other.numeric) and other.explains(c.numeric)
+    return c.matches(other.numeric) and other.matches(c.numeric)
 
 
 # ---------------------------------------------------------------- one mistake each
 
 
-def _not_finite(c: Comparison) -> Verdict:
-    worst = first(c.wrong & ~np.isfinite(c.analytic))
+def _nonfinite_verdict(c: Comparison) -> Verdict:
+    worst = first_index(c.wrong & ~np.isfinite(c.analytic))
     return Verdict(
         f"the gradient is {c.analytic[worst]} at {list(worst)}{where_wrong(c)}",
-        "Look for 0 / 0, inf - inf or 0 * inf in the rule, also in the branch that a `where` leaves.",
+        "Look for 0 / 0, inf - inf or 0 * inf in the rule, also in the branch that `where` does not select.",
     )
 
 
-def _missing(c: Comparison, evidence: Evidence) -> Verdict | None:
-    if not c.explains(np.zeros_like(c.numeric), c.wrong):
+def _find_missing(c: Comparison, evidence: Evidence) -> Verdict | None:
+    if not c.matches(np.zeros_like(c.numeric), c.wrong):
         return None
     kind = "None" if evidence.missing else "zero"
     return Verdict(
@@ -107,28 +113,28 @@ def _missing(c: Comparison, evidence: Evidence) -> Verdict | None:
     )
 
 
-def _permuted(c: Comparison) -> Verdict | None:
+def _find_transpose(c: Comparison) -> Verdict | None:
     for axes in itertools.permutations(range(c.x.ndim)) if c.x.ndim < 6 else ():
         moved = c.numeric.transpose(axes)
-        if moved.shape == c.x.shape and c.explains(moved):
+        if moved.shape == c.x.shape and c.matches(moved):
             how = "" if c.x.ndim == 2 else f" with axes {list(axes)}"
             return Verdict(f"transposed (analytic = numeric transposed{how})", BACK)
     return None
 
 
-def _summed(c: Comparison, evidence: Evidence) -> Verdict | None:
+def _find_extra_sum(c: Comparison, evidence: Evidence) -> Verdict | None:
     reduced = bool(evidence.outputs) and max(y.size for y in evidence.outputs) < c.x.size
     for axis, length in enumerate(c.x.shape):
         total = c.numeric.sum(axis, keepdims=True) + np.zeros_like(c.numeric)
         for value, what in ((total, "summed"), (total / max(length, 1), "averaged")):
-            if length > 1 and c.explains(value) and reduced:
+            if length > 1 and c.matches(value) and reduced:
                 return Verdict(
-                    f"the same for each element along axis {axis}, which has its own (analytic = numeric "
+                    f"the same for each element along axis {axis}, but each has its own (analytic = numeric "
                     f"{what} over it)",
                     "Each element of an axis that is reduced gets g times its own derivative: softmax "
                     "for logsumexp, a mask for max.",
                 )
-            if length > 1 and c.explains(value):
+            if length > 1 and c.matches(value):
                 return Verdict(
                     f"{what} over axis {axis}, which is not broadcast (analytic = numeric {what} over it)",
                     f"Do not sum the gradient over axis {axis}: each element has its own.",
@@ -136,30 +142,30 @@ def _summed(c: Comparison, evidence: Evidence) -> Verdict | None:
     return None
 
 
-def _masked(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """A gradient where the value does not depend on the input; elsewhere right, off by a factor, or zero."""
+def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
+    """Recognize a gradient where the slope is zero; elsewhere it is right, off by a factor, or zero."""
     flat = c.wrong & c.flat
     rest = c.wrong & ~c.flat
     if not flat.any():
         return None
-    advice = "Give the gradient the mask, the bounds or the selection that the value has."
+    advice = "Apply the mask, the bounds or the selection of the value to the gradient too."
     some = f"a gradient where the slope is zero, in {int(flat.sum())} of {c.x.size} elements"
     if not rest.any():
         if c.flat.all():
             return Verdict(f"{some}: the value does not depend on this input", advice)
-        return Verdict(f"{some}: a mask that the gradient forgets{region(c, flat)}", advice)
-    if c.explains(np.zeros_like(c.numeric), rest):
+        return Verdict(f"{some}: the gradient lacks a mask{region(c, flat)}", advice)
+    if c.matches(np.zeros_like(c.numeric), rest):
         return Verdict(
-            f"{some}, and none where it is not, in {int(rest.sum())}: another mask than the value's",
+            f"{some}, and none where it is not, in {int(rest.sum())}: not the value's mask",
             "Draw or compute the mask once, and use the same one for both.",
         )
-    found = ratios.factor(c, evidence, rest)
+    found = ratios.constant_factor(c, evidence, rest)
     if not found:
         return None
-    return Verdict(f"{some}: a mask that the gradient forgets; elsewhere {found.text}", advice)
+    return Verdict(f"{some}: the gradient lacks a mask; elsewhere {found.text}", advice)
 
 
-def _misplaced(c: Comparison) -> Verdict | None:
+def _find_permutation(c: Comparison) -> Verdict | None:
     a, n = np.sort(c.analytic, axis=None), np.sort(c.numeric, axis=None)
     if c.x.size < 3 or (np.abs(a - n) > c.atol + c.rtol * np.abs(n)).any():
         return None
@@ -169,18 +175,18 @@ def _misplaced(c: Comparison) -> Verdict | None:
     )
 
 
-def _nearly_right(c: Comparison) -> Verdict | None:
+def _find_small_error(c: Comparison) -> Verdict | None:
     off = np.abs(c.analytic - c.numeric)[c.wrong] / np.maximum(np.abs(c.numeric[c.wrong]), c.atol)
     if off.max() > 0.05:
         return None
     return Verdict(
         f"nearly right: off by at most {100 * off.max():.2g}%{where_wrong(c)}",
-        "Look for a small term that the value has and the gradient has not, such as an eps.",
+        "Look for a small term of the value, such as an eps, that the gradient lacks.",
     )
 
 
-def _seen(c: Comparison) -> str:
-    """What the wrong elements look like."""
+def _describe_wrong(c: Comparison) -> str:
+    """Describe the wrong elements."""
     a = c.analytic[c.wrong & ~c.flat]
     n = c.numeric[c.wrong & ~c.flat]
     if not a.size:

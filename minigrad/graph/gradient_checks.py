@@ -101,7 +101,7 @@ def _differences(
 
 def _slopes(differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...], h: float) -> Slopes:
     try:
-        return differences.at(x, index, h)
+        return differences.slopes_at(x, index, h)
     except OptionError:  # the step is lost next to the element
         return Slopes(math.nan, math.nan, math.nan, math.nan)
 

@@ -408,7 +408,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Scales the initial learning rate linearly from `start_factor` to `end_factor` in `total_iters` steps."""
+    """Multiplies the initial learning rate by a factor that goes linearly from start to end_factor."""
 
     def __init__(
         self,

@@ -196,23 +196,23 @@ def test_a_composites_advice_is_given_for_parts_of_its_definition_that_have_none
 @KINDS
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_gradient_check_tries_it_on_its_own_samples(make, order):
-    from minigrad.gradcheck.every_op import check_record
+    from minigrad.gradcheck.every_op import check_op
 
     make("swell")
     for fuse in forms(registry["swell"]):
-        row = check_record(registry["swell"], (order,), 1e-6, 0, fuse)
+        row = check_op(registry["swell"], (order,), 1e-6, 0, fuse)
         assert row.passed, row.failures
         assert row.samples == 4
 
 
 def test_a_wrong_gradient_is_found():
-    from minigrad.gradcheck.every_op import check_record
+    from minigrad.gradcheck.every_op import check_op
 
     @differentiable(samples=unary(real))
     def wrong(x, /):
         return x * x, (lambda g: g * x,)
 
-    assert not check_record(registry["wrong"], (1,), 1e-6, 0, True).passed
+    assert not check_op(registry["wrong"], (1,), 1e-6, 0, True).passed
 
 
 def test_a_composite_takes_its_own_kernel_and_its_definition_the_higher_derivatives():

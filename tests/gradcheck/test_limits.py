@@ -55,7 +55,7 @@ def test_a_check_leaves_a_modules_buffers_alone():
 
 def test_what_cannot_be_checked_is_said():
     x = mg.tensor(np.array([1e-7, 1.0]), requires_grad=True)
-    with pytest.raises(mg.OptionError, match="2 numbers, and 1 a step away"):
+    with pytest.raises(mg.OptionError, match="2 numbers, but 1 one step away"):
         mg.gradcheck(lambda x: x[x > 0], x)
     with pytest.raises(mg.DtypeError, match="returned float32, too coarse"):
         mg.gradcheck(lambda x: x.float(), x)

@@ -113,7 +113,8 @@ def test_dropout_is_between_layers_in_training(kind):
     model.eval()
     close(model(x)[0], model(x)[0])
     with pytest.warns(
-        UserWarning, match=r"dropout=0.5 has no effect with one layer: it is applied between layers.*\nPass num_layers=2"
+        UserWarning,
+        match=r"dropout=0.5 has no effect with one layer: it is applied between layers.*\nPass num_layers=2",
     ):
         kind(3, 2, dropout=0.5)
 

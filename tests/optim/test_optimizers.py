@@ -458,7 +458,10 @@ def test_a_module_that_was_converted_trains_on_in_its_new_dtype():
         (lambda p: optim.Adam([{"lr": 1}]), "needs 'params'"),
         (lambda p: optim.Adam([mg.arange(3)]), "is int64"),
         (lambda p: optim.Adam([mg.Tensor(np.broadcast_to(np.float32(1), (3,)))]), "is read-only"),
-        (lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}), "does not begin with a parameter"),
+        (
+            lambda p: optim.Adam([p]).load_state_dict({"abc.def": 1, "steps": 1}),
+            "does not begin with a parameter",
+        ),
     ],
 )
 def test_what_no_optimizer_can_work_with(make, message):

@@ -88,18 +88,18 @@ def sine_of_three(x, /):
     return np.sin(3 * x), (lambda g: g * np.cos(3 * x),)
 
 
-@mistake("log2 without ln 2", "0.693147 is ln 2, the logarithm of a base", POSITIVE)
+@mistake("log2 without ln 2", "0.693147 is ln 2, as for base 2", POSITIVE)
 def log2(x, /):
     return np.log2(x), (lambda g: g / x,)
 
 
-@mistake("log10 without ln 10", "2.30259 is ln 10, the logarithm of a base", POSITIVE)
+@mistake("log10 without ln 10", "2.30259 is ln 10, as for base 10", POSITIVE)
 def log10(x, /):
     return np.log10(x), (lambda g: g / x,)
 
 
 @mistake(
-    "a mean whose gradient is a sum's", "3 is the length of axis 1 of the input, as where a mean meets", X
+    "a mean whose gradient is a sum's", "3 is the length of axis 1 of the input, as between a mean and", X
 )
 def mean(x, /):
     return x.mean(1), (lambda g: np.repeat(g[:, None], 3, 1),)
@@ -143,7 +143,7 @@ def sigmoid(x, /):
     return y, (lambda g: g * y,)
 
 
-@mistake("tanh's derivative 1 - x**2", "no pattern that is known: analytic / numeric is", X)
+@mistake("tanh's derivative 1 - x**2", "no known pattern: analytic / numeric is", X)
 def tanh(x, /):
     return np.tanh(x), (lambda g: g * (1 - x * x),)
 
@@ -177,7 +177,7 @@ def root_mean_square(x, /):
 # ---------------------------------------------------------------- matrices and axes
 
 
-@mistake("g @ y for g @ y.mT, square", "not transposed: g goes through the derivative", SQUARE, SQUARE2)
+@mistake("g @ y for g @ y.mT, square", "not transposed: g is multiplied by the derivative", SQUARE, SQUARE2)
 def matmul(x, y, /):
     return x @ y, (lambda g: g @ y, lambda g: x.T @ g)
 
@@ -187,7 +187,7 @@ def matmul(x, y, /):
     return x @ y, (lambda g: g @ y, lambda g: x.T @ g)
 
 
-@mistake("x @ g for x.mT @ g", "not transposed: g goes through the derivative", SQUARE, SQUARE2)
+@mistake("x @ g for x.mT @ g", "not transposed: g is multiplied by the derivative", SQUARE, SQUARE2)
 def matmul(x, y, /):
     return x @ y, (lambda g: g @ y.T, lambda g: x @ g)
 
@@ -248,7 +248,7 @@ def x_log_x(x, /):
 
 @mistake(
     "softmax's sum over the wrong axis",
-    "along the wrong axis: the value ties elements together along axis 1",
+    "along the wrong axis: the value couples elements along axis 1",
     SQUARE,
 )
 def softmax(x, /):
@@ -278,7 +278,7 @@ def add(x, b, /):
 
 @mistake(
     "a bias averaged over the batch",
-    "3 is the length of axis 0 of the output, as where a mean meets",
+    "3 is the length of axis 0 of the output, as between a mean and",
     WIDE,
     rng.normal(size=5),
 )
@@ -301,7 +301,7 @@ def softmax(x, /):
 
 @mistake(
     "softmax's derivative as y (1 - y)",
-    "the value ties elements together along axis 1, the gradient not at all",
+    "the value couples elements along axis 1, the gradient does not",
     X,
 )
 def softmax(x, /):
@@ -324,16 +324,14 @@ def layer_norm(x, /):
     return (x - x.mean(1, keepdims=True)) / s, (lambda g: g / s,)
 
 
-@mistake("layer norm with the mean taken as a constant", "as where a mean or a sum is taken", WIDE)
+@mistake("layer norm with the mean taken as a constant", "as if a mean or a sum were", WIDE)
 def layer_norm(x, /):
     s = np.sqrt(x.var(1, keepdims=True) + 1e-5)
     y = (x - x.mean(1, keepdims=True)) / s
     return y, (lambda g: (g - y * (g * y).mean(1, keepdims=True)) / s,)
 
 
-@mistake(
-    "layer norm with the variance taken as a constant", "as where a variance is taken as a constant", WIDE
-)
+@mistake("layer norm with the variance taken as a constant", "as if a variance were a constant", WIDE)
 def layer_norm(x, /):
     s = np.sqrt(x.var(1, keepdims=True) + 1e-5)
     return (x - x.mean(1, keepdims=True)) / s, (lambda g: (g - g.mean(1, keepdims=True)) / s,)
@@ -349,7 +347,7 @@ def batch_norm(x, /):
 
 @mistake(
     "x / |x| with the norm taken as a constant",
-    "along the input, as where a norm is taken as a constant",
+    "along the input, as if a norm were a constant",
     WIDE,
 )
 def normalize(x, /):
@@ -359,7 +357,7 @@ def normalize(x, /):
 
 @mistake(
     "x - mean(x) with the gradient of x",
-    "the same for each input, as where a mean or a sum is taken",
+    "the same for each input, as if a mean or a sum were",
     WIDE,
 )
 def center(x, /):
@@ -374,7 +372,7 @@ def softmax(x, /):
 
 @mistake(
     "layer norm's means over n - 1",
-    "the sum over axis 1 is off by a factor (analytic has 1.25",
+    "the sum over axis 1 is off by a factor (analytic = 1.25",
     WIDE,
 )
 def layer_norm(x, /):
@@ -390,12 +388,12 @@ def batch_norm(x, /):
     return y, (lambda g: (g - g.mean(0) - y * (g * y).mean(0)) / x.std(0, ddof=1),)
 
 
-@mistake("x * x.sum() with the sum's path only", "an element's part in its own output is missing", LONG)
+@mistake("x * x.sum() with the sum's path only", "an element's effect on its own output is missing", LONG)
 def times_sum(x, /):
     return x * x.sum(), (lambda g: np.full_like(x, (g * x).sum()),)
 
 
-@mistake("logsumexp's gradient spread evenly", "the same for each element along axis 1, which has its own", X)
+@mistake("logsumexp's gradient spread evenly", "the same for each element along axis 1, but each", X)
 def logsumexp(x, /):
     return np.log(np.exp(x).sum(1)), (lambda g: np.repeat(g[:, None], 3, 1),)
 
@@ -410,12 +408,12 @@ def power(x, y, /):
     return x**y, (lambda g: g * y * x ** (y - 1), lambda g: g * x**y)
 
 
-@mistake("a convolution's kernel not flipped", "not transposed: g goes through the derivative", LONG)
+@mistake("a convolution's kernel not flipped", "not transposed: g is multiplied by the derivative", LONG)
 def convolution(x, /):
     return np.convolve(x, BIAS, "same"), (lambda g: np.convolve(g, BIAS, "same"),)
 
 
-@mistake("cumsum's gradient not reversed", "not transposed: g goes through the derivative", LONG)
+@mistake("cumsum's gradient not reversed", "not transposed: g is multiplied by the derivative", LONG)
 def cumsum(x, /):
     return np.cumsum(x), (lambda g: np.cumsum(g),)
 
@@ -423,14 +421,14 @@ def cumsum(x, /):
 # ---------------------------------------------------------------- masks, indices, places
 
 
-@mistake("a mask forgotten in backward", "a mask that the gradient forgets", X)
+@mistake("a mask forgotten in backward", "the gradient lacks a mask", X)
 def masked(x, /):
     return np.where(MASK, x * x, 0.0), (lambda g: g * 2 * x,)
 
 
 @mistake(
     "relu with the gradient of the identity",
-    "a mask that the gradient forgets, only where the input is neg",
+    "the gradient lacks a mask, only where the input is neg",
     X,
 )
 def relu(x, /):
@@ -439,14 +437,14 @@ def relu(x, /):
 
 @mistake(
     "dropout's mask and scale forgotten",
-    "a mask that the gradient forgets; elsewhere off by a constant",
+    "the gradient lacks a mask; elsewhere off by a constant",
     X,
 )
 def dropout(x, /):
     return x * MASK / 0.5, (lambda g: g,)
 
 
-@mistake("dropout with another mask in backward", "another mask than the value's", X)
+@mistake("dropout with another mask in backward", "not the value's mask", X)
 def dropout(x, /):
     return x * MASK, (lambda g: g * ~MASK,)
 
@@ -498,14 +496,12 @@ def flip(x, /):
     return np.flip(x, 1) ** 2, (lambda g: g * 2 * np.flip(x, 1),)
 
 
-@mistake("a roll that is undone the wrong way", "not transposed: g goes through the derivative", LONG)
+@mistake("a roll that is undone the wrong way", "not transposed: g is multiplied by the derivative", LONG)
 def roll(x, /):
     return np.roll(x, 1), (lambda g: np.roll(g, 1),)
 
 
-@mistake(
-    "max's gradient to all ties", "wrong at a tie: 2 elements at kinks move the value by", [1.0, 3.0, 3.0]
-)
+@mistake("max's gradient to all ties", "wrong at a tie: 2 elements at kinks have the slope", [1.0, 3.0, 3.0])
 def largest(x, /):
     return x.max(), (lambda g: g * (x == x.max()),)
 
@@ -542,7 +538,7 @@ def safe_log(x, /):
     return y, (lambda g: g * (x > 0) * (1 / (x * (x > 0))) + 0.0,)
 
 
-@mistake("sqrt at 0", "the function is not finite a step away: at the edge of its domain", [0.0, 4.0])
+@mistake("sqrt at 0", "the function is not finite one step away, at the edge of its domain", [0.0, 4.0])
 def root(x, /):
     return np.sqrt(x), (lambda g: g / (2 * np.sqrt(x)),)
 
@@ -550,7 +546,7 @@ def root(x, /):
 # ---------------------------------------------------------------- what a gradient function must not do
 
 
-@mistake("a gradient that forgets g", "not linear in the upstream gradient g: of input 0 at [0, 0] it is", X)
+@mistake("a gradient that forgets g", "not linear in the upstream gradient g: for input 0 at [0, 0] it is", X)
 def square(x, /):
     return x * x, (lambda g: 2 * x,)
 
@@ -572,7 +568,7 @@ def double(x):
     return x + 0
 
 
-@mistake("a saved array changed in place", "changed in place: a second backward pass over the same graph", X)
+@mistake("a saved array changed in place", "changed in place: a second backward pass over the graph", X)
 def exponential(x, /):
     y = np.exp(x)
     kept = y.copy()
@@ -605,7 +601,7 @@ def double(x, /):
 
 
 @mistake(
-    "an array that is kept is returned", "an array that is kept is returned as the gradient of input 0", LONG
+    "an array that is kept is returned", "the gradient of input 0 shares memory with another array", LONG
 )
 def total(x, /):
     ones = np.zeros_like(x)
@@ -620,12 +616,12 @@ def total(x, /):
 total.__module__ = "minigrad.planted"  # as the library's: what a user's rule keeps is copied
 
 
-@mistake("float32 within the value", "computed in float32: each number of the value is a float32 number", X)
+@mistake("float32 within the value", "computed in float32: every number of the value is a float32 number", X)
 def sine(x, /):
     return np.sin(x.astype(np.float32)).astype(np.float64), (lambda g: g * np.cos(x),)
 
 
-@mistake("float32 within the gradient", "computed in float32: each number of the gradient of input 0", X)
+@mistake("float32 within the gradient", "computed in float32: every number of the gradient of input 0", X)
 def sine(x, /):
     return np.sin(x), (lambda g: (g * np.cos(x)).astype(np.float32),)
 
