@@ -1,4 +1,4 @@
-"""See a computation: `trace` it, fold it, draw it. `minigrad.debug` looks into what is traced."""
+"""Trace, fold and draw computation graphs. `minigrad.debug` analyzes them."""
 
 from ..core.modes import named_scope
 from .graph import Graph
@@ -6,4 +6,4 @@ from .kept_graphs import keep
 from .notebooks import bind
 from .trace import trace
 
-bind()  # what a notebook shows of tensors and modules
+bind()  # HTML reprs of tensors and modules in notebooks

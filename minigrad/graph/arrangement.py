@@ -1,8 +1,8 @@
 """Layered drawing of each group (Sugiyama, Tagawa and Toda 1981): rows of cells, top to bottom.
 
 A cell is an item of the group or a *lane*: the path of a tensor through a row in which it is not used. A
-tensor from outside the group enters by a lane in the first row; one that is used outside leaves by a lane in
-the last. So each group can be drawn separately, whatever is open inside it.
+tensor from outside the group enters through a lane in the first row; one that is used outside leaves through
+a lane in the last. So each group can be drawn on its own, whatever is open inside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .data import Box, Computation
 Tensor = tuple[int, int]  # (vertex, which of its results)
 Cell = tuple[str, int, int]  # ("vertex", i, 0), ("group", i, 0) or ("lane", vertex, result)
 
-_Piece = tuple[Cell, Cell, Tensor, int]  # from a cell to one in the next row, of which tensor, to which input
+_Piece = tuple[Cell, Cell, Tensor, int]  # (cell, cell in the next row, tensor, input)
 
 SWEEPS = 8
 
@@ -47,7 +47,7 @@ class Arrangement:
 
 @dataclass
 class _Paths:
-    """The paths of tensors in a group: from an item, or from outside, to items and perhaps outside."""
+    """The paths of tensors in a group: from an item or from outside, to items and possibly outside."""
 
     items: list[Box]
     source: dict[Tensor, Box | None] = field(default_factory=dict)  # None: from outside
@@ -64,7 +64,7 @@ class _Paths:
 
 
 class Arrangements:
-    """How each group is drawn, by the group's number; computed when it is first needed."""
+    """The arrangement of each group, by the group's number; computed when first needed."""
 
     def __init__(self, graph: Computation) -> None:
         self.paths = _paths(graph)
@@ -79,7 +79,7 @@ class Arrangements:
         return (self[group] for group in range(len(self.paths)))
 
     def inlets(self, group: int) -> tuple[Tensor, ...]:
-        """The tensors that enter a group, in the order of their use: the same in equal groups."""
+        """Return the tensors that enter a group, in the order of use, which is the same in equal groups."""
         return _inlets(self.paths[group])
 
 
@@ -125,12 +125,12 @@ def _arrange(paths: _Paths) -> Arrangement:
         )
         for row in range(start + 1, end + 1):
             cells[row].append(("lane", *tensor))
-    rows, links = _ordered(cells, _links(paths, rank, cells))
+    rows, links = _order_rows(cells, _links(paths, rank, cells))
     return Arrangement(rows, links, inlets, tuple(sorted(paths.leaving)))
 
 
 def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
-    """The row of each item: below its inputs; an item without inputs is just above its first use."""
+    """Return the row of each item: below its inputs, or, without inputs, just above its first use."""
     after: dict[Box, set[Box]] = {item: set() for item in paths.items}
     for tensor, arrivals in paths.targets.items():
         source = paths.source[tensor]
@@ -162,7 +162,7 @@ def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
 
 
 def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list[list[_Piece]]:
-    """The pieces of all paths between each row and the next."""
+    """Return the pieces of all paths between each row and the next."""
     links: list[list[_Piece]] = [[] for _ in cells[1:]]
     present = [set(row) for row in cells]
     for tensor, source in paths.source.items():
@@ -183,8 +183,8 @@ def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list
 # ---------------------------------------------------------------- the order within rows
 
 
-def _ordered(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
-    """Rows ordered for few crossings: each cell near the mean of its neighbours, in sweeps down and up."""
+def _order_rows(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
+    """Order the rows for few crossings: in sweeps, move each cell near the mean of its neighbours."""
     rows = [list(row) for row in cells]
     best = rows
     fewest = _crossings(rows, links)
@@ -219,7 +219,7 @@ def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving:
 
 
 def _crossings(rows: list[list[Cell]], links: list[list[_Piece]]) -> int:
-    """How often two pieces cross, counted row by row."""
+    """Count the crossings between pieces, row by row."""
     total = 0
     for r, between in enumerate(links):
         above = {cell: i for i, cell in enumerate(rows[r])}

@@ -1,6 +1,6 @@
-"""The colours of boxes. Each has a mark too, so that a drawing can be read without colours.
+"""The colours of boxes. Each has a mark too, so that a drawing is readable without colours.
 
-Fills are light and text is dark: readable on a projector and on paper.
+Fills are light and text is dark, for projectors and paper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How a box looks: its fill, its outline, the mark in its corner, and the meaning of all three."""
+    """The look of a box: its fill, its outline, the mark in its corner, and their meaning."""
 
     fill: str
     stroke: str
@@ -66,7 +66,7 @@ FLOPS = (10**3, 10**5, 10**7, 10**9, 10**11)
 
 
 def paint(graph: Computation, box: Box, mode: str) -> Paint:
-    """How a closed box looks in a mode."""
+    """Return the paint of a closed box in a mode."""
     if not isinstance(mode, str) or mode not in MODES:
         raise OptionError(f"color must be one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     members = graph.members(box)
@@ -83,13 +83,13 @@ def paint(graph: Computation, box: Box, mode: str) -> Paint:
 
 
 def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
-    """The paints of the boxes, in order."""
+    """Return the paints of the boxes, in the order of the scale."""
     used = {paint(graph, box, mode) for box in boxes}
     return [p for p in scale(mode) if p in used]
 
 
 def scale(mode: str) -> list[Paint]:
-    """All paints of a mode, in order."""
+    """Return all paints of a mode, in order."""
     paints = {
         "family": list(FAMILIES.values()),
         "gradient": [p for _, p in GRADIENT],
@@ -100,7 +100,7 @@ def scale(mode: str) -> list[Paint]:
 
 
 def family(vertex: Vertex) -> str:
-    """Which of the FAMILIES a vertex belongs to."""
+    """Return the key in FAMILIES of a vertex."""
     if vertex.kind != "op":
         return vertex.kind
     return vertex.family if vertex.family in FAMILIES else "other"
@@ -117,7 +117,7 @@ def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
 
 
 def gradient_size(vertex: Vertex) -> float | None:
-    """The root mean square of the gradient, or None."""
+    """Return the root mean square of the gradient, or None."""
     g = vertex.gradient
     if g is None or g.statistics is None or math.isnan(g.statistics.norm):
         return None

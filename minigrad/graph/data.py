@@ -1,7 +1,7 @@
-"""What a traced computation is: plain data that refers to no tensor, and does not change.
+"""A traced computation as plain, immutable data that holds no tensors.
 
 A `Computation` has *vertices* (an op, or a leaf: a parameter, an input, a constant) in the order in
-which they were computed, and a tree of *groups* (calls of modules) in which each vertex has its place. A
+which they were computed, and a tree of *groups* (calls of modules) that contain the vertices. A
 vertex's inputs are *Edges* from earlier vertices. Arrays are Snapshots: statistics, and the elements of
 small ones.
 """
@@ -14,19 +14,19 @@ from functools import cached_property
 import numpy as np
 
 Shape = tuple[int, ...]
-Box = tuple[str, int]  # a thing that is drawn: ("vertex", 3) or ("group", 2)
+Box = tuple[str, int]  # an item of the drawing: ("vertex", 3) or ("group", 2)
 
 RUN = "run"  # the kind of a group without a name: operations in sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of an array's finite elements; `nan` and `inf` count the others; `norm` is the 2-norm."""
+    """Statistics of an array's finite elements; `nan` and `inf` count the others, `norm` is the 2-norm."""
 
     min: float
     mean: float
     max: float
-    std: float  # of the population, as NumPy's
+    std: float  # population standard deviation, as in NumPy
     norm: float
     nan: int = 0
     inf: int = 0
@@ -38,7 +38,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """An array as it was: its statistics, and `numbers`: all elements if `whole`, else a corner.
+    """A snapshot of an array: its statistics, and its `numbers`: all if `whole`, else a corner.
 
     The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
     """
@@ -63,10 +63,10 @@ class Snapshot:
 class Edge:
     """One input of an op: result number `result` of vertex `source`, as the rule's argument `operand`.
 
-    `summed` are the axes of `pulled` over which the input was broadcast: expanded forward, summed backward.
-    `pulled` is the result of the rule's gradient function, `gradient` the same after that sum: what this edge
-    adds to the gradient of its source. `jacobian` is d result / d input, (elements of the result, elements of
-    the operand after broadcasting), where both are small.
+    `pulled` is the result of the rule's gradient function. `summed` lists its axes over which the input was
+    broadcast in forward, and which are summed in backward. `gradient` is `pulled` after that sum: what this
+    edge adds to the gradient of its source. If both are small, `jacobian` is d result / d input, (elements of
+    the result, elements of the operand after broadcasting).
     """
 
     source: int
@@ -83,21 +83,21 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Memory that an op's gradient functions keep. `owner` is a leaf, or the first op that keeps it."""
+    """Memory that an op's gradient functions hold. `owner` is a leaf, or the first op that holds it."""
 
     nbytes: int
-    memory: int  # a number for each buffer: ops that share one have the same number
+    memory: int  # the buffer's number, the same in all ops that share it
     owner: int | None  # None in part of a graph, without the owner
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """The analytic and the numeric derivative by one element of a leaf.
+    """The analytic and the numeric derivative with respect to one element of a leaf.
 
-    `verdict` is "agree" or "differ"; "kink" where the slopes to the left and right differ and the analytic
-    one lies between, "jump" where one of them is that of a jump; "none" where something is not finite,
-    "unsure" where `error`, the possible effect of rounding on `numeric`, is as large as both. A check is
-    false where it is "differ" or "none".
+    `verdict` is "agree" or "differ"; "kink" if the slopes to the left and right differ and the analytic one
+    lies between them; "jump" if one of them is that of a jump; "none" if something is not finite; "unsure" if
+    `error`, the possible effect of rounding on `numeric`, is as large as both. A check is false if its
+    verdict is "differ" or "none".
     """
 
     index: Shape
@@ -114,7 +114,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vertex:
-    """An op that was applied, or a leaf. `values` and `gradients` have a snapshot for each result.
+    """A call of an op, or a leaf. `values` and `gradients` have a snapshot for each result.
 
     `kind` is "op", "parameter", "input" (requires a gradient), or "constant".
     """
@@ -128,18 +128,18 @@ class Vertex:
     inputs: tuple[Edge, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     family: str = ""  # of ops: elementwise, reduction, attention, ...
-    parts: tuple[str, ...] = ()  # of a fused op: the ops of its definition
+    parts: tuple[str, ...] = ()  # a fused op's: the ops of its definition
     formulas: tuple[tuple[str, str], ...] = ()  # (operand, its gradient in LaTeX)
     flops: int | None = None  # forward
     retained: tuple[Retained, ...] = ()
     source: str = ""  # file:line
     code: str = ""  # that line
     checks: tuple[Check, ...] = ()
-    label: str = ""  # what the user calls an op's result
+    label: str = ""  # the user's name for an op's result
     is_output: bool = False
-    seeds: tuple[Snapshot | None, ...] = ()  # of an output: the gradients that backward started with
-    sign: str = ""  # of ops: ×
-    public_name: str = ""  # what users call an op
+    seeds: tuple[Snapshot | None, ...] = ()  # an output's: the gradients that backward started with
+    sign: str = ""  # an op's: ×
+    public_name: str = ""  # the name of the public function of an op
     defaults: tuple[tuple[str, str], ...] = ()  # an op's settings that have a default
 
     @property
@@ -153,9 +153,9 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """A part of the program, such as one call of a module: its own vertices and groups, in order.
+    """A part of the program, such as one call of a module: its direct vertices and groups, in order.
 
-    The groups of a stack are equal parts in sequence (`times` of them). It is drawn as one of them, "x6".
+    The groups of a stack are `times` equal parts in sequence. It is drawn as one of them, "x6".
     """
 
     index: int
@@ -174,13 +174,13 @@ class Group:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Computation:
-    """What was traced: `vertices` in the order in which they were computed, and a tree of `groups`.
+    """A traced computation: `vertices` in the order in which they were computed, and a tree of `groups`.
 
-    `parameters` are copies of the leaves that have names and gradients.
+    `parameters` are copies of the leaves that have a name and require a gradient.
     """
 
     vertices: tuple[Vertex, ...]
-    groups: tuple[Group, ...]  # the first is the whole
+    groups: tuple[Group, ...]  # the first is the root
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     title: str = ""
     notes: tuple[str, ...] = ()  # what could not be shown, and why
@@ -198,7 +198,7 @@ class Computation:
 
     @cached_property
     def consumers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each vertex: (vertex, which of its inputs) where it is used."""
+        """For each vertex, the (vertex, input number) pairs that use it."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.vertices]
         for vertex in self.vertices:
             for place, edge in enumerate(vertex.inputs):
@@ -207,7 +207,7 @@ class Computation:
 
     @cached_property
     def contents(self) -> list[list[int]]:
-        """For each group the vertices in it, at any depth, in order."""
+        """For each group, the vertices in it at any depth, in order."""
         found: list[list[int]] = [[] for _ in self.groups]
         for group in reversed(self.groups):  # children come after their parents
             found[group.index] += group.vertices
@@ -216,11 +216,11 @@ class Computation:
         return [sorted(vertices) for vertices in found]
 
     def members(self, box: Box) -> list[Vertex]:
-        """The vertices that a closed box contains."""
+        """Return the vertices that a closed box contains."""
         return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
 
     def chain(self, group: int) -> list[int]:
-        """The groups around a group, from the whole to the group itself."""
+        """Return the groups around a group, from the root to the group itself."""
         found: list[int] = []
         at: int | None = group
         while at is not None:

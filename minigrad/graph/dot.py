@@ -1,4 +1,4 @@
-"""A graph in Graphviz's DOT language: open groups are clusters, closed groups and ops are boxes."""
+"""Write a graph in Graphviz's DOT language: open groups are clusters, closed groups and ops are boxes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACROSS = 4  # entries of the legend in a row
 
 
 def to_dot(folding: Folding, color: str = "family") -> str:
-    """The folded graph as the text of a .dot file."""
+    """Return the folded graph as the text of a .dot file."""
     text = "\n".join(
         [
             "digraph computation {",
@@ -32,7 +32,7 @@ def to_dot(folding: Folding, color: str = "family") -> str:
 
 
 def _heading(folding: Folding, color: str) -> str:
-    """The title and the legend, as a Graphviz HTML label."""
+    """Return the title and the legend as a Graphviz HTML label."""
     graph = folding.graph
     closed = [box for box in folding.boxes() if box[0] == "vertex" or not folding.is_open(box[1])]
     entries = legend(graph, closed, color)
@@ -50,7 +50,7 @@ def _heading(folding: Folding, color: str) -> str:
 
 
 def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[str]:
-    """The contents of an open group."""
+    """Yield the lines for the contents of an open group."""
     graph = folding.graph
     for box in folding.items(group):
         if box[0] == "vertex" or not folding.is_open(box[1]):
@@ -95,6 +95,6 @@ def _name(box: Box) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string for Graphviz: quotes and backslashes escaped, lines centered."""
+    """Return a string literal for Graphviz, with its lines centered."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

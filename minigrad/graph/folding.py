@@ -1,4 +1,4 @@
-"""Which groups are drawn open. A closed one is one box; an open stack is drawn as one member, "x6"."""
+"""Folding: which groups are drawn open. A closed group is one box; an open stack shows one member, "x6"."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .arrangement import Arrangements
 from .data import RUN, Box, Computation, Group
 
 MOST = 40  # boxes that are drawn by default
-ALL = -1  # instead of a member's number: all members of a stack
+ALL = -1  # in place of a member's number: all members of a stack
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The groups that are open, and which member of an open stack is shown (by default the first)."""
+    """The open groups, and the member that each open stack shows (by default the first)."""
 
     opened: frozenset[int]
     shown: Mapping[int, int] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Fold:
 
 
 class Folding:
-    """What is visible of a graph under a fold."""
+    """The visible part of a graph under a fold."""
 
     def __init__(self, graph: Computation, fold: Fold) -> None:
         self.graph = graph
@@ -36,19 +36,19 @@ class Folding:
         return group in self.fold.opened
 
     def inner(self, group: int) -> int:
-        """The group whose items an open group shows: itself, or the member that is shown of a stack."""
+        """Return the group whose items an open group shows: itself, or the shown member of a stack."""
         found = self.graph.groups[group]
         if found.is_stack and self.fold.member(group) != ALL:
             return found.groups[self.fold.member(group)]
         return group
 
     def items(self, group: int) -> list[Box]:
-        """The boxes in an open group."""
+        """Return the boxes in an open group."""
         found = self.graph.groups[self.inner(group)]
         return [*(("vertex", v) for v in found.vertices), *(("group", g) for g in found.groups)]
 
     def boxes(self, group: int = 0) -> Iterator[Box]:
-        """Everything visible below a group, frames of open groups included."""
+        """Iterate over all visible boxes below a group, including the frames of open groups."""
         stack = [("group", group)] if group else self.items(0)[::-1]
         while stack:
             box = stack.pop()
@@ -57,7 +57,7 @@ class Folding:
                 stack.extend(reversed(self.items(box[1])))
 
     def visible(self, vertex: int) -> tuple[Box, int]:
-        """The box that shows a vertex (its own or a closed group), and the vertex (or its counterpart)."""
+        """Return the box that shows a vertex (its own, or a closed group), and the vertex or counterpart."""
         graph = self.graph
         depth = 0
         while True:
@@ -76,10 +76,10 @@ class Folding:
                 return ("vertex", vertex), vertex
 
     def edges(self) -> list[tuple[Box, Box, int, tuple[int, int]]]:
-        """(from box, to box, input of the op or -1, (vertex, result) whose value goes that way).
+        """Return (from box, to box, input of the op or -1, (vertex, result) of the tensor) for each edge.
 
-        One for each input of an op that is shown, and one for each tensor that enters a closed group. Edges
-        from one member of a stack to the next are left out where one member is shown.
+        There is one for each input of a visible op, and one for each tensor that enters a closed group. Edges
+        from one member of a stack to the next are left out if only one member is shown.
         """
         found: dict[tuple[Box, Box, int, tuple[int, int]], None] = {}
         for vertex in self.graph.vertices:
@@ -92,7 +92,7 @@ class Folding:
         return list(found)
 
     def _within_stack(self, source: int, target: int) -> bool:
-        """Whether an edge leads from one member of a stack to another, and only one is shown."""
+        """Return whether an edge connects two members of a stack of which only one is shown."""
         groups, vertices = self.graph.groups, self.graph.vertices
         above = self.graph.chain(vertices[source].group)
         below = self.graph.chain(vertices[target].group)
@@ -108,12 +108,12 @@ class Folding:
 
     @cached_property
     def count(self) -> int:
-        """How many boxes are drawn."""
+        """The number of visible boxes."""
         return sum(1 for _ in self.boxes())
 
 
-def fitting(graph: Computation, most: int = MOST) -> Fold:
-    """Open groups, outer and larger ones first, as long as there are at most `most` boxes.
+def fit(graph: Computation, most: int = MOST) -> Fold:
+    """Open groups, outer and larger ones first, while there are at most `most` boxes.
 
     Modules of one class at one depth are opened together or not at all.
     """
@@ -137,24 +137,24 @@ def fitting(graph: Computation, most: int = MOST) -> Fold:
 
 
 def _shown(graph: Computation, group: int) -> Group:
-    """The group whose items an open group shows at first: itself, or a stack's first member."""
+    """Return the group whose items an open group shows by default: itself, or a stack's first member."""
     found = graph.groups[group]
     return graph.groups[found.groups[0]] if found.is_stack else found
 
 
 def _are_alike(one: Group, other: Group) -> bool:
-    """Whether two groups are modules of one class; a run or a named scope equals only itself."""
+    """Return whether two groups are modules of one class; a run or a named scope equals only itself."""
     return one is other or (one.kind == other.kind and one.kind not in ("", RUN))
 
 
 def _is_filler(graph: Computation, group: Group) -> bool:
-    """Whether a group is a run of operations next to modules, which say more."""
+    """Return whether a group is a run of operations next to modules, which are more informative."""
     siblings = graph.groups[group.parent].groups if group.parent is not None else ()
     return group.kind == RUN and any(graph.groups[sibling].kind != RUN for sibling in siblings)
 
 
 def to_depth(graph: Computation, depth: int) -> Fold:
-    """Groups open down to `depth` (0: none but the whole); a stack shows one of its members."""
+    """Open groups down to `depth` (0: only the root); a stack shows one of its members."""
     if not isinstance(depth, int) or depth < 0:
         raise OptionError(
             f"depth must be a non-negative integer, got {depth!r}.\nUse expand() to open everything."
@@ -169,19 +169,19 @@ def to_depth(graph: Computation, depth: int) -> Fold:
     return Fold(frozenset(opened))
 
 
-def everything_open(graph: Computation) -> Fold:
-    """All groups open, and all members of stacks, unless a stack has more than `MOST`."""
+def open_all(graph: Computation) -> Fold:
+    """Open all groups, and show all members of stacks with at most `MOST`."""
     shown = {g.index: ALL for g in graph.groups if g.is_stack and g.times <= MOST}
     return Fold(frozenset(range(len(graph.groups))), shown)
 
 
-def opened_at(graph: Computation, fold: Fold, path: str) -> Fold:
-    """`fold` with the groups named `path` open, and those around them."""
+def open_path(graph: Computation, fold: Fold, path: str) -> Fold:
+    """Open the groups at `path`, and those around them, in addition to `fold`."""
     found = [g for g in graph.groups if g.path == path and not g.is_stack]
     if not found:
         paths = sorted({g.path for g in graph.groups if g.path and not g.is_stack})
         raise OptionError(
-            f"this graph has no module {path!r}.\nIt has {', '.join(paths[:6]) or 'none'}"
+            f"this graph has no module {path!r}.\nIts modules: {', '.join(paths[:6]) or 'none'}"
             f"{f' and {len(paths) - 6} more' if len(paths) > 6 else ''}."
         )
     opened = set(fold.opened)

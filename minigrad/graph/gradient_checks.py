@@ -1,7 +1,7 @@
-"""Finite differences at the leaves of a trace, in float64, to compare the analytic gradients with.
+"""Check the gradients of a trace's leaves by finite differences, in float64.
 
-The first step suits most functions. Where its slope is not the gradient, smaller and larger steps tell a
-wrong gradient from a kink and from the rounding of f, which is divided by the step.
+The first step size suits most functions. If its slope is not the gradient, smaller and larger steps tell a
+wrong gradient from a kink and from the rounding error of f, which is divided by the step.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .data import Check
 from .tape import Arrays, Tape, apply, look_up
 
 STEP = 1e-6
-LARGER = (1e2, 1e3, 1e4, 1e5)  # times it, where f is large compared with its slope
-# what gradients and slopes may differ by; 2e-3 of other dtypes
+LARGER = (1e2, 1e3, 1e4, 1e5)  # factors of STEP, for f large compared with its slope
+# tolerances between gradients and slopes; 2e-3 for other dtypes
 ABSOLUTE = 1e-6
 RELATIVE = {"float16": 2e-2}
-CHEAP = 20_000  # operations to compute again at most, unless check=True
+CHEAP = 20_000  # most operations to recompute, unless check=True
 CHEAP_FLOPS = 2e8
-EACH = 64  # a leaf of at most this many elements is checked in all of them
+EACH = 64  # all elements of a leaf with at most this many are checked
 
 
 def run(
@@ -40,10 +40,10 @@ def run(
     flops: int,
     check: bool | None,
 ) -> dict[Tensor, tuple[Check, ...]]:
-    """Checks of the elements of each leaf with a gradient (of a large leaf only that of largest gradient).
+    """Check the elements of each leaf with a gradient; of a large leaf, only the one of largest gradient.
 
-    `check`: True for all leaves whatever the cost, None only if it is cheap, False for none. Leaves that a
-    checkpoint uses are left out: it runs the user's function on tensors of its own.
+    `check` is True for all leaves at any cost, None only if it is cheap, False for none. Leaves that a
+    checkpoint uses are left out: it runs the user's function on other tensors.
     """
     if check is False or not gradients:
         return {}
@@ -73,7 +73,7 @@ def _how_many(g: np.ndarray, most: int) -> int:
 
 
 def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
-    """The elements to check: the one of largest gradient, then the others if there are at most `most`."""
+    """Return the elements to check: the one of largest gradient, then the others if there are few."""
     magnitude = np.abs(np.nan_to_num(g)).reshape(-1)
     largest = int(magnitude.argmax())
     others = [i for i in range(g.size) if i != largest] if g.size <= most else []
@@ -83,7 +83,7 @@ def _elements(g: np.ndarray, most: int) -> list[tuple[int, ...]]:
 def _differences(
     nodes: list[Node], base: dict[Any, Arrays], seeds: list[tuple[Any, np.ndarray]]
 ) -> FiniteDifferences:
-    """Finite differences of the outputs times seeds; `nodes` are what depends on the array that is moved."""
+    """Return the finite differences of outputs times seeds; `nodes` are those that depend on the leaf."""
 
     def values() -> np.ndarray:
         arrays = ChainMap({}, base)
@@ -102,7 +102,7 @@ def _differences(
 def _slopes(differences: FiniteDifferences, x: np.ndarray, index: tuple[int, ...], h: float) -> Slopes:
     try:
         return differences.slopes_at(x, index, h)
-    except OptionError:  # the step is lost next to the element
+    except OptionError:  # the step is too small for the element
         return Slopes(math.nan, math.nan, math.nan, math.nan)
 
 
@@ -151,7 +151,7 @@ def _check(
 
 
 def _at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
-    """At a kink any slope between both is a subgradient; at a jump, that of the side without the jump."""
+    """Accept any slope between both sides at a kink (a subgradient); at a jump, that of the other side."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
         return result("jump" if close(gentler, s.error) else "differ", s, gentler)
@@ -161,7 +161,7 @@ def _at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes
 
 
 def _steadiest(found: list[Slopes]) -> Slopes:
-    """The slope that changes least from step to step; the change is part of its error."""
+    """Return the slopes that change least from step to step; the change is added to their error."""
     best = found[2]._replace(error=math.inf)
     for before, s, after in zip(found, found[1:], found[2:], strict=False):
         spread = max(abs(s.central - before.central), abs(s.central - after.central))

@@ -1,4 +1,4 @@
-"""Graph: a computation that was traced, what of it is folded, and its pictures."""
+"""Graph: a traced computation, its folding, and its pictures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import cached_property
 from pathlib import Path
 
 from .data import Computation
-from .folding import Fold, Folding, everything_open, fitting, opened_at, to_depth
+from .folding import Fold, Folding, fit, open_all, open_path, to_depth
 from .labels import summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(Computation):
-    """A computation that was traced. It refers to no tensor and does not change.
+    """A traced computation. It is immutable and holds no tensors.
 
-    fold() and expand() return new graphs that share all but what is drawn open.
+    fold() and expand() return new graphs with the same data and other groups open.
     """
 
     folded: Fold | None = None  # None: as many groups open as fit on a page
@@ -25,49 +25,49 @@ class Graph(Computation):
         return f"<Graph{title}: {summary(self)}>"
 
     def fold(self, depth: int) -> Graph:
-        """With modules open down to `depth` only: 0 shows the outermost closed. Stacks show a member."""
+        """Return the graph with modules open down to `depth`; 0 shows the outermost ones closed."""
         return replace(self, folded=to_depth(self, depth))
 
     def expand(self, path: str | None = None) -> Graph:
-        """With the module at `path` open as well ("encoder.layers.0"); without a path, everything open."""
+        """Return the graph with the module at `path` ("encoder.layers.0") open too, or with all open."""
         if path is None:
-            return replace(self, folded=everything_open(self))
-        return replace(self, folded=opened_at(self, self.folding.fold, path))
+            return replace(self, folded=open_all(self))
+        return replace(self, folded=open_path(self, self.folding.fold, path))
 
     @cached_property
     def folding(self) -> Folding:
-        return Folding(self, self.folded or fitting(self))
+        return Folding(self, self.folded or fit(self))
 
-    # what draws is imported when it is first needed
+    # the drawing code is imported when first needed
 
     def to_svg(self, color: str = "family") -> str:
-        """An SVG document; boxes are coloured by "family" (of the op), "gradient", "bytes" or "flops"."""
+        """Return an SVG document; `color` is "family" (of the op), "gradient", "bytes" or "flops"."""
         from .svg import to_svg
 
         return to_svg(self.folding, color)
 
     def to_dot(self, color: str = "family") -> str:
-        """The graph in Graphviz's language."""
+        """Return the graph in Graphviz's DOT language."""
         from .dot import to_dot
 
         return to_dot(self.folding, color)
 
     def to_html(self, color: str = "family") -> str:
-        """A self-contained page: fold and unfold, look at every number, walk backward step by step."""
+        """Return a self-contained page: fold and unfold, inspect every number, step through backward."""
         from .page import to_html
 
         return to_html(self.folding, color)
 
     def save(self, path: str | Path, color: str = "family") -> None:
-        """Write the picture: .svg or .html (no other program needed), .dot, or .png and .pdf (by Graphviz).
+        """Save the picture as .svg, .html or .dot, or by Graphviz as .png or .pdf.
 
-        DependencyError: .png or .pdf without Graphviz's `dot`; the .dot text is written in any case.
+        Without Graphviz, .png and .pdf raise a DependencyError, and the .dot text is written instead.
         """
         from .saving import save
 
         save(self.folding, path, color)
 
-    # what notebooks and their exports show
+    # for notebooks and their exports
 
     def _repr_html_(self) -> str:
         from .inline import InlinePage

@@ -1,8 +1,8 @@
-"""The tree of groups in which a graph folds: calls of modules by their paths, stacks of equal blocks, and,
-where there are no modules, runs of operations.
+"""The tree of groups by which a graph folds: calls of modules by path, stacks of equal blocks, and runs of
+operations.
 
-The boxes of each group must not form a cycle. A module that is called around another one (a residual
-connection around a sub-layer, before and after it) would: it is dissolved, and its parts move to its parent
+The boxes of each group must not form a cycle. A module with operations before and after another one (a
+residual connection around a sub-layer) would form one. So it is dissolved: its parts move to its parent,
 under longer names.
 """
 
@@ -18,7 +18,7 @@ from ..core.node import Node, producer
 from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are put into runs
-LENGTH = 24  # items of a run
+LENGTH = 24  # items in a run
 
 
 def arrange(
@@ -27,10 +27,10 @@ def arrange(
     paths: dict[int, str],
     is_input: Sequence[bool],
 ) -> tuple[tuple[Group, ...], list[int]]:
-    """The groups, the whole first, and for each vertex its group.
+    """Return the groups, the root first, and the group of each vertex.
 
-    `scopes` are the scopes in which vertices were recorded. Leaves have none: they go to where they are used,
-    or to the top if they are inputs (`is_input`). `paths` are those of modules, by id.
+    `scopes` are the scopes in which vertices were recorded. Leaves have none: they are put where they are
+    used, or at the top if they are inputs (`is_input`). `paths` are the modules' paths, by id.
     """
     tree = _Tree(paths)
     homes = [tree.of(scope) for scope in scopes]
@@ -45,13 +45,13 @@ def arrange(
 
 
 def _drop_empty(root: _Part) -> None:
-    """Remove empty calls: what they called is elsewhere, by its path."""
+    """Remove empty calls, whose submodules are elsewhere in the tree."""
     for part in reversed(list(root.walk())):
         part.parts = [child for child in part.parts if child.vertices or child.parts]
 
 
 def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
-    """Make stacks of equal parts and runs of too many items; return the tree as Groups."""
+    """Combine equal parts into stacks and long lists into runs; return the tree as Groups."""
     links = _links(vertices)
     for part in list(root.walk()):
         _stack(part, vertices, links)
@@ -65,9 +65,9 @@ def _links(vertices: Sequence[Vertex]) -> list[tuple[int, int]]:
 
 
 def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...], list[int]]:
-    """`arrange` for some of the vertices of a graph, whose `group` is one of `groups`.
+    """Return the groups of some vertices of a graph, and the group of each vertex.
 
-    Stacks and runs are made again: equal parts may now differ, and fewer items need no runs.
+    Stacks and runs are formed again: equal parts may now differ, and fewer items need no runs.
     """
     parts: dict[int | None, _Part] = {}
     for group in groups:
@@ -85,7 +85,7 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
 
 
 def outermost(nodes: Iterable[Any]) -> list[Any]:
-    """The outermost modules among those that recorded `nodes` and the nodes before them."""
+    """Return the outermost modules that recorded `nodes` and the nodes before them."""
     stack = list(nodes)
     seen = set(stack)
     found = {}
@@ -122,7 +122,7 @@ class _Part:
             parent.parts.append(self)
 
     def walk(self) -> Iterable[_Part]:
-        """This part and all below it, parents first."""
+        """Iterate over this part and its descendants, parents first."""
         stack = [self]
         while stack:
             part = stack.pop()
@@ -130,11 +130,11 @@ class _Part:
             stack.extend(reversed(part.parts))
 
     def everything(self) -> list[int]:
-        """The vertices in it, at any depth, in order."""
+        """Return the vertices in this part at any depth, in order."""
         return sorted(v for part in self.walk() for v in part.vertices)
 
     def chain(self) -> list[_Part]:
-        """From the whole to this part."""
+        """Return the parts from the root to this one."""
         part: _Part | None = self
         found = []
         while part is not None:
@@ -148,7 +148,7 @@ class _Part:
 
 
 class _Tree:
-    """Parts for scopes: a call of a module is in the nearest one around it whose path is a prefix."""
+    """The parts of scopes: a module's call is in the nearest call around it whose path is a prefix."""
 
     def __init__(self, paths: dict[int, str]) -> None:
         self.paths = paths
@@ -187,13 +187,13 @@ class _Tree:
         return part
 
     def _child(self, parent: _Part, name: str, path: str, kind: str) -> _Part:
-        """A new part; the second call of a module is `name (call 2)`."""
+        """Add a part; the second call of a module is named `name (call 2)`."""
         number = self.calls[parent, name] = self.calls.get((parent, name), 0) + 1
         again = "" if number == 1 else f" (call {number})"
         return _Part(name + again, path, kind, parent)
 
     def _mirror(self, part: _Part) -> _Part:
-        """The part for the gradient of what is in `part`."""
+        """Return the part for the gradients of the operations in `part`."""
         if part not in self.mirrors:
             if part is self.root:
                 self.mirrors[part] = _Part("backward", "backward", "gradient", part)
@@ -205,14 +205,14 @@ class _Tree:
 
 
 def _begins(prefix: str, path: str) -> bool:
-    """Whether the module at `path` is below the one at `prefix`."""
+    """Return whether the module at `path` is below the one at `prefix`."""
     return path != prefix and (not prefix or path.startswith(f"{prefix}."))
 
 
 def _place_leaves(
     vertices: Sequence[Vertex], homes: list[_Part], root: _Part, is_input: Sequence[bool]
 ) -> None:
-    """A leaf goes to the smallest part that contains all its uses; an input to the top."""
+    """Put each leaf into the smallest part that contains all its uses, and each input at the top."""
     users: dict[int, list[_Part]] = {}
     for vertex in vertices:
         for edge in vertex.inputs:
@@ -233,8 +233,8 @@ def _place_leaves(
 # ---------------------------------------------------------------- cycles
 
 
-def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], dict[Any, set[Any]]]:
-    """A part's items (vertices and parts) and the edges between them."""
+def _item_graph(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], dict[Any, set[Any]]]:
+    """Return a part's items (vertices and parts) and the edges between them."""
     item_of: dict[int, Any] = {v: v for v in part.vertices}
     for child in part.parts:
         item_of.update(dict.fromkeys(child.everything(), child))
@@ -246,14 +246,16 @@ def _lifted(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], d
     return list(after), after
 
 
-def _ordered(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
-    """A part's items in topological order; and those that are in cycles."""
-    items, after = _lifted(part, links)
-    return _sorted(after, {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items})
+def _order_items(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any], list[Any]]:
+    """Return a part's items in topological order, and the items in or after cycles."""
+    items, after = _item_graph(part, links)
+    return _topological_order(
+        after, {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items}
+    )
 
 
 def _with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
-    """The parts whose items form cycles, found in one pass over the links."""
+    """Return the parts whose items form cycles, in one pass over the links."""
     chains = {part: part.chain() for part in root.walk()}
     after: dict[_Part, dict[Any, set[Any]]] = {}
     for source, target in links:
@@ -262,15 +264,15 @@ def _with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int,
         a = above[common] if len(above) > common else source
         b = below[common] if len(below) > common else target
         after.setdefault(above[common - 1], {}).setdefault(a, set()).add(b)
-    return [part for part, found in after.items() if len(_sorted(found, {})[0]) < len(_all(found))]
+    return [part for part, found in after.items() if len(_topological_order(found, {})[0]) < len(_all(found))]
 
 
 def _all(after: dict[Any, set[Any]]) -> set[Any]:
     return set(after).union(*after.values())
 
 
-def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any], list[Any]]:
-    """Items in topological order, ties by `first`; and those that are in cycles."""
+def _topological_order(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any], list[Any]]:
+    """Return items in topological order, ties by `first`, and the items in or after cycles."""
     items = list(dict.fromkeys([*after, *_all(after)]))
     waiting = dict.fromkeys(items, 0)
     for targets in after.values():
@@ -293,7 +295,7 @@ def _sorted(after: dict[Any, set[Any]], first: dict[Any, int]) -> tuple[list[Any
 
 
 def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """Dissolve children until a part's items form no cycle, those that span most operations first."""
+    """Dissolve children, those that span most operations first, until a part's items form no cycle."""
     ops = {target for _, target in links}
     while (widest := _in_cycle(part, links, lambda child: _span(child, ops))) is not None:
         for child in widest.parts:
@@ -302,7 +304,7 @@ def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
 
 
 def _span(part: _Part, ops: set[int]) -> int:
-    """The distance between the first and the last op in it."""
+    """Return the distance between the first and the last op in a part."""
     inside = [v for v in part.everything() if v in ops]
     return inside[-1] - inside[0] if inside else 0
 
@@ -310,9 +312,9 @@ def _span(part: _Part, ops: set[int]) -> int:
 def _in_cycle(
     part: _Part, links: Sequence[tuple[int, int]], size: Callable[[_Part], int], least_times: int = 1
 ) -> _Part | None:
-    """The largest child that is in a cycle."""
-    items, after = _lifted(part, links)
-    waiting = _sorted(after, dict.fromkeys(items, 0))[1]  # in cycles, or computed from what is
+    """Return the largest child that is in a cycle."""
+    items, after = _item_graph(part, links)
+    waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # in cycles or after them
     candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
     for child in sorted(candidates, key=size, reverse=True):
         if child in _reached(after, child):
@@ -321,7 +323,7 @@ def _in_cycle(
 
 
 def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
-    """The items that can be reached from an item."""
+    """Return the items that can be reached from an item."""
     seen: set[Any] = set()
     stack = [item]
     while stack:
@@ -348,9 +350,9 @@ def _dissolve(part: _Part) -> None:
 
 
 def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, int]]) -> None:
-    """Put equal children in sequence, with the same name except for a number, into stacks.
+    """Combine equal consecutive children, with the same name except for a number, into stacks.
 
-    Not if something between them is computed from one and used by a later one.
+    They stay apart if another item is computed from one and used by a later one.
     """
     if part.times > 1:
         return
@@ -370,7 +372,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         runs.append([child])
     part.parts = []
     for run in runs:
-        if len(run) == 1 or not _made_equal(run, part, vertices):
+        if len(run) == 1 or not _equalize(run, part, vertices):
             part.parts += run
             continue
         name = f"{run[0].name} … {run[-1].name}"
@@ -386,8 +388,8 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         _dissolve(cyclic)
 
 
-def _made_equal(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
-    """Move data that only some members contain to before the stack; return whether all then match."""
+def _equalize(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
+    """Move data that only some members contain out of them; return whether all members then match."""
     own = [_data(member, vertices) for member in run]
     slots = [_from_outside(member, vertices, data) for member, data in zip(run, own, strict=True)]
     for tensors in zip(*slots, strict=True):
@@ -402,12 +404,12 @@ def _made_equal(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex])
 
 
 def _data(part: _Part, vertices: Sequence[Vertex]) -> set[int]:
-    """The constants in a part that have no name."""
+    """Return the unnamed constants in a part."""
     return {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
 
 
 def _from_outside(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
-    """The tensors that a part uses from outside, and its own data, in the order of use."""
+    """Return the tensors that a part uses from outside, and its own data, in the order of use."""
     inside = [v for v in part.everything() if v not in data]
     made = set(inside)
     used = [(e.source, e.result) for v in inside for e in vertices[v].inputs if e.source not in made]
@@ -415,20 +417,20 @@ def _from_outside(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> li
 
 
 def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
-    """Whether something in one part is used in the other."""
+    """Return whether a value from one part is used in the other."""
     above, below = set(one.everything()), set(other.everything())
     return any(source in above and target in below for source, target in links)
 
 
 def numberless(name: str) -> str:
-    """A name with # for each number, without the number of the call."""
+    """Return a name with # for each number, without the number of the call."""
     return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
 
 
 def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
-    """What equal parts have in common: kinds, ops, settings, shapes and edges.
+    """Return a value that is the same for equal parts: kinds, ops, settings, shapes and edges.
 
-    Data without a name counts as a result from outside, which it may be in the next part.
+    Unnamed data counts as a tensor from outside, which it may be in the next part.
     """
     data = _data(part, vertices)
     inside = [v for v in part.everything() if v not in data]
@@ -454,11 +456,11 @@ def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
 
 
 def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
-    """If a part has too many items, put those in sequence into runs, until there are few."""
+    """Put consecutive items into runs until a part has few enough."""
     if part.times > 1:
         return
     while len(part.vertices) + len(part.parts) > MOST:
-        order, _ = _ordered(part, links)
+        order, _ = _order_items(part, links)
         part.vertices = []
         part.parts = []
         for start in range(0, len(order), LENGTH):

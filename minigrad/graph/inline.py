@@ -1,7 +1,7 @@
-"""A page in a notebook: an interactive frame, and below it a picture for where frames are not shown.
+"""A page in a notebook: an interactive frame over a static picture.
 
-The frame is sandboxed: its script runs apart from the notebook's page and reaches nothing of it. GitHub, and
-notebooks that are not trusted, remove frames; what remains there is the picture.
+The frame is sandboxed: its script cannot access the notebook's page. GitHub, and untrusted notebooks, remove
+frames and show the picture.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import html
 
 
 class InlinePage:
-    """Shows `page`, an HTML document, as a notebook's output; `picture`, an SVG document, where it cannot.
+    """Shows `page`, an HTML document, as a notebook's output, or else `picture`, an SVG document.
 
-    `title` says to screen readers what is shown; `height` is in pixels.
+    `title` is for screen readers; `height` is in pixels.
     """
 
     def __init__(self, page: str, picture: str = "", title: str = "", height: int = 640) -> None:

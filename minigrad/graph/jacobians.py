@@ -1,4 +1,4 @@
-"""The local derivative of one op as numbers: its Jacobian, from its gradient functions row by row."""
+"""The Jacobian of one op, computed row by row by its gradient functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from ..core.devices import on_cpu, to_device_of
 from ..core.node import Node
 
-ELEMENTS = 64  # of a result, at most
-NUMBERS = 1024  # of a Jacobian, at most
-ALTOGETHER = 200_000  # numbers in all Jacobians of a trace
+ELEMENTS = 64  # most elements of a result
+NUMBERS = 1024  # most numbers in a Jacobian
+TOTAL_NUMBERS = 200_000  # in all Jacobians of a trace
 
 # modules of ops whose results depend on their inputs element by element
 ELEMENTWISE = (
@@ -24,10 +24,10 @@ ELEMENTWISE = (
 
 
 class Budget:
-    """How many more numbers the Jacobians of a trace may have."""
+    """The number of further entries that the Jacobians of a trace may have."""
 
     def __init__(self) -> None:
-        self.left = ALTOGETHER
+        self.left = TOTAL_NUMBERS
 
     def allows(self, numbers: int) -> bool:
         if numbers > self.left:
@@ -37,7 +37,7 @@ class Budget:
 
 
 def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndarray]:
-    """For each input of a node with one small result: d result / d input, (elements, elements of the input).
+    """Return d result / d input, (elements, elements of the input), for each input of a small result.
 
     Row i is the gradient function's result for the i-th unit vector. `like` has the result's shape and dtype.
     """
@@ -50,7 +50,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
     try:
         units = to_device_of(np.eye(like.size, dtype=like.dtype), like)
         rows = [_pull(node, unit.reshape(like.shape), small) for unit in units]
-    except Exception:  # a fault in a user's rule, which backward will name
+    except Exception:  # an error in a user's rule, which backward reports
         return found
     for place in range(len(node.edges)):
         parts = [row[place] for row in rows]
@@ -65,7 +65,7 @@ def jacobians(node: Node, like: np.ndarray, budget: Budget) -> dict[int, np.ndar
 
 
 def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
-    """The gradients of the wanted inputs for an upstream gradient."""
+    """Return the gradients of the wanted inputs for an upstream gradient."""
     with np.errstate(all="ignore"):
         if type(node.gradients) is tuple:
             return [f(g) if f and want else None for f, want in zip(node.gradients, wanted, strict=True)]
@@ -74,18 +74,18 @@ def _pull(node: Node, g: np.ndarray, wanted: Sequence[bool]) -> list[Any]:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether an op's result depends on its inputs element by element."""
+    """Return whether an op's result depends on its inputs element by element."""
     module = getattr(getattr(node.op, "source", None), "__module__", "")
     return module.removeprefix("minigrad.") in ELEMENTWISE
 
 
 def _clear(matrix: np.ndarray) -> None:
-    """Elements do not depend on each other: a NaN off the diagonal is 0 times a non-finite number."""
+    """Set NaNs off the diagonal, which are 0 times a non-finite number, to 0."""
     if matrix.shape[0] == matrix.shape[1]:
         matrix[np.isnan(matrix) & ~np.eye(len(matrix), dtype=bool)] = 0
 
 
 def is_diagonal(matrix: np.ndarray) -> bool:
-    """Whether each element of the result depends only on the same element of the input."""
+    """Return whether each element of the result depends only on the same element of the input."""
     rows, columns = matrix.shape
     return rows == columns and not np.any(matrix[~np.eye(rows, dtype=bool)])

@@ -1,6 +1,6 @@
-"""keep: graphs that stay after backward(), and the parameters as they were then.
+"""keep: retain graphs after backward(), with the parameters' values at that time.
 
-backward() frees each node once its gradient has gone through. Under `keep` what it freed is put back. The
+backward() frees each node after its gradients are computed. Under `keep`, what it freed is restored. The
 parameters are copied, since an optimizer changes them in place; `trace`, `why_nan` and `memory` see the
 copies.
 """
@@ -22,7 +22,7 @@ from ..core.versions import version_of
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A leaf when backward() began: its memory, a copy of it, and when it had last been changed."""
+    """A leaf at the start of backward(): its memory, a copy of it, and the time of its last change."""
 
     leaf: weakref.ref[Tensor]
     memory: weakref.ref[Any]
@@ -63,10 +63,10 @@ class _Keeper(Observer):
 
 
 class keep(observe):
-    """backward() within it leaves the graph, as with retain_graph=True, for `trace`, `why_nan` and `memory`.
+    """Retain the graph after backward(), as with retain_graph=True, for `trace`, `why_nan` and `memory`.
 
-    They may come after the optimizer's step, too: they see the parameters as they were at backward(). `keep`
-    copies them at each backward(); copies and graph exist as long as the loss does.
+    They can be called even after the optimizer's step: they see the parameters as they were at backward().
+    `keep` copies these at each backward(); the copies and the graph exist as long as the loss does.
     """
 
     def __init__(self) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from .data import Box, Computation, Group, Snapshot, Vertex
 
-_UNPRINTABLE = (  # compiled where it is first needed
+_UNPRINTABLE = (  # compiled when first needed
     "[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]|[\\u202a-\\u202e\\u2066-\\u2069]"
 )
 
 
 def op_title(vertex: Vertex) -> str:
-    """`multiply ×`; of a leaf its path, or its kind."""
+    """Return an op's name and sign, `multiply ×`; for a leaf its path or kind."""
     if vertex.kind != "op":
         return vertex.name or ("data" if vertex.kind == "constant" else vertex.kind)
     name = public_name(vertex)
@@ -22,22 +22,22 @@ def op_title(vertex: Vertex) -> str:
 
 
 def public_name(vertex: Vertex) -> str:
-    """What users call an op."""
+    """Return the name of an op's public function."""
     return vertex.public_name or vertex.name
 
 
 def kind_of(snapshot: Snapshot) -> str:
-    """`float32[2, 3]`."""
+    """Return dtype and shape, `float32[2, 3]`."""
     return f"{snapshot.dtype}[{', '.join(map(str, snapshot.shape))}]" if snapshot.shape else snapshot.dtype
 
 
 def number(x: float) -> str:
-    """Six significant digits, as in the page."""
+    """Format a number with six significant digits, as the page does."""
     return f"{x:.6g}"
 
 
 def quantity(n: float, unit: str = "") -> str:
-    """`1.5 M`: three digits and a prefix; of bytes, powers of 1024."""
+    """Format a quantity with three digits and a prefix, `1.5 M`; bytes in powers of 1024."""
     step, prefixes = (
         (1024, ("", "Ki", "Mi", "Gi", "Ti")) if unit == "B" else (1000, ("", "k", "M", "G", "T", "P"))
     )
@@ -50,7 +50,7 @@ def quantity(n: float, unit: str = "") -> str:
 
 
 def summary(graph: Computation) -> str:
-    """`4 operations on 2 parameters, 1 constant`."""
+    """Summarize a graph: `4 operations on 2 parameters, 1 constant`."""
     ops = sum(v.kind == "op" for v in graph.vertices)
     kinds = {"parameter": "parameters", "input": "inputs", "constant": "constants"}
     counts = [(sum(v.kind == kind for v in graph.vertices), name) for kind, name in kinds.items()]
@@ -59,7 +59,7 @@ def summary(graph: Computation) -> str:
 
 
 def printable(text: str) -> str:
-    """A text for XML and UTF-8: control characters (also of direction) and lone surrogates become �."""
+    """Replace control characters (also for text direction) and lone surrogates by �, for XML and UTF-8."""
     return re.sub(_UNPRINTABLE, "\ufffd", text)
 
 
@@ -70,30 +70,30 @@ TITLE = 15.0
 TEXT = 12.5
 NAME = 13.5
 
-TAB = 11.0  # half the height of the tab with a frame's name, and how far it is from the frame's left side
+TAB = 11.0  # half the height of the tab with a frame's name, and its distance from the frame's left side
 
-# Letters of a kind, and how wide each kind is in parts of the font size, regular and bold; then other letters
-# and other scripts. They are those of DejaVu Sans, than which the usual fonts are narrower.
+# Letters by width, and the width of each class as a fraction of the font size, regular and bold; then other
+# letters and other scripts. The widths are those of DejaVu Sans; the usual fonts are narrower.
 LETTERS = (" '/IJ\\ijl|,-.:;", '!()[]f"*_`rt', "#&+<=>DGHNOQU^~", "%@MWmw…")
 WIDTHS = ((0.35, 0.41), (0.47, 0.52), (0.8, 0.86), (0.97, 1.07), (0.64, 0.71), (1.0, 1.05))
 _KINDS = {letter: kind for kind, letters in enumerate(LETTERS) for letter in letters}
 
 
 def lines(graph: Computation, box: Box, mode: str = "family") -> list[str]:
-    """The lines on a closed box, its title first."""
+    """Return the lines of text on a closed box, the title first."""
     shown = vertex_lines(graph, graph.vertices[box[1]]) if box[0] == "vertex" else group_lines(graph, box[1])
-    extra = measured(graph, box, mode)
+    extra = color_line(graph, box, mode)
     return [*shown, extra] if extra else shown
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
-    """How wide a text is at most, in the usual fonts."""
+    """Return an upper bound of a text's width in the usual fonts."""
     kinds = (_KINDS.get(letter, 4 if letter < "\u1100" else 5) for letter in text)
     return size * sum(WIDTHS[kind][bold] for kind in kinds)
 
 
 def size(text: list[str]) -> tuple[float, float]:
-    """Width and height of a box with these lines."""
+    """Return the width and height of a box with these lines."""
     widths = [text_width(line, TEXT if i else TITLE, not i) for i, line in enumerate(text)]
     return max(64.0, max(widths) + 24.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
 
@@ -113,18 +113,18 @@ def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
 
 
 def _kinds_of(values: tuple[Snapshot, ...]) -> str:
-    """`float32[2] × 3`, or `float32[2], float32[2, 2]` for results that differ."""
+    """Return `float32[2] × 3`, or `float32[2], float32[2, 2]` for results that differ."""
     kinds = [kind_of(value) for value in values]
     return f"{kinds[0]} × {len(kinds)}" if len(set(kinds)) == 1 else short(", ".join(kinds))
 
 
 def short(text: str, most: int = 48) -> str:
-    """A text that fits on a box: the beginning and the end of a long one."""
+    """Shorten a text to fit on a box, keeping its beginning and end."""
     return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
 
 
 def _sum_of_uses(graph: Computation, vertex: Vertex) -> str:
-    """`6 = 2 + 4` where the value is used more than once."""
+    """Return a gradient, as `6 = 2 + 4` if the value is used more than once."""
     assert vertex.gradient is not None
     total = number(vertex.gradient.numbers.item())
     parts = [graph.vertices[v].inputs[place].gradient for v, place in graph.consumers[vertex.index]]
@@ -150,30 +150,30 @@ def group_lines(graph: Computation, index: int) -> list[str]:
 
 
 def title_of(group: Group) -> str:
-    """A group's name, with the size of a stack."""
+    """Return a group's name, with the size of a stack."""
     name = group.name or group.kind
     return f"{name}  ×{group.times}" if group.is_stack else name
 
 
 def kind_of_group(group: Group) -> str:
-    """A group's class, unless its name says it."""
+    """Return a group's class, or "" if that is its name."""
     return "" if group.kind in (group.name, "run", "gradient") else group.kind
 
 
 def title_width(group: Group) -> float:
-    """How wide an open group must be for its tab and the knob beside it."""
+    """Return the least width of an open group, for its tab and the knob beside it."""
     return tab_width(group) + TAB + 34.0
 
 
 def tab_width(group: Group) -> float:
-    """How wide the tab with an open group's name and kind is."""
+    """Return the width of the tab with an open group's name and kind."""
     kind = kind_of_group(group)
     beside = 8.0 + text_width(kind, NAME) if kind else 0.0
     return 16.0 + text_width(title_of(group), NAME, bold=True) + beside
 
 
 def _within(graph: Computation, vertex: Vertex) -> str:
-    """A leaf's path relative to the groups around it."""
+    """Return a leaf's path relative to the groups around it."""
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):
         return vertex.name[len(path) + 1 :]
@@ -185,8 +185,8 @@ def _within(graph: Computation, vertex: Vertex) -> str:
     return op_title(vertex)
 
 
-def measured(graph: Computation, box: Box, mode: str) -> str:
-    """The number that the colour shows."""
+def color_line(graph: Computation, box: Box, mode: str) -> str:
+    """Return the number that a box's colour shows, as text."""
     inside = graph.members(box)
     if mode == "bytes":
         return quantity(sum(s.nbytes for v in inside for s in v.values), "B")
@@ -201,7 +201,7 @@ def measured(graph: Computation, box: Box, mode: str) -> str:
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 2) -> str:
-    """Aligned columns, the first `right` of them to the right."""
+    """Format rows as aligned columns, the first `right` of them right-aligned."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     lines = []
     for row in [heads, *rows]:

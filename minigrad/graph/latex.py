@@ -1,4 +1,4 @@
-"""The LaTeX of an op's gradients, with names set as mathematics has them."""
+"""The LaTeX of an op's gradients, typeset as mathematics usually is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def upright(formula: str, names: list[str]) -> str:
-    """A formula with words upright: functions (GitHub refuses \\operatorname) and arguments."""
+    """Set the words of a formula upright: functions (GitHub refuses \\operatorname) and arguments."""
     formula = re.sub(r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula)
     if not names:
         return formula
     words = "|".join(re.escape(name) for name in names)
-    inside = r"\\(?:text|mathrm)\{[^}]*\}|\\[a-zA-Z]+"  # what is upright already, and commands
+    inside = r"\\(?:text|mathrm)\{[^}]*\}|\\[a-zA-Z]+"  # upright text, and commands
     upright_word = lambda found: (
         found[0] if found[1] is None else f"\\mathrm{{{found[1].replace('_', chr(92) + '_')}}}"
     )
@@ -19,7 +19,7 @@ def upright(formula: str, names: list[str]) -> str:
 
 
 def bar(name: str) -> str:
-    """The name of an argument's gradient."""
+    """Return the symbol of an argument's gradient."""
     return (
         f"\\bar{{{name}}}"
         if len(name) == 1

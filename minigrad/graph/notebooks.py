@@ -1,6 +1,6 @@
-"""What a notebook shows of tensors and modules, as HTML; where it shows text, that is their repr.
+"""HTML reprs of tensors and modules for notebooks.
 
-Styles stand at the elements, since a notebook may remove style sheets; colours suit light and dark themes.
+Styles are inline, since a notebook may remove style sheets; colours suit light and dark themes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..core.dtypes import is_floating
 from ..core.tensor import Tensor
 from ..nn import Module
 
-MOST = 10  # rows and columns that are shown whole; of more, the first and last few
+MOST = 10  # rows and columns to show in full; of more, the first and last few
 ENDS = 4
-MATRICES = 3  # of a tensor with more axes than two, as many matrices at most
+MATRICES = 3  # most matrices to show of a tensor with more than two axes
 CELL = "padding: 1px 7px; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap"
 QUIET = "opacity: 0.7"
 POSITIVE = "230, 120, 20"
@@ -27,13 +27,13 @@ NEGATIVE = "40, 110, 230"
 
 
 def bind() -> None:
-    """Let notebooks find them."""
+    """Register the HTML reprs."""
     Tensor._repr_html_ = tensor_html  # type: ignore[attr-defined]
     Module._repr_html_ = module_html  # type: ignore[attr-defined]
 
 
 def tensor_html(tensor: Tensor) -> str:
-    """`float32[2, 3]` and the numbers in tables, coloured by sign and size."""
+    """Return the dtype and shape of a tensor, and its numbers in tables, coloured by sign and size."""
     array = on_cpu(tensor.array, "showing a tensor")
     facts = [_kind(array)]
     facts += [] if tensor.device == "cpu" else [str(tensor.device)]
@@ -92,7 +92,7 @@ def _cell(x: Any, write: Any, largest: float) -> str:
 
 
 def _shown(n: int) -> list[int | None]:
-    """Indices that are shown; None where some are left out."""
+    """Return the indices to show; None stands for the ones left out."""
     return [*range(n)] if n <= MOST else [*range(ENDS), None, *range(n - ENDS, n)]
 
 
@@ -101,7 +101,7 @@ def _label(i: int | None) -> str:
 
 
 def _corners(array: np.ndarray) -> np.ndarray:
-    """The elements that are shown, at least: they decide how all are written."""
+    """Return at least the elements to show, which determine the number format."""
     for axis, n in enumerate(array.shape):
         if n > MOST:
             array = array.take([*range(ENDS), *range(n - ENDS, n)], axis=axis)
@@ -112,7 +112,7 @@ def _corners(array: np.ndarray) -> np.ndarray:
 
 
 def module_html(module: Module) -> str:
-    """The tree of modules, which unfolds, each with its parameters and their share."""
+    """Return the expandable tree of modules, each with its parameters and their share."""
     parameters = list(module.parameters())
     total = sum(p.numel() for p in parameters)
     nbytes = sum(p.array.nbytes for p in parameters)

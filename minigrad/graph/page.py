@@ -1,8 +1,8 @@
-"""A graph as one HTML file: the drawing, everything about each box, and a walk backward step by step.
+"""A graph as one HTML file: the drawing, details of each box, and backward step by step.
 
-The file needs no network and has a strict Content-Security-Policy: its one script and one style sheet are
-allowed by their hashes, and what was traced is data, which a browser never runs. The parts are in `assets/`;
-Python writes the data, JavaScript shows it.
+The file needs no network and has a strict Content-Security-Policy: its script and style sheet are allowed by
+their hashes, and the trace is data, which a browser never runs. The sources are in `assets/`. Python writes
+the data, and JavaScript displays it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .arrangement import Arrangement, Cell, Link
 from .colours import MODES, Paint, paint, scale
 from .data import Box, Check, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
-from .labels import LETTERS, WIDTHS, kind_of_group, lines, measured, op_title, printable, summary, title_of
+from .labels import LETTERS, WIDTHS, color_line, kind_of_group, lines, op_title, printable, summary, title_of
 from .latex import bar, upright
 from .svg import to_svg
 
@@ -43,9 +43,9 @@ BARS = ("\u00af", "\u2015")  # over a letter, over a word
 
 
 def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
-    """The page's text; its boxes are coloured by `color` at the start.
+    """Return the page's HTML; boxes are initially coloured by `color`.
 
-    It has the numbers of as many arrays, smallest first, as fit in `limit` bytes.
+    It contains the numbers of as many arrays, smallest first, as fit in `limit` bytes.
     """
     graph = folding.graph
     script = "\n".join(map(_asset, SCRIPTS))
@@ -66,7 +66,7 @@ def to_html(folding: Folding, color: str = "family", limit: int = LIMIT) -> str:
 
 
 def picture(folding: Folding, color: str = "family", limit: int = LIMIT // 4) -> str:
-    """The drawing without scripts; folded, or none, if it needs more than `limit` bytes."""
+    """Return the drawing without scripts; folded, or "", if it needs more than `limit` bytes."""
     graph = folding.graph
     pictures = (to_svg(seen, color) for seen in (folding, Folding(graph, to_depth(graph, 0))))
     return next((text for text in pictures if len(text.encode()) <= limit), "")
@@ -77,7 +77,7 @@ def _asset(name: str) -> str:
 
 
 def content_policy(script: str, style: str) -> str:
-    """Allow only this script and this style sheet; no request, no form, no frame."""
+    """Return a policy that allows only this script and style sheet: no requests, forms or frames."""
     hashed = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashed[0]}'; style-src 'sha256-{hashed[1]}'; "
@@ -90,14 +90,14 @@ def content_policy(script: str, style: str) -> str:
 
 @cache
 def mathml(latex: str) -> str:
-    """A formula as MathML; one that cannot be converted, as its text."""
+    """Return a formula as MathML; one that cannot be converted, as text."""
     from latex2mathml.converter import convert
 
     try:
         formula = ElementTree.fromstring(convert(latex))
         elements = list(formula.iter())
         strange = any(not element.tag.startswith(MATHML) for element in elements)
-    except Exception:  # a formula of the user's own
+    except Exception:  # a user's formula
         strange = True
     if strange:
         return f'<math xmlns="{MATHML[1:-1]}"><mtext>{html.escape(latex)}</mtext></math>'
@@ -110,14 +110,14 @@ def mathml(latex: str) -> str:
 
 
 def _draw_bar(mover: ElementTree.Element) -> None:
-    """A bar as wide as what is under it: no browser stretches the sign without a font for mathematics."""
+    """Draw a bar as wide as its base: without a mathematics font, browsers do not stretch the sign."""
     mover.tag = f"{MATHML}mrow"
     mover.set("class", "bar")
     mover.remove(mover[1])
 
 
 def _join(row: ElementTree.Element) -> None:
-    """Upright letters one after another are a word, and are read as one."""
+    """Join consecutive upright letters into one word, also for screen readers."""
     word = "".join(letter.text or "" for letter in row)
     row[:] = []
     row.tag = f"{MATHML}mi"
@@ -140,7 +140,7 @@ SPELT = {"eps": "epsilon", "lambd": "lambda"}  # settings whose letter has anoth
 
 
 def letters(vertex: Vertex, latex: str) -> str:
-    """The meaning of a formula's letters that are not operands: `α = 1`."""
+    """Return the meanings of a formula's letters that are not operands: `α = 1`."""
     plain = re.sub(r"\\operatorname\{\w+\}", "", latex)
     found = [f"{_letter(name)} = {value}" for name, value in _settings(vertex).items() if _names(plain, name)]
     operands = [edge.operand for edge in vertex.inputs] + [name for name, _ in vertex.settings]
@@ -154,7 +154,7 @@ def letters(vertex: Vertex, latex: str) -> str:
 
 
 def _names(latex: str, name: str) -> bool:
-    """Whether a letter or a word is in a formula."""
+    """Return whether a letter or a word is in a formula."""
     word = SPELT.get(name, name).replace("_", r"\\?_")
     return bool(re.search(rf"(?<![A-Za-z]){word}(?![A-Za-z])", latex))
 
@@ -164,12 +164,12 @@ def _letter(name: str) -> str:
 
 
 def _settings(vertex: Vertex) -> dict[str, str]:
-    """An op's settings, with the defaults."""
+    """Return an op's settings, including defaults."""
     return dict(vertex.defaults) | dict(vertex.settings)
 
 
 def _averaged(vertex: Vertex) -> str:
-    """`n = 6`: how many elements each element of the result is made from."""
+    """Return `n = 6`, the number of elements that each element of the result averages."""
     pulled = vertex.inputs[0].pulled
     return (
         f"n = {pulled.size // max(1, vertex.value.size)}" if pulled else "n is how many numbers are averaged"
@@ -180,7 +180,7 @@ def _averaged(vertex: Vertex) -> str:
 
 
 class _Table:
-    """Rows that are written once and referred to by number."""
+    """Rows that are stored once and referred to by number."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -195,7 +195,7 @@ class _Table:
 
 
 class _Data:
-    """What the script reads: rows that refer to one another by number, and the names of their `columns`."""
+    """The script's data: rows that refer to one another by number, and the names of their `columns`."""
 
     def __init__(self, folding: Folding, color: str) -> None:
         self.graph = graph = folding.graph
@@ -205,7 +205,7 @@ class _Data:
         self.paints = _Table()
         self.snapshots = _Table()
         self.scale = [self._paint(p) for mode in MODES for p in scale(mode)]  # the order of legends
-        self.arrays: list[np.ndarray] = []  # that may be left out; others mean them by number
+        self.arrays: list[np.ndarray] = []  # some may be left out; referred to by number
         self.memories = _Table()
         self.content = {
             "title": graph.title,
@@ -226,7 +226,7 @@ class _Data:
         }
 
     def text(self, limit: int) -> str:
-        """JSON that is safe in a page, with as many arrays as fit, the smallest first."""
+        """Return JSON that is safe in a page, with as many arrays as fit, the smallest first."""
         content = self.content | {
             "columns": self.columns,
             "strings": self.strings.rows,
@@ -247,7 +247,7 @@ class _Data:
         return f'{text[:-1]},"arrays":[{",".join(written)}]}}'
 
     def _row(self, table: str, /, **values: Any) -> list[Any]:
-        """The values alone; the script reads them by the names given here."""
+        """Return the values of a row, and note their names as the table's columns."""
         self.columns[table] = list(values)
         return list(values.values())
 
@@ -315,11 +315,11 @@ class _Data:
         )  # fmt: skip
 
     def _look(self, box: Box) -> list[Any]:
-        """The text on a box, what each way of colouring adds to it, and the paints."""
+        """Return the text on a box, the line that each colour mode adds, and the paints."""
         return self._row(
             "look",
             lines=[self._string(line) for line in lines(self.graph, box)],
-            extras=[self._string(measured(self.graph, box, mode)) for mode in MODES],
+            extras=[self._string(color_line(self.graph, box, mode)) for mode in MODES],
             paints=[self._paint(paint(self.graph, box, mode)) for mode in MODES],
         )
 
@@ -346,7 +346,7 @@ class _Data:
         return self.snapshots.add(row, key)
 
     def _arrangement(self, ways: Arrangement) -> list[Any]:
-        """Rows of cells, and between them rows of links, each link's numbers one after another."""
+        """Return the rows of cells, and the rows of links between them as flat lists of numbers."""
         rows = [[_cell(cell) for cell in row] for row in ways.rows]
         links = [[n for link in row for n in self._link(link)] for row in ways.links]
         return self._row("arrangement", rows=rows, links=links, inlets=ways.inlets)
@@ -363,13 +363,13 @@ class _Data:
 
 
 def _cell(cell: Cell) -> int | tuple[int, int]:
-    """A vertex as its number, a group as -1 less its number, a lane as the tensor whose way it is."""
+    """Encode a cell: a vertex as its number, a group as -1 minus its number, a lane as its tensor."""
     kind, index, result = cell
     return (index, result) if kind == "lane" else index if kind == "vertex" else -1 - index
 
 
 def _number(x: float, digits: int = 17) -> float | str:
-    """A number for JSON; NaN and infinities as strings."""
+    """Return a number for JSON; NaN and infinities as strings."""
     if not math.isfinite(x):
         return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
     shown = float(f"{x:.{digits}g}")
@@ -377,7 +377,7 @@ def _number(x: float, digits: int = 17) -> float | str:
 
 
 def _numbers(array: np.ndarray) -> list[Any]:
-    """An array's elements in order; of float32 in as few digits as identify each."""
+    """Return an array's elements in order; float32 with the fewest digits that identify each."""
     flat = array.reshape(-1)
     if flat.dtype == np.float32:
         return [_number(float(str(x))) for x in flat]
@@ -385,6 +385,6 @@ def _numbers(array: np.ndarray) -> list[Any]:
 
 
 def _json(content: Any) -> str:
-    """Compact JSON without `<`, so that nothing in it ends its element."""
+    """Return compact JSON without `<`, so that it cannot end its HTML element."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e")

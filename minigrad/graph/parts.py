@@ -1,7 +1,7 @@
-"""What a fused op consists of: the ops that its readable definition calls, and those that its formula names.
+"""The parts of a fused op: the ops that its readable definition calls, and those that its formula names.
 
-They are read from the definition's code and first lines, without running it: so attention is found by a
-search for softmax, which no box shows.
+They are read from the definition's code and docstring, without running it. So a search for softmax finds
+attention, although softmax has no box.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 from ..core.registry import registry
 
-NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")  # instructions by which a function or method is reached
-OPERATORS = {"@": "matmul"}  # of others one cannot tell whether they take tensors
+NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")  # instructions that load a function or method
+OPERATORS = {"@": "matmul"}  # others may not take tensors
 
 
 @cache
 def parts_of(op: Any) -> tuple[str, ...]:
-    """The names of the ops that a composite op consists of, the ops in those included; () of other ops."""
+    """Return the names of the ops that a composite op consists of, recursively; () for other ops."""
     definition = getattr(op, "definition", None)
     if definition is None:
         return ()
@@ -34,7 +34,7 @@ def parts_of(op: Any) -> tuple[str, ...]:
 
 
 def _named_by(text: str) -> list[str]:
-    """`softmax` of "softmax(scale Q Kᵀ) V"."""
+    """Return the function names in a formula: `softmax` in "softmax(scale Q Kᵀ) V"."""
     return re.findall(r"\w+(?=\()", text)
 
 

@@ -1,6 +1,6 @@
 """The layout: sizes from the inside out, then coordinates within each open group.
 
-Rows lie one below the other. Within a row cells keep their order and are as near as possible to the cells
+Rows are stacked vertically. Within a row, cells keep their order and are as close as possible to the cells
 that they are linked with: a least-squares fit that keeps the gaps. (assets/placing.js does the same.)
 """
 
@@ -15,9 +15,8 @@ from .data import Box
 from .folding import Folding
 from .labels import TAB
 
-# BARE_GAP next to a row of lanes only
 ROW_GAP = 36.0
-BARE_GAP = 14.0
+BARE_GAP = 14.0  # next to a row that has only lanes
 COLUMN_GAP = 20.0
 LANE_GAP = 12.0
 ARROW = 9.0  # the straight end of a line
@@ -32,8 +31,8 @@ Size = tuple[float, float]
 class Line:
     """A piece of a tensor's path: down from (x1, y1), across between two rows, down to (x2, y2).
 
-    `bend` are the heights between which it goes across, None where it is straight. It ends at input `place`
-    of vertex `target`, -1 where it continues.
+    `bend` holds the heights between which it crosses, None if it is straight. It ends at input `place` of
+    vertex `target`; -1 if it continues.
     """
 
     tensor: Tensor
@@ -63,7 +62,7 @@ class Frame:
         return cell[0] == "group" and cell[1] in self.frames
 
     def lane(self, row: int, tensor: Tensor | None) -> float | None:
-        """Where a tensor crosses the first (0) or last (-1) row."""
+        """Return where a tensor crosses the first (0) or last (-1) row."""
         for cell, (x, _, width, _) in zip(self.rows[row], self.places[row], strict=True) if self.rows else ():
             if tensor is not None and cell == ("lane", *tensor):
                 return x + width / 2
@@ -81,7 +80,7 @@ class Placing:
         self.arrangements = folding.arrangements
 
     def frame(self, group: int = 0) -> Frame:
-        """The open group's frame with all that is in it."""
+        """Return an open group's frame with its contents."""
         inner = self.folding.inner(group)
         frame = Frame(group, inner, self.arrangements[inner].rows)
         for kind, item in self.folding.items(group):
@@ -95,7 +94,7 @@ class Placing:
         rows = frame.rows
         links = self.arrangements[frame.inner].links
         sizes = [[self._size(frame, cell) for cell in row] for row in rows]
-        left = [_packed(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
+        left = [_pack(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
         for turn in range(ROUNDS):
             down = turn % 2 == 0
             for r in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
@@ -108,7 +107,7 @@ class Placing:
                         targets[link.below].append(left[fixed][link.above] + above - below)
                     else:
                         targets[link.above].append(left[fixed][link.below] + below - above)
-                left[r] = _fitted(rows[r], [w for w, _ in sizes[r]], left[r], targets)
+                left[r] = _fit(rows[r], [w for w, _ in sizes[r]], left[r], targets)
         margin, header = (0.0, 0.0) if frame.group == 0 else (PADDING, HEADER)
         start = min((x for row in left for x in row), default=0.0)
         content = max(
@@ -173,7 +172,7 @@ class Placing:
         return self.sizes[cell[0], cell[1]]
 
     def _outlet(self, frame: Frame, cell: Cell, tensor: Tensor) -> float:
-        """Where a tensor leaves a cell, from its left side."""
+        """Return where a tensor leaves a cell, from its left side."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (tensor[1] + 1) / (len(self.graph.vertices[cell[1]].values) + 1)
@@ -184,7 +183,7 @@ class Placing:
         return width / 2
 
     def _inlet(self, frame: Frame, cell: Cell, tensor: Tensor, place: int) -> float:
-        """Where a tensor enters a cell, from its left side."""
+        """Return where a tensor enters a cell, from its left side."""
         width = self._size(frame, cell)[0]
         if cell[0] == "vertex":
             return width * (place + 1) / (len(self.graph.vertices[cell[1]].inputs) + 1)
@@ -195,7 +194,7 @@ class Placing:
         return width / 2
 
     def counterpart(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
-        """The tensor in member `inner` of a stack that corresponds to `tensor` in its own member."""
+        """Return the tensor in member `inner` of a stack that corresponds to `tensor` in another member."""
         inside = self.graph.contents
         if group == inner:
             return tensor
@@ -205,7 +204,7 @@ class Placing:
         return None
 
     def arrival(self, group: int, inner: int, tensor: Tensor) -> Tensor | None:
-        """The tensor that enters member `inner` of a stack where `tensor` enters the first member."""
+        """Return the tensor that enters member `inner` of a stack as `tensor` enters the first member."""
         if group == inner:
             return tensor
         for member in self.graph.groups[group].groups:
@@ -218,12 +217,12 @@ class Placing:
 
 
 def _gaps(row: Sequence[Cell]) -> list[float]:
-    """The gap between each cell and the next."""
+    """Return the gap between each cell and the next."""
     return [LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in pairwise(row)]
 
 
-def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
-    """Left sides of cells side by side, centered at 0."""
+def _pack(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
+    """Return the left sides of cells side by side, centered at 0."""
     x = 0.0
     found = []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
@@ -232,10 +231,10 @@ def _packed(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
     return [at - x / 2 for at in found]
 
 
-def _fitted(
+def _fit(
     row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], targets: Sequence[Sequence[float]]
 ) -> list[float]:
-    """Left sides nearest to the means of the targets, in order and with gaps: pool adjacent violators."""
+    """Return the left sides nearest to the mean targets, in order, with gaps (pool adjacent violators)."""
     shift = 0.0
     shifts = []
     for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):

@@ -1,4 +1,4 @@
-"""Part of a graph as a graph: some of its vertices, renumbered, in the groups that remain."""
+"""A subgraph: some vertices of a graph, renumbered, in the remaining groups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .grouping import rearrange
 
 
 def prune(graph: Graph, keep: Collection[int], title: str | None = None) -> Graph:
-    """The graph of the vertices `keep` and of the edges between them."""
+    """Return the graph of the vertices `keep` and the edges between them."""
     number = {old: new for new, old in enumerate(sorted(keep))}
-    vertices = [_renumbered(graph.vertices[old], number) for old in number]
+    vertices = [_renumber(graph.vertices[old], number) for old in number]
     groups, homes = rearrange(graph.groups, vertices)
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
     names = {v.name for v in placed}
@@ -21,7 +21,7 @@ def prune(graph: Graph, keep: Collection[int], title: str | None = None) -> Grap
     return Graph(placed, groups, kept, graph.title if title is None else title, graph.notes)
 
 
-def _renumbered(vertex: Vertex, number: dict[int, int]) -> Vertex:
+def _renumber(vertex: Vertex, number: dict[int, int]) -> Vertex:
     edges = tuple(replace(e, source=number[e.source]) for e in vertex.inputs if e.source in number)
     held = tuple(replace(r, owner=None if r.owner is None else number.get(r.owner)) for r in vertex.retained)
     return replace(vertex, index=number[vertex.index], inputs=edges, retained=held)

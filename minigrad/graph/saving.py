@@ -1,4 +1,4 @@
-"""Pictures as files; the suffix says the format."""
+"""Saving pictures to files; the suffix determines the format."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ DRAWN = (".png", ".pdf")  # drawn by Graphviz from the .dot text
 
 
 def save(folding: Folding, path: str | Path, color: str = "family") -> None:
-    """Write a picture to `path`, in the format of its suffix."""
+    """Save a picture to `path`, in the format of its suffix."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
-        raise OptionError(f"path must be a file name, got {path!r}.\nUse graph.html, for example.")
+        raise OptionError(f"path must be a file name, got {path!r}.\nPass, for example, graph.html.")
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in TEXTS:
         write_atomically(path, TEXTS[suffix](folding, color).encode())
     elif suffix in DRAWN:
-        write_atomically(path, _drawn(to_dot(folding, color), path))
+        write_atomically(path, _render(to_dot(folding, color), path))
     else:
         raise OptionError(
             f"a graph can be saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
-            f"Use graph.html, for example."
+            f"Pass, for example, graph.html."
         )
 
 
-def _drawn(dot: str, path: Path) -> bytes:
-    """The picture that Graphviz draws; without Graphviz the text is written, and an error says what to do."""
+def _render(dot: str, path: Path) -> bytes:
+    """Return the picture that Graphviz draws; without Graphviz, write the .dot text and raise an error."""
     try:
         import graphviz
     except ImportError:
@@ -47,6 +47,6 @@ def _drawn(dot: str, path: Path) -> bytes:
     text = path.with_suffix(".dot")
     write_atomically(text, dot.encode())
     raise DependencyError(
-        f"{path.suffix} needs {missing}, which is not installed; {text} has the text to draw.\n"
-        f"Install it, or save the graph as .svg or .html, which need nothing else."
+        f"{path.suffix} needs {missing}, which is not installed; {text} was written instead.\n"
+        f"Install it, or save the graph as .svg or .html."
     )

@@ -10,14 +10,14 @@ from ..core.devices import on_cpu
 from ..core.dtypes import is_floating
 from .data import Snapshot, Statistics
 
-WHOLE = 256  # an array of at most this many elements is kept whole
-CORNER = 6  # rows and columns kept of a larger one
-SQUARABLE = 1e12  # magnitudes up to which, and down to whose inverse, squares fit into a float32
+WHOLE = 256  # arrays of at most this many elements keep all of them
+CORNER = 6  # rows and columns that larger arrays keep
+SQUARABLE = 1e12  # magnitudes between 1 / SQUARABLE and SQUARABLE have squares that fit into float32
 CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
 
 def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
-    """A snapshot of `array`, which does not refer to it."""
+    """Take a snapshot of `array`, which does not refer to it."""
     kept = array.size <= whole
     array = on_cpu(array)
     numbers = np.array(array if kept else corner(array))
@@ -26,14 +26,14 @@ def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
 
 
 def corner(array: np.ndarray) -> np.ndarray:
-    """The first rows and columns of the first matrix."""
+    """Return the first rows and columns of the first matrix."""
     while array.ndim > 2:
         array = array[0]
     return array[tuple(slice(CORNER) for _ in array.shape)]
 
 
 def statistics(array: np.ndarray) -> Statistics | None:
-    """Of the finite elements, in float64; None for an empty array."""
+    """Return the statistics of the finite elements, in float64; None for an empty array."""
     if not array.size:
         return None
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
@@ -59,14 +59,14 @@ def statistics(array: np.ndarray) -> Statistics | None:
 
 
 def _mean(flat: np.ndarray) -> float:
-    """The sums of chunks are in the array's own dtype (at least float32), their sum is in float64."""
+    """Return the mean; chunks are summed in the array's dtype (at least float32), their sums in float64."""
     dtype = np.result_type(flat.dtype, np.float32)
     chunks = range(0, flat.size, CHUNK)
     return math.fsum(float(flat[i : i + CHUNK].sum(dtype=dtype)) for i in chunks) / flat.size
 
 
 def _sum_of_squares(flat: np.ndarray, mean: float) -> float:
-    """The squared deviations from the mean: in float64 for small arrays, in chunks for large ones."""
+    """Return the sum of squared deviations, in float64 for small arrays, in chunks for large ones."""
     if flat.size <= CHUNK:
         deviation = flat.astype(np.float64) - mean
         return float(deviation @ deviation)

@@ -1,4 +1,4 @@
-"""A graph as an SVG document: for READMEs, slides, print and notebooks.
+"""Draw a graph as an SVG document, for READMEs, slides, print and notebooks.
 
 Boxes are rectangles with names, modules are frames around their contents, lines are tensors. Each colour has
 a mark and a legend; a folded stack shows the edges of its other members.
@@ -35,7 +35,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
 def to_svg(folding: Folding, color: str = "family") -> str:
-    """The folded graph as an SVG document."""
+    """Return the folded graph as an SVG document."""
     graph = folding.graph
     boxes = list(folding.boxes())
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
@@ -74,7 +74,7 @@ _DEFINITIONS = (
 
 
 def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: str) -> Iterator[str]:
-    """The contents of an open group: frames first, then lines, then boxes, so that no text is hidden."""
+    """Draw an open group: frames first, then lines, then boxes, so that no text is hidden."""
     graph = folding.graph
     for row, places in zip(frame.rows, frame.places, strict=True):
         for cell, (x, y, *_) in zip(row, places, strict=True):
@@ -97,7 +97,7 @@ def _frame(folding: Folding, frame: Frame, text: dict[Box, list[str]], color: st
 
 
 def _border(folding: Folding, frame: Frame) -> Iterator[str]:
-    """An open group's frame, and behind a stack's the edges of its other members."""
+    """Draw an open group's frame; behind a stack, also the edges of its other members."""
     group = folding.graph.groups[frame.group]
     one = group.is_stack and folding.fold.member(frame.group) != ALL
     w, h = frame.width, frame.height
@@ -110,7 +110,7 @@ def _border(folding: Folding, frame: Frame) -> Iterator[str]:
 
 
 def _name(graph: Computation, frame: Frame) -> str:
-    """An open group's name and kind, on a tab that covers the lines that enter there."""
+    """Draw an open group's name and kind on a tab, which covers the lines that enter there."""
     group = graph.groups[frame.group]
     return (
         f'<rect x="{TAB:g}" y="{-TAB:g}" width="{tab_width(group):g}" height="{2 * TAB:g}" rx="6" '
@@ -121,7 +121,7 @@ def _name(graph: Computation, frame: Frame) -> str:
 
 
 def _line(graph: Computation, line: Line) -> str:
-    """A piece of a tensor's path; with an arrow at an op, dashed where no gradient returns."""
+    """Draw a piece of a tensor's path: with an arrow at an op, dashed if it carries no gradient."""
     if line.bend is None:
         path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
     else:
@@ -145,7 +145,7 @@ def _box(
     look: Paint,
     folding: Folding,
 ) -> Iterator[str]:
-    """A closed box: an op, a leaf (round; dashed where it is data), or a folded module (a double line)."""
+    """Draw a closed box: an op, a leaf (round; dashed if it is data), or a folded module (double line)."""
     x, y, w, h = place
     kind = graph.vertices[box[1]].kind if box[0] == "vertex" else "group"
     radius = min(h / 2, 22) if kind == "parameter" else 5
@@ -186,12 +186,12 @@ def _box(
 
 
 def _is_end(graph: Computation, box: Box) -> bool:
-    """Outputs have a thicker outline."""
+    """Return whether a box is an output, which has a thicker outline."""
     return box[0] == "vertex" and graph.vertices[box[1]].is_output
 
 
 def _tooltip(graph: Computation, box: Box) -> str:
-    """The tooltip of a box."""
+    """Return the tooltip of a box."""
     if box[0] == "group":
         return " · ".join([graph.groups[box[1]].path, *group_lines(graph, box[1])[1:]])
     vertex = graph.vertices[box[1]]
@@ -231,7 +231,7 @@ def _legend_rows(entries: list[Paint], width: float) -> int:
 
 
 def _legend(entries: list[Paint], color: str, width: float) -> Iterator[str]:
-    """Each fill with its mark and meaning, in as many rows as needed."""
+    """Draw each fill with its mark and meaning, in as many rows as needed."""
     x = MARGIN
     y = MARGIN + 32.0
     for entry, w in zip(entries, _legend_widths(entries), strict=True):

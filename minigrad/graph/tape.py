@@ -1,7 +1,7 @@
-"""The recorded operations behind some outputs, and how to compute them again.
+"""The recorded operations behind some outputs, and their recomputation.
 
 The tape keeps no intermediate results: an op's value exists as long as something refers to it. Rules draw no
-numbers and change nothing, so a rule that runs again on the same arrays returns the same bits.
+random numbers and change nothing, so a rule that runs again on the same arrays returns the same bits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Arrays = tuple[np.ndarray, ...]
 
 
 class Tape:
-    """`nodes` in the order in which they were recorded, and the tensors that no node made, `leaves`.
+    """The `nodes` behind some edges, in the order of recording, and the `leaves` that they start from.
 
-    It stops at `ends`, edges whose tensors must still exist.
+    The tape stops at `ends`, edges whose tensors must still exist.
     """
 
     def __init__(self, edges: Iterable[Any], ends: Iterable[Any] = ()) -> None:
@@ -47,9 +47,9 @@ class Tape:
         self.leaves: list[Tensor] = list(dict.fromkeys(e for e in edges_in_order if isinstance(e, Tensor)))
 
     def run(self, double: bool = False) -> Iterator[tuple[Any, Arrays]]:
-        """(leaf or node, its arrays) in order, computed again; each is freed after its last use.
+        """Recompute: iterate over (leaf or node, its arrays) in order; each is freed after its last use.
 
-        With `double` everything is in float64; without, tensors that still exist are not computed again.
+        With `double`, everything is in float64; without, tensors that still exist are not recomputed.
         """
         uses = self._uses()
         arrays: dict[Any, Arrays] = {}
@@ -75,7 +75,7 @@ class Tape:
                         del arrays[source], uses[source]
 
     def _uses(self) -> dict[Any, int]:
-        """How often each node's arrays are still needed; those of leaves are never freed."""
+        """Count the uses of each node's arrays; those of leaves are never freed."""
         uses: dict[Any, int] = {}
         for node in self.nodes:
             for edge in node.edges:
@@ -86,7 +86,7 @@ class Tape:
         return uses
 
     def downstream(self, leaf: Tensor) -> list[Node]:
-        """The nodes whose values depend on a leaf."""
+        """Return the nodes whose values depend on a leaf."""
         reached: set[Any] = {leaf}
         for node in self.nodes:
             if any(producer(edge) in reached for edge in node.edges):
@@ -95,14 +95,14 @@ class Tape:
 
 
 def look_up(arrays: Mapping[Any, Arrays], edge: Any) -> Any:
-    """The array of an edge; a number or None unchanged."""
+    """Return the array of an edge; a number or None unchanged."""
     if type(edge) is ResultEdge:
         return arrays[edge.node][edge.index]
     return arrays[edge][0] if type(edge) is Node or isinstance(edge, Tensor) else edge
 
 
 def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arrays:
-    """A node's results, computed again from the arrays of its edges; with `double` in float64."""
+    """Recompute a node's results from the arrays of its edges; with `double`, in float64."""
     operands = [look_up(arrays, edge) for edge in node.edges]
     if double and node.op.casts and operands[0].dtype == np.float64:
         return (operands[0],)
@@ -112,7 +112,7 @@ def apply(node: Node, arrays: Mapping[Any, Arrays], double: bool = False) -> Arr
 
 
 def operand_names(op: Any, count: int) -> list[str]:
-    """The names of an op's array parameters: x, y; xs[0], xs[1], ... if it takes any number."""
+    """Return the names of an op's array parameters: x, y; or xs[0], xs[1], ... if it takes any number."""
     parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:
@@ -122,7 +122,7 @@ def operand_names(op: Any, count: int) -> list[str]:
 
 
 def pulled_places(node: Node, contributions: Sequence[tuple[Any, Any]]) -> Iterator[tuple[int, Any]]:
-    """(number of the input, its gradient) for each contribution of a node, see `Observer.on_pull`."""
+    """Iterate over (input number, gradient) of a node's contributions; see `Observer.on_pull`."""
     place = -1
     for edge, g in contributions:
         place += 1
@@ -132,17 +132,17 @@ def pulled_places(node: Node, contributions: Sequence[tuple[Any, Any]]) -> Itera
 
 
 def _has_gradient(node: Node, place: int) -> bool:
-    """Whether an input needs a gradient, and the node's rule has one."""
+    """Return whether an input needs a gradient and the node's rule has one."""
     return node.needs[place] and (type(node.gradients) is not tuple or node.gradients[place] is not None)
 
 
 def shapes(node: Node) -> Sequence[tuple[int, ...]]:
-    """The shape of each of a node's results."""
+    """Return the shape of each of a node's results."""
     return node.shape if type(node.shape) is list else [node.shape]
 
 
 def _arrays_in_memory(node: Node) -> Arrays | None:
-    """A node's results where all are still held by somebody, and unchanged."""
+    """Return a node's results if all still exist and are unchanged, else None."""
     tensors = _tensors(node)
     if any(
         x is None or (x.version is not None and x.version.modified_at > node.recorded_at) for x in tensors
@@ -152,7 +152,7 @@ def _arrays_in_memory(node: Node) -> Arrays | None:
 
 
 def _tensors(node: Node) -> list[Any]:
-    """The tensors of a node's results; None for each that was freed."""
+    """Return the tensors of a node's results; None for each that was freed."""
     references = node.result if type(node.result) is list else [node.result]
     return [reference() for reference in references]
 
@@ -160,6 +160,6 @@ def _tensors(node: Node) -> list[Any]:
 def _raise_freed(node: Node) -> None:
     raise GraphError(
         f"the graph is gone: {node} was freed by backward().\n"
-        f"Call it between the loss and loss.backward(); or, to call it later, run the training step within "
-        f"`with mg.graph.keep():`, or pass backward(retain_graph=True)."
+        f"Trace before loss.backward(); or, to trace later, run the training step within "
+        f"`with mg.graph.keep():`, or call backward(retain_graph=True)."
     )

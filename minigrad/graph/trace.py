@@ -1,7 +1,7 @@
-"""From the tape to plain data: what was computed, in which module, with which numbers and gradients.
+"""Tracing: turn the recorded operations behind an output into a Graph, with values and gradients.
 
-A trace computes the forward pass again (the tape keeps no intermediate results), takes a snapshot of each
-value, and runs one backward, observing every gradient.
+A trace recomputes the forward pass (no intermediate results are kept), takes a snapshot of each value, and
+runs backward once, observing every gradient.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def trace(
     whole: int = WHOLE,
     title: str = "",
 ) -> Graph:
-    """What `output` (a tensor, or several in lists and dicts) was computed from, as a plain Graph.
+    """Trace the computation of `output` (a tensor, or lists and dicts of them) as a Graph.
 
-    `params`, a Module or a dict of names, names leaves (and results, in a dict). Call it before backward(),
-    or run the training step under `keep()`. Where each output is one number, or `gradient` has its shape, the
-    trace runs a backward of its own, unless `backward=False`; no `.grad` changes, but hooks run.
-    Leaves' gradients are compared with finite differences: `check=True` does it at any cost, None if it is
-    cheap. Arrays of at most `whole` elements keep all their numbers, others statistics and a corner; of
-    parameters there are copies, for `diff`.
+    `params`, a Module or a dict of tensors, names the leaves; a dict may name results too. Call `trace`
+    before backward(), or run the training step under `keep()`. Unless `backward=False`, the trace runs
+    backward itself if each output is a scalar or `gradient` is given, with the outputs' shapes; no `.grad`
+    changes, but hooks run. The leaves' gradients are compared with finite differences: always if `check` is
+    True, if that is cheap for None. Arrays of at most `whole` elements keep all their numbers, larger ones
+    statistics and a corner; parameters are copied, for `diff`.
 
-    GraphError: output has no graph, or one that backward() has freed.
+    Raises a GraphError if output has no graph, or one that backward() has freed.
     """
     _check_options(check, whole, title)
     outputs = tensors_of(output)
@@ -72,13 +72,13 @@ def trace(
         vertices = [*map(tracing.leaf, tape.leaves), *map(tracing.op, tape.nodes)]
         kept = {names.of(x): _copy(x.array) for x in tape.leaves if x.requires_grad and names.of(x)}
     scopes = [None] * len(tape.leaves) + [node.scope for node in tape.nodes]
-    groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_given(v) for v in vertices])
+    groups, homes = arrange(vertices, scopes, names.modules, [tracing.is_external(v) for v in vertices])
     placed = tuple(replace(v, group=home) for v, home in zip(vertices, homes, strict=True))
     return Graph(placed, groups, kept, title, tuple(tracing.notes))
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
-    """A read-only copy."""
+    """Return a read-only copy on the CPU."""
     array = on_cpu(array).copy()
     array.flags.writeable = False
     return array
@@ -86,11 +86,13 @@ def _copy(array: np.ndarray) -> np.ndarray:
 
 def _check_options(check: Any, whole: Any, title: Any) -> None:
     if check not in (None, True, False):
-        raise OptionError(f"check must be True, False or None, got {check!r}.\nNone checks if it is cheap.")
+        raise OptionError(
+            f"check must be True, False or None, got {check!r}.\nNone checks only if that is cheap."
+        )
     if not isinstance(whole, int) or whole < 0:
-        raise OptionError(f"whole must be a non-negative integer, got {whole!r}.\nUse 256, for example.")
+        raise OptionError(f"whole must be a non-negative integer, got {whole!r}.\nPass, for example, 256.")
     if not isinstance(title, str):
-        raise OptionError(f"title must be a string, got {title!r}.\nUse title='A training step'.")
+        raise OptionError(f"title must be a string, got {title!r}.\nPass, for example, 'A training step'.")
 
 
 def tensors_of(output: Any) -> list[Tensor]:
@@ -99,18 +101,18 @@ def tensors_of(output: Any) -> list[Tensor]:
         raise DtypeError(f"output must be a tensor, got {type(output).__name__}.\nPass the tensor to trace.")
     if not any(x.requires_grad for x in found):
         raise GraphError(
-            f"this tensor of shape {found[0].shape} has no graph: nothing that it came from requires a "
+            f"this tensor of shape {found[0].shape} has no graph: it depends on no tensor that requires a "
             f"gradient.\nSet requires_grad=True on a leaf, and do not compute under no_grad()."
         )
     return [x for x in found if x.requires_grad]
 
 
 def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tuple[Any, np.ndarray]]:
-    """(edge, gradient) to walk back from; none if there is no `gradient` and an output is not one number."""
+    """Return (edge, gradient) pairs to start backward from; [] if outputs need a `gradient`."""
     if gradient is None:
         if any(x.numel() != 1 for x in outputs):
             notes.append(
-                "No gradients: the output is not one number. Trace a loss, or pass trace(gradient=...)."
+                "No gradients: the output is not a scalar. Trace a loss, or pass trace(gradient=...)."
             )
             return []
         return [(x.node or x, array_module(x.array).ones_like(x.array)) for x in outputs]
@@ -120,7 +122,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
     if [g.shape for g in gradients] != [x.shape for x in outputs]:
         raise ShapeError(
             f"gradient has shapes {[g.shape for g in gradients]}, the outputs {[x.shape for x in outputs]}.\n"
-            f"Pass one of each output's shape."
+            f"Pass one gradient of the shape of each output."
         )
     return [
         (x.node or x, to_device_of(g.astype(x.dtype), x.array))
@@ -129,7 +131,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
 
 
 def _dotted(path: str) -> str:
-    """`layer.w` for `["layer"]["w"]`."""
+    """Convert `["layer"]["w"]` to `layer.w`."""
     return re.sub(r'\["(.*?)"\]|\[(.*?)\]', r".\1\2", path, flags=re.DOTALL).removeprefix(".")
 
 
@@ -140,7 +142,7 @@ class _Names:
         self.modules: dict[int, str] = {}
         self.tensors: dict[Any, str] = {}
         self.learned: set[Any] = set()
-        self.own: set[str] = set()  # names of tensors that the user gave one by one
+        self.own: set[str] = set()  # names of tensors passed one by one
         if isinstance(params, Module):
             self._name(params, "")
         elif params is not None and not isinstance(params, Mapping):
@@ -181,7 +183,7 @@ class _Names:
 
 
 class _Tracing(Observer):
-    """Collects what a trace needs; an observer of its backward."""
+    """Collects the data of a trace; observes its backward."""
 
     def __init__(self, tape: Tape, names: _Names, whole: int) -> None:
         self.tape = tape
@@ -201,7 +203,7 @@ class _Tracing(Observer):
         self.pulls: dict[tuple[Any, int], tuple[Snapshot, Snapshot, tuple[int, ...]]] = {}
         self.checks: dict[Any, tuple[Check, ...]] = {}
         self.seeds: dict[tuple[Any, int], np.ndarray] = {}
-        self.memories: dict[int, tuple[int, Any]] = {}  # by id: its number, and its owner
+        self.memories: dict[int, tuple[int, Any]] = {}  # by id: number and owner
         for x in tape.leaves:
             self.memories.setdefault(id(root(x.array)), (len(self.memories), x))
         self.codes: dict[Any, tuple[str, str]] = {}
@@ -212,7 +214,7 @@ class _Tracing(Observer):
     # ------------------------------------------------------------ backward
 
     def walk_back(self, seeds: list[tuple[Any, np.ndarray]], check: bool | None) -> None:
-        """Run backward, observing each gradient; check those of leaves by finite differences."""
+        """Run backward, observing each gradient; check the leaves' gradients by finite differences."""
         if not seeds:
             return
         for edge, g in seeds:
@@ -251,8 +253,8 @@ class _Tracing(Observer):
             seeds=self._seeds(x, 1),
         )  # fmt: skip
 
-    def is_given(self, vertex: Vertex) -> bool:
-        """Whether a leaf comes from outside all modules: inputs, ids, and data with a name."""
+    def is_external(self, vertex: Vertex) -> bool:
+        """Return whether a leaf comes from outside all modules: inputs, ids, and named data."""
         if vertex.kind == "constant":
             return vertex.name in self.names.own if vertex.name else vertex.value.dtype.startswith("int")
         return vertex.kind == "input"
@@ -280,7 +282,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _seeds(self, thing: Any, results: int) -> tuple[Snapshot | None, ...]:
-        """The gradients that backward started with at each result; () if it did not start here."""
+        """Return the gradients that backward started with at each result; () if it did not start here."""
         found = [self.seeds.get((thing, i)) for i in range(results)]
         if all(g is None for g in found):
             return ()
@@ -299,7 +301,7 @@ class _Tracing(Observer):
         )  # fmt: skip
 
     def _retained(self, node: Node) -> Iterator[Retained]:
-        """Each storage that the node's gradient functions keep, once."""
+        """Iterate over the storages that the node's gradient functions hold, each once."""
         seen = set()
         for array in arrays_in(node.gradients):
             memory = root(array)
@@ -317,13 +319,13 @@ class _Tracing(Observer):
 
 
 def _summed(expanded: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of `expanded` over which something of `shape` was broadcast."""
+    """Return the axes of `expanded` over which an array of `shape` was broadcast."""
     extra = len(expanded) - len(shape)
     return tuple(i for i, n in enumerate(expanded) if i < extra or (shape[i - extra] == 1 and n != 1))
 
 
 def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape to which an input of an elementwise op was broadcast, if it was."""
+    """Return the shape to which an input of an elementwise op was broadcast, or None."""
     result = shapes(node)[0]
     if shape == result or node.op.family != "elementwise" or len(shape) > len(result):
         return None
@@ -334,19 +336,19 @@ def expanded_shape(node: Node, shape: tuple[int, ...]) -> tuple[int, ...] | None
 
 
 def _defaults(op: Any) -> tuple[tuple[str, str], ...]:
-    """An op's settings that have a default."""
+    """Return an op's settings with a default."""
     parameters = inspect.signature(op.source).parameters.values() if hasattr(op, "source") else ()
     optional = [p for p in parameters if p.default is not p.empty and p.default is not None]
     return tuple((p.name, repr(p.default)) for p in optional)
 
 
 def _formulas(op: Any, operands: list[str]) -> tuple[tuple[str, str], ...]:
-    """The gradient of each operand, in LaTeX; of one that takes any number, the first."""
+    """Return the gradient of each operand in LaTeX; for any number of operands, of the first."""
     return tuple((o, latex) for o, latex in zip(operands, op.latex, strict=False) if latex)
 
 
 def _flops(node: Node) -> int | None:
-    """The forward cost, if the op defines it."""
+    """Return the forward cost, or None if the op does not define it."""
     flops = getattr(node.op, "flops", None)
     if flops is None:
         return None
@@ -368,7 +370,7 @@ def _short(value: Any) -> str:
 
 
 def _near(path: str) -> str:
-    """A short path: relative to the current folder, or its last parts."""
+    """Shorten a path: relative to the current folder, or its last parts."""
     file = Path(path)
     try:
         return file.relative_to(Path.cwd()).as_posix()

@@ -57,9 +57,9 @@ def test_what_cannot_be_checked_is_said():
     x = mg.tensor(np.array([1e-7, 1.0]), requires_grad=True)
     with pytest.raises(mg.OptionError, match="2 numbers, but 1 one step away"):
         mg.gradcheck(lambda x: x[x > 0], x)
-    with pytest.raises(mg.DtypeError, match="returned float32, too coarse"):
+    with pytest.raises(mg.DtypeError, match="returned float32, but gradcheck"):
         mg.gradcheck(lambda x: x.float(), x)
-    with pytest.raises(mg.OptionError, match="no element"):
+    with pytest.raises(mg.OptionError, match="is out of range"):
         mg.gradcheck_sweep(mg.exp, x, (0, (7,)))
 
 
