@@ -9,5 +9,5 @@ __all__ = ["current_accelerator", "device_count", "is_available", "synchronize"]
 
 
 def current_accelerator(check_available: bool = False) -> Device | None:
-    """The current GPU, or None if there is none."""
+    """Return the current GPU, or None without one."""
     return check_device("cuda") if is_available() else None

@@ -1,8 +1,8 @@
-"""Freed memory stays with the process, for the next step to use again.
+"""Keep freed memory in the process, for reuse by the next step.
 
-Each training step makes and frees arrays of the same sizes. glibc gives much of what is freed back to the
-system, which clears its pages and hands them out again, one by one, when they are written: a fifth of a small
-model's step. PyTorch's and JAX's allocators for GPUs keep memory for the same reason.
+Each training step allocates and frees arrays of the same sizes. glibc returns much of the freed memory to the
+system, which clears its pages and maps them again, one by one, when they are written. That takes a fifth of a
+small model's step. PyTorch's and JAX's GPU allocators keep memory for the same reason.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable
 
 TRIM_THRESHOLD = 1 << 30  # bytes: freed memory at the heap's end beyond this is returned
-MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # bytes: a larger array gets pages of its own, returned when freed;
+MMAP_THRESHOLDS = (1 << 30, 32 << 20)  # bytes: a larger array gets separate pages, returned when freed;
 # some versions of glibc reject the first value and accept at most the second
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 ENVIRONMENT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Raise the thresholds of glibc's allocator, unless the environment sets some; elsewhere do nothing.
+    """Raise the thresholds of glibc's allocator unless the environment sets them; elsewhere, do nothing.
 
     The first optimizer and the command line call it; importing minigrad does not. A second call does nothing.
     """
@@ -37,6 +37,6 @@ def keep_freed_memory() -> None:
 
 
 def raise_thresholds(mallopt: Callable[[int, int], int]) -> None:
-    """Both or none: to set one of them ends glibc's own raising of the other, as arrays are freed."""
+    """Set both thresholds or none: setting only one stops glibc from adapting the other."""
     if any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS):
         mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)

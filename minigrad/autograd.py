@@ -1,6 +1,6 @@
 """Gradients, with the names of torch.autograd.
 
-`minigrad/core/backward.py` is the walk back over the recorded nodes, `core/node.py` what is recorded.
+`core/backward.py` has the backward pass over the recorded nodes, `core/node.py` the nodes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the derivatives of all `tensors` (times `grad_tensors`) to `.grad` of leaves, as x.backward()."""
+    """Add the gradients of all `tensors`, times `grad_tensors`, to `.grad` of leaves, as x.backward()."""
     outs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     several = isinstance(grad_tensors, list | tuple)
     starts = list(grad_tensors) if several else [grad_tensors] * len(outs)
     if len(starts) != len(outs) or (grad_tensors is not None and not several and len(outs) > 1):
-        raise OptionError(f"{len(outs)} tensors need as many grad_tensors.\nPass a list, or None.")
+        raise OptionError(f"{len(outs)} tensors need {len(outs)} grad_tensors.\nPass a list, or None.")
     retain = create_graph if retain_graph is None else retain_graph
     wanted = None if inputs is None else leaves_only(inputs)
     seeds = [seed_of(out, g, create_graph) for out, g in zip(outs, starts, strict=True)]
@@ -45,7 +45,7 @@ def backward(
 
 
 def Variable(data: Any, requires_grad: bool = False) -> Tensor:
-    """A leaf with the memory of `data`. A tensor is one itself: write mg.tensor(data, requires_grad=True)."""
+    """Return a leaf with the memory of `data`; prefer mg.tensor(data, requires_grad=True)."""
     return as_tensor(data).detach().requires_grad_(requires_grad)
 
 

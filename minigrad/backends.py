@@ -1,4 +1,4 @@
-"""Switches of torch.backends: they can be set, and change no number but `cuda.matmul.allow_tf32`."""
+"""Settings of torch.backends; only `cuda.matmul.allow_tf32` has an effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["cuda", "cudnn", "mps"]
 
 
 class _Matmul:
-    """Products of float32 matrices on a GPU."""
+    """Settings of float32 matrix products on a GPU."""
 
     @property
     def allow_tf32(self) -> bool:

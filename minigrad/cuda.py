@@ -1,4 +1,4 @@
-"""GPUs (torch.cuda): whether there is one, and waiting for it."""
+"""GPUs: availability and synchronization (torch.cuda)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "sy
 
 
 def device_count() -> int:
-    """How many GPUs there are, 0 also without CuPy or a driver."""
+    """Return the number of GPUs; 0 without CuPy or a driver."""
     return find_backend("cuda").device_count() if is_available() else 0
 
 
 def synchronize() -> None:
-    """Wait until the GPU has finished: its work is queued, and the program continues meanwhile."""
+    """Wait until the GPU has finished all queued work."""
     for backend in loaded:
         backend.synchronize()
 
 
 def manual_seed(seed: int) -> None:
-    """Changes nothing: draws are made on the CPU, for every device, and `mg.manual_seed` seeds them."""
+    """Do nothing: `mg.manual_seed` seeds the random numbers of every device."""
 
 
 manual_seed_all = manual_seed

@@ -1,4 +1,4 @@
-"""A training step recorded on a GPU as a CUDA graph, and replayed without its Python.
+"""Capture a training step as a CUDA graph, and replay it without running its Python code.
 
     def step(x, y):
         optimizer.zero_grad()
@@ -12,9 +12,9 @@
     for x, y in batches:
         loss = step(x, y)
 
-A GPU computes a small step in less time than Python takes to say what. The first two calls run as they are:
-they compile kernels and make the optimizer's state. The third is recorded (`graph`). From then on a call
-copies its inputs and replays.
+A GPU computes a small step in less time than Python takes to launch it. The first two calls run normally:
+they compile kernels and create the optimizer's state. The third is captured (`graph`). From then on, a call
+copies its inputs and replays the graph.
 """
 
 from __future__ import annotations
@@ -42,41 +42,39 @@ from ..core.trees import flatten, leaves, map_leaves, structure
 from .observers import LeafObserver
 
 if TYPE_CHECKING:
-    from .graph import RecordedGraph
+    from .graph import CapturedGraph
 
 VALUES = (str, bytes, range, frozenset, PurePath, np.generic, np.dtype, type(None), type(...), MethodType)
-WARMUP_CALLS = 2  # calls that run as they are
-MOST_GRAPHS = 16  # signatures that are kept, the most recently used: each graph has memory of its own
+WARMUP_CALLS = 2  # calls that run normally
+MOST_GRAPHS = 16  # graphs to keep, the most recently used: each needs memory
 
 
 class capture:
-    """`step_fn`, a training step, to be recorded.
+    """Captures `step_fn`, a function that runs a training step, on a GPU.
 
-    NumPy arrays among the arguments come to it as Tensors. These and other Tensors are copied into memory
-    that stays. Another shape, dtype or structure records again, and so does another value of any other
-    argument, another seed, or a state that was loaded into the optimizer.
+    NumPy arrays among the arguments are passed to it as Tensors. These and other Tensors are copied into
+    fixed memory. The step is captured again for another shape, dtype or structure, for another value of any
+    other argument, for another seed, and after a state is loaded into the optimizer.
 
-    It returns the same Tensors each time, which the next call overwrites: `.item()` or `.clone()` keeps their
-    numbers. `.grad` is that of the latest call, too.
+    Each call returns the same Tensors, which the next call overwrites: `.item()` or `.clone()` saves their
+    values. `.grad`, too, is that of the latest call.
 
-    A replay runs no Python: what the step reads besides its arguments is what it was when it was recorded.
-    The learning rate, schedules (`scheduler.step()`), counts of steps and dropout's draws go on as without
-    capture. Change a model's state in place, and call `random.set_step()` outside. What
-    cannot be recorded is a CaptureError that names its line: `.item()` and all else that waits for the GPU,
-    numbers drawn on the CPU, float16's GradScaler. Matrix products need nvmath-python
-    (pip install nvmath-python). Within `detect_anomaly()` the step runs normally.
+    A replay runs no Python: everything the step reads besides its arguments has its value from the capture.
+    The learning rate, schedules (`scheduler.step()`), step counts and dropout's random numbers continue as
+    without capture. Change a model's state in place, and call `random.set_step()` outside the step. Code that
+    cannot be captured raises a CaptureError with its line: `.item()` and everything else that waits for the
+    GPU, random numbers drawn on the CPU, float16's GradScaler. Matrix products need nvmath-python
+    (pip install nvmath-python). Within `detect_anomaly()`, and on a CPU, the step runs normally.
 
-    On a CPU there is nothing to record: the step runs normally.
-
-    The device is that of what the first call computes, unless `device` names it.
+    `device` is by default the one on which the first call computes.
     """
 
     def __init__(self, step_fn: Callable[..., Any], device: str | None = None) -> None:
         later = inspect.isgeneratorfunction(step_fn) or inspect.iscoroutinefunction(step_fn)
         if not callable(step_fn) or later:
             raise ArgumentError(
-                f"mg.capture records a function that makes a training step when it is called, and was given "
-                f"{step_fn!r}.\nPass such a function itself: step = mg.capture(step)."
+                f"mg.capture needs a function that runs a training step, got {step_fn!r}.\n"
+                f"Pass the function itself: step = mg.capture(step)."
             )
         self.step_fn = step_fn
         self.device: str | None = None if device is None else check_device(device)
@@ -94,11 +92,11 @@ class capture:
         return self._step_for(arguments)(arguments)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
-        """Of an object whose method it is: called with that first."""
+        """Bind to an object, as a method does."""
         return self if owner is None else MethodType(self, owner)
 
     def _find_device(self, arguments: tuple[Any, ...]) -> Any:
-        """The first call: where the inputs belong shows only as the step computes."""
+        """Run the first call, which shows on which device the step computes."""
         observer = LeafObserver()
         inputs, named = arguments
         with observe(observer), Switch(modes, "data_moves", True):
@@ -109,7 +107,7 @@ class capture:
         return results
 
     def _step_for(self, arguments: tuple[Any, ...]) -> CapturedStep:
-        """The step for arguments of this signature; the least recently used signature is forgotten."""
+        """Return the step for arguments of this signature, dropping the least recently used one."""
         assert self.device is not None
         xp = library_of(self.device)
         key = _signature(arguments, kernels_in_use(xp.empty(0)))
@@ -128,7 +126,7 @@ class capture:
 
     @property
     def recordings(self) -> int:
-        """How many graphs there are to replay."""
+        """The number of graphs to replay."""
         return sum(step.graph is not None for step in self.steps.values())
 
 
@@ -137,13 +135,12 @@ def _check_no_gradients(inputs: list[tuple[str, Any]]) -> None:
         if isinstance(x, Tensor) and x.requires_grad:
             raise CaptureError(
                 f"inputs{path} of a captured step requires a gradient, which would be lost.\n"
-                f"Pass data; parameters are what the step refers to itself."
+                f"Pass only data; the step should refer to parameters directly."
             )
 
 
 def _signature(arguments: tuple[Any, ...], kernels: Hashable) -> Hashable:
-    """What a graph is recorded for: kinds of arrays, values of other arguments, the library's modes, and its
-    kernels."""
+    """Return the key of a graph: kinds of arrays, values of other arguments, the library's modes, kernels."""
     kinds: list[Hashable] = []
     for x in leaves(arguments):
         if isinstance(x, Tensor):
@@ -162,17 +159,17 @@ def _signature(arguments: tuple[Any, ...], kernels: Hashable) -> Hashable:
 
 
 def _value(x: Any) -> Hashable:
-    """What says whether an argument other than an array is the same: its value, or which object it is."""
+    """Return a key for an argument that is not an array: its value, or the object's id."""
     if isinstance(x, Number | slice):
         return repr(x)  # 0.0 is not -0.0
     if getattr(vars(type(x)).get("__dataclass_params__"), "frozen", False):
         return tuple(_value(getattr(x, field.name)) for field in fields(x))
-    known: Any = x if isinstance(x, VALUES) else id(x)  # which stays its own, as the object is kept
+    known: Any = x if isinstance(x, VALUES) else id(x)  # the object is kept, so its id is not reused
     return known
 
 
 class CapturedStep:
-    """A step with arguments of one signature: buffers for its inputs, and its graph once it is recorded."""
+    """A step with arguments of one signature: buffers for its inputs and, once captured, its graph."""
 
     def __init__(self, step_fn: Callable[..., Any], arguments: tuple[Any, ...], xp: Any, pool: Any) -> None:
         self.step_fn = step_fn
@@ -180,7 +177,7 @@ class CapturedStep:
         self.pool = pool
         self.calls = 0
         self.observer = LeafObserver()
-        self.graph: RecordedGraph | None = None
+        self.graph: CapturedGraph | None = None
         buffer = lambda x: Tensor(xp.empty(x.shape, x.dtype)) if isinstance(x, Tensor) else x
         self.arguments = map_leaves(buffer, arguments)  # others are kept: a signature may hold their ids
 
@@ -194,23 +191,23 @@ class CapturedStep:
         return self.graph.replay()
 
     def _run_python(self) -> Any:
-        """The step as it is, recorded if it is time; what it does to its arguments stays with this call."""
+        """Run the step, and capture it after the warm-up; changes to its arguments stay within this call."""
         inputs, named = map_leaves(lambda x: Tensor(x.array) if isinstance(x, Tensor) else x, self.arguments)
-        if modes.observers:  # they look at each result, as `detect_anomaly` does
+        if modes.observers:  # such as `detect_anomaly`, which checks each result
             return self.step_fn(*inputs, **named)
         self.calls += 1
         if self.calls <= WARMUP_CALLS:
             with observe(self.observer):
                 return self.step_fn(*inputs, **named)
-        from .graph import RecordedGraph  # imports the CUDA kernels, so only with a GPU
+        from .graph import CapturedGraph  # imports the CUDA kernels, so only with a GPU
 
-        graph = RecordedGraph(self.xp, self.pool, self.observer.leaves)
-        graph.record(self.step_fn, inputs, named)
+        graph = CapturedGraph(self.xp, self.pool, self.observer.leaves)
+        graph.capture(self.step_fn, inputs, named)
         self.graph = graph
         return graph.replay()
 
     def _fill_buffers(self, arguments: tuple[Any, ...]) -> None:
-        """Copy inputs to where the step reads them."""
+        """Copy inputs to the buffers that the step reads."""
         stream = self.xp.cuda.get_current_stream()
         for buffer, x in zip(leaves(self.arguments), leaves(arguments), strict=True):
             if not isinstance(x, Tensor):

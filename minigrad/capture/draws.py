@@ -1,7 +1,7 @@
-"""What a recorded step draws: keys whose counters lie on the GPU.
+"""Random numbers in a captured step: keys with counters on the GPU.
 
-The step and the calls so far are two numbers on the GPU, uploaded before each replay; kernels add them to
-what the key itself says, so that each stream continues from where it is then.
+The step and the number of calls are uploaded before each replay; kernels add them to the key's own counters,
+so that each stream continues.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..core import random
 from .failures import raise_uncapturable
 
 
-class RecordedKey(random.Key):
-    """A key for kernels alone: step and call are known when a replay draws."""
+class CapturedKey(random.Key):
+    """A key for kernels only: the step and the call are not known before a replay."""
 
-    address_of_counters: Any  # gives a function
+    address_of_counters: Any  # a function
     offset: int
 
     @property
@@ -28,14 +28,14 @@ class RecordedKey(random.Key):
     def step(self) -> int:
         raise_uncapturable(
             "a random number drawn on the CPU, or by dropout of CuPy's own operations",
-            'Only dropout\'s kernels draw: mg.kernels.use("cuda"), mg.fused(True). Pass others as arguments.',
+            'Use dropout\'s kernels, by mg.kernels.use("cuda") and mg.fused(True), or pass numbers as arguments.',
         )
 
     call = step
 
 
-class RecordedGenerator(random.Generator):
-    """The generator of a step that is recorded. It starts where the thread's own is, which stays there."""
+class CapturedGenerator(random.Generator):
+    """The generator during a capture. It starts at the state of the thread's generator, which it leaves."""
 
     def __init__(self, graph: Any) -> None:
         super().__init__()
@@ -45,18 +45,18 @@ class RecordedGenerator(random.Generator):
         self.restore(self.start)
 
     def next_key(self, stream: str) -> random.Key:
-        key = RecordedKey(*super().next_key(stream))
+        key = CapturedKey(*super().next_key(stream))
         key.offset = tuple(key)[3] - self.start.calls.get(stream, 0)
         key.address_of_counters = lambda: self._counters(stream).data.ptr
         return key
 
     def _counters(self, stream: str) -> Any:
-        """Step and calls of a stream at the start of each replay, on the GPU."""
+        """Return an array on the GPU with the step and calls of a stream at the start of each replay."""
         compute = lambda: (self.source.step, self.source.calls.get(stream, 0))
         return self.graph.numbers(("draws", stream), compute, compute(), np.uint64)
 
     def advance(self) -> None:
-        """Count what a replay draws."""
+        """Advance the thread's generator by the draws of a replay."""
         for stream, calls in self.calls.items():
             drawn = calls - self.start.calls.get(stream, 0)
             self.source.calls[stream] = self.source.calls.get(stream, 0) + drawn
@@ -65,5 +65,5 @@ class RecordedGenerator(random.Generator):
         raise_uncapturable("manual_seed()", "Call it before the step.")
 
     def set_step(self, step: int) -> None:
-        instead = "Call it before the step: a replay draws what belongs to the step that is set."
+        instead = "Call it before the step: a replay then draws the numbers of that step."
         raise_uncapturable("set_step()", instead)

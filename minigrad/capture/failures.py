@@ -1,4 +1,4 @@
-"""What cannot be captured, said with the user's line."""
+"""Errors for code that cannot be captured, with the user's line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..core.devices import backends
 from ..core.errors import CaptureError
 from ..core.frames import is_library, where
 
-WAITS = "It waits for the GPU, which runs nothing while a step is recorded."
+WAITS = "It waits for the GPU, which runs nothing during a capture."
 HINTS = {
     "GradScaler": f"{WAITS} Use bfloat16, which needs no scaler.",
-    "cuBLAS": "CuPy's matrix products cannot be captured, minigrad's own can: pip install nvmath-python.",
+    "cuBLAS": "CuPy's matrix products cannot be captured, but minigrad's can: pip install nvmath-python.",
     "": f"{WAITS} Do it after the step, with what the step returns.",
 }
 
@@ -29,27 +29,27 @@ class UploadError(Exception):
 
 
 def raise_uncapturable(what: str, instead: str | None = None) -> NoReturn:
-    """A CaptureError that names the user's line."""
+    """Raise a CaptureError with the user's line."""
     raise CaptureError(f"{what}, at {where(_users_place())}, cannot be captured.\n{instead or _hint(what)}")
 
 
-def is_of_the_capture(error: BaseException) -> bool:
-    """Whether it was raised because a stream was captured."""
+def is_capture_error(error: BaseException) -> bool:
+    """Return whether an error was raised because a stream was being captured."""
     return isinstance(error, UploadError) or "captur" in str(error).lower()
 
 
-def raise_capture_error(error: BaseException, recorder: CodeType) -> NoReturn:
-    """Turn what CuPy raised because a stream was captured into a CaptureError.
+def raise_capture_error(error: BaseException, caller: CodeType) -> NoReturn:
+    """Raise a CaptureError from an error of CuPy's during a capture.
 
-    `recorder` is the code of the function that called the user's step.
+    `caller` is the code of the function that called the user's step.
     """
     if isinstance(error, UploadError):
         what = "a copy of a NumPy array or a list to the GPU"
-        hint = "Pass it as an argument, or make it a Tensor before."
+        hint = "Pass it as an argument, or create the Tensor before the step."
     else:
         what = str(error).partition("\n")[0].rstrip(".")
         hint = _hint(what)
-    line = _users_line(error, recorder)
+    line = _users_line(error, caller)
     raise CaptureError(f"{what}, at {line}, cannot be captured.\n{hint}") from error
 
 
@@ -58,22 +58,22 @@ def _hint(what: str) -> str:
 
 
 def _users_place() -> tuple[CodeType, int]:
-    """The nearest place that is in no library of arrays: see `frames.where`."""
+    """Return the innermost frame outside minigrad and array libraries; see `frames.where`."""
     frame = sys._getframe(1)
     while _is_a_librarys(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 
 
-def _users_line(error: BaseException, recorder: CodeType) -> str:
-    """`file:line` of the innermost place in the step that is in no library of arrays."""
+def _users_line(error: BaseException, caller: CodeType) -> str:
+    """Return `file:line` of the innermost frame of the step outside minigrad and array libraries."""
     frames: list[Any] = list(traceback.walk_tb(error.__traceback__))
-    start = max(i for i, (frame, _) in enumerate(frames) if frame.f_code is recorder)
+    start = max(i for i, (frame, _) in enumerate(frames) if frame.f_code is caller)
     users = [
         (frame, line) for frame, line in frames[start + 1 :] if not _is_a_librarys(frame.f_code.co_filename)
     ]
     if not users:
-        return "a line that caught the error and went on"
+        return "a line that caught the error and continued"
     frame, line = users[-1]
     return f"{frame.f_code.co_filename}:{line}"
 

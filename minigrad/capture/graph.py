@@ -1,8 +1,8 @@
-"""One step as a CUDA graph: recorded once, replayed with new numbers.
+"""A step as a CUDA graph: captured once, replayed with new numbers.
 
-While a step is recorded its kernels are written down, and none runs. A replay launches all of them and runs
-no Python of the step. What differs from step to step lies in arrays on the GPU, which are filled before each
-launch (`numbers`); what the step does on the CPU is done again before each launch (`on_replay`).
+During a capture, the step's kernels are recorded in the graph, and none runs. A replay launches all of them
+and runs no Python of the step. Numbers that differ between steps are in arrays on the GPU, which are filled
+before each launch (`numbers`). What the step does on the CPU is repeated before each launch (`on_replay`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..core.observers import observe
 from ..core.tensor import Tensor
 from ..core.trees import map_leaves
 from ..kernels.cuda.cublas import handle_in_use
-from .draws import RecordedGenerator
-from .failures import UploadError, is_of_the_capture, raise_capture_error
-from .interception import intercepted
+from .draws import CapturedGenerator
+from .failures import UploadError, is_capture_error, raise_capture_error
+from .interception import intercept
 from .observers import LeafObserver
 
 T = TypeVar("T")
 
-PAGE = 512  # numbers of 8 bytes that are uploaded at once
+PAGE = 512  # 8-byte numbers in one upload
 
 
-class RecordedGraph(LeafObserver):
-    """A step's kernels, and all that replaying them needs."""
+class CapturedGraph(LeafObserver):
+    """A step's kernels, and everything needed to replay them."""
 
     def __init__(self, xp: Any, pool: Any, leaves: dict[Tensor, None]) -> None:
         super().__init__()
@@ -44,25 +44,25 @@ class RecordedGraph(LeafObserver):
         self.leaves = dict(leaves)
         self.before_launch: list[Callable[[], object]] = []
         self.guards: list[Callable[[], bool]] = []
-        self.kept: dict[int, Any] = {}  # what the graph reads and did not make, by id
-        self.made: set[int] = set()  # the ids of arrays that the step's ops made
+        self.kept: dict[int, Any] = {}  # arrays that the graph reads but did not create, by id
+        self.made: set[int] = set()  # ids of the arrays that the step's ops created
         self.pages: list[_Page] = []
         self.numbers_by_key: dict[Hashable, Any] = {}
         self.gradients: list[tuple[Tensor, Tensor | None]] = []
         self.results: Any = None
         self.launch: Callable[[], None]
-        self.thread: int | None = None  # that which records now
+        self.thread: int | None = None  # the capturing thread
 
-    # ------------------------------------------------------------ recording
+    # ------------------------------------------------------------ capturing
 
-    def is_recording(self) -> bool:
-        """Whether what this thread does now is recorded."""
+    def is_capturing(self) -> bool:
+        """Return whether this thread is capturing."""
         return self.thread == threading.get_ident()
 
-    def record(self, step_fn: Callable[..., Any], inputs: Any, named: Any) -> None:
-        """Run the step's Python, while the GPU records its operations, and does not run them."""
+    def capture(self, step_fn: Callable[..., Any], inputs: Any, named: Any) -> None:
+        """Run the step's Python; the GPU adds its operations to the graph without running them."""
         found = {leaf: leaf.grad for leaf in self.leaves}
-        draws = RecordedGenerator(self)
+        draws = CapturedGenerator(self)
         self.xp.cuda.runtime.deviceSynchronize()
         try:
             generator = Switch(random.in_use, "generator", draws)
@@ -71,9 +71,9 @@ class RecordedGraph(LeafObserver):
         except BaseException as error:
             for leaf, grad in found.items():
                 leaf.grad = grad
-            if isinstance(error, MinigradError) or not is_of_the_capture(error):
+            if isinstance(error, MinigradError) or not is_capture_error(error):
                 raise
-            raise_capture_error(error, RecordedGraph.record.__code__)
+            raise_capture_error(error, CapturedGraph.capture.__code__)
         self.on_replay(draws.advance)
         self.results = map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, self.results)
         self._guard_gradients(found)
@@ -83,9 +83,9 @@ class RecordedGraph(LeafObserver):
         cuda = self.xp.cuda
         stream, _ = _streams(self.xp, cuda.runtime.getDevice())
         with stream:
-            handle_in_use(self.xp)  # made before the capture, in which it cannot be made
+            handle_in_use(self.xp)  # it cannot be created during the capture
         with (
-            intercepted(self),
+            intercept(self),
             cuda.using_allocator(self.pool.malloc),
             _no_uploads(self),
             stream,
@@ -103,28 +103,28 @@ class RecordedGraph(LeafObserver):
             self.launch = stream.end_capture().launch
 
     def _guard_gradients(self, found: dict[Tensor, Tensor | None]) -> None:
-        """Replays leave the gradients that the step left, and go on only from what it found."""
+        """Make replays set the captured gradients, and require those that the capture started from."""
         for leaf in self.leaves:
             before = found.get(leaf)
             after = leaf.grad
             self.gradients.append((leaf, after))
-            if after is before or before is None:  # added to, or made where there was none
+            if after is before or before is None:  # added to, or created
                 self.guard(partial(_is_still, leaf, "grad", before))
             if after is before is not None:
                 self.guard(partial(_is_still, before, "array", before.array))
 
-    # ------------------------------------------------------------ while it is recorded
+    # ------------------------------------------------------------ during the capture
 
     def on_replay(self, do: Callable[[], object]) -> None:
         """Call `do` before each launch."""
         self.before_launch.append(do)
 
     def guard(self, condition: Callable[[], bool]) -> None:
-        """The graph is recorded again when the condition, checked before each replay, no longer holds."""
+        """Add a condition, checked before each replay; if it fails, the step is captured again."""
         self.guards.append(condition)
 
-    def aside(self, make: Callable[[], T]) -> T:
-        """What `make` gives now, on another stream, which is not recorded. It is kept for the graph."""
+    def run_uncaptured(self, make: Callable[[], T]) -> T:
+        """Run `make` now, on another stream that is not captured, and keep its result for the graph."""
         _, stream = _streams(self.xp, self.xp.cuda.runtime.getDevice())
         thread = self.thread
         self.thread = None
@@ -138,14 +138,14 @@ class RecordedGraph(LeafObserver):
         return made
 
     def numbers(self, key: Hashable, compute: Callable[[], Any], now: Any, dtype: Any) -> Any:
-        """An array on the GPU, one for each `key`, that holds in each replay what `compute` gives then.
+        """Return an array on the GPU, one for each `key`, which each replay fills with `compute()`.
 
-        `now` is what it would give now.
+        `now` is the value of `compute()` now.
         """
         if key not in self.numbers_by_key:
             first = np.array(now, dtype)
             if not self.pages or not self.pages[-1].has_room(first.nbytes):
-                self.pages.append(self.aside(lambda: _Page(self.xp)))
+                self.pages.append(self.run_uncaptured(lambda: _Page(self.xp)))
             on_host, self.numbers_by_key[key] = self.pages[-1].take(first)
 
             def write() -> None:
@@ -155,7 +155,7 @@ class RecordedGraph(LeafObserver):
         return self.numbers_by_key[key]
 
     def on_result(self, op: Any, arrays: Any, settings: Any, value: Any, gradients: Any) -> None:
-        """Keep what an op reads and no op of this step made."""
+        """Keep the arrays that an op reads and no op of this step created."""
         for x in arrays:
             if device_of(x) != CPU and id(root(x)) not in self.made:
                 self.kept[id(root(x))] = root(x)
@@ -166,7 +166,7 @@ class RecordedGraph(LeafObserver):
     # ------------------------------------------------------------ replaying
 
     def is_valid(self) -> bool:
-        """Whether what the step found when it was recorded is still there."""
+        """Return whether all conditions of the capture still hold."""
         return all(condition() for condition in self.guards)
 
     def replay(self) -> Any:
@@ -181,7 +181,7 @@ class RecordedGraph(LeafObserver):
 
 
 class _Page:
-    """Numbers that the CPU writes and kernels read, uploaded together."""
+    """Numbers that the CPU writes and kernels read, in one upload."""
 
     def __init__(self, xp: Any) -> None:
         self.on_host = np.zeros(PAGE, np.uint64)
@@ -192,7 +192,7 @@ class _Page:
         return self.used + -(-size // 8) <= PAGE
 
     def take(self, numbers: np.ndarray) -> tuple[np.ndarray, Any]:
-        """A part for these numbers: where the CPU writes them, and where kernels read them."""
+        """Reserve space for these numbers; return its views on the CPU and on the GPU."""
         part = slice(self.used, self.used + -(-numbers.nbytes // 8))
         self.used = part.stop
         on_host, on_gpu = (x[part].view(numbers.dtype)[: numbers.size] for x in (self.on_host, self.on_gpu))
@@ -204,24 +204,24 @@ class _Page:
 
 
 def _is_still(thing: Any, name: str, value: Any) -> bool:
-    """Whether an attribute is what it was."""
+    """Return whether an attribute is still the same object."""
     return getattr(thing, name) is value
 
 
 @lru_cache(maxsize=16)
 def _streams(xp: Any, device: int) -> tuple[Any, Any]:
-    """The stream that is captured, and one for what is done aside; neither waits for the default stream."""
+    """Return the stream to capture and one for other work; neither waits for the default stream."""
     return xp.cuda.Stream(non_blocking=True), xp.cuda.Stream(non_blocking=True)
 
 
 @contextlib.contextmanager
-def _no_uploads(graph: RecordedGraph) -> Iterator[None]:
-    """Within it CuPy cannot upload implicitly: a replay would copy from the same host memory again."""
+def _no_uploads(graph: CapturedGraph) -> Iterator[None]:
+    """Raise an error for CuPy's implicit uploads: a replay would copy the same host memory again."""
     cuda = graph.xp.cuda
     usual = _pinned_allocator(cuda)
 
     def malloc(size: int) -> Any:
-        if graph.is_recording():
+        if graph.is_capturing():
             raise UploadError
         return usual(size)
 
@@ -233,8 +233,8 @@ def _no_uploads(graph: RecordedGraph) -> Iterator[None]:
 
 
 def _pinned_allocator(cuda: Any) -> Callable[[int], Any]:
-    """The one in use. CuPy does not say which that is, but whose pool its memory is from, if any's."""
+    """Return the allocator in use, which CuPy reveals only by the pool of its memory."""
     pool = getattr(cuda.alloc_pinned_memory(1).mem, "pool", None)
     if pool is None:
         return lambda size: cuda.PinnedMemoryPointer(cuda.PinnedMemory(size), 0)
-    return pool().malloc  # it refers to it weakly
+    return pool().malloc  # the memory has a weak reference to it

@@ -1,7 +1,6 @@
-"""What minigrad does differently while a step is recorded; the rest of the library knows nothing of it.
+"""Functions that behave differently during a capture; the rest of the library does not know about capture.
 
-The functions and methods listed in `REPLACED` are replaced for as long as a step is recorded, and only in the
-thread that records.
+The functions and methods in `REPLACED` are replaced during a capture, in the capturing thread only.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ from ..optim import Adam, Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from .failures import raise_uncapturable
 
-one_at_a_time = threading.RLock()  # what is replaced is the whole process's
+patch_lock = threading.RLock()  # the replaced functions are global
 
 
-class Instead:
-    """What is done instead, given the original and its arguments.
+class Replacements:
+    """The replacements; each gets the original function and its arguments.
 
-    What a step does on the CPU is done before each replay. What makes something that stays is done at once,
-    aside, and is not part of the graph. Optimizers read their hyperparameters from the GPU.
+    Work on the CPU is repeated before each replay. Arrays that outlive the step are created at once, outside
+    the graph. Optimizers read their hyperparameters from the GPU.
     """
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.updates = 0  # steps of optimizers so far
-        self.known: set[int] = set()  # ids of state arrays that the graph did not make
+        self.updates = 0  # optimizer steps so far
+        self.known: set[int] = set()  # ids of state arrays created outside the graph
 
     def on_replay(self, original: Callable, *args: Any) -> None:
         self.graph.on_replay(partial(original, *args))
 
-    def aside(self, original: Callable, *args: Any) -> Any:
-        return self.graph.aside(lambda: original(*args))
+    def run_uncaptured(self, original: Callable, *args: Any) -> Any:
+        return self.graph.run_uncaptured(lambda: original(*args))
 
     def download(self, original: Callable, backend: CuPyBackend, array: Any, operation: str) -> Any:
         raise_uncapturable(operation)
 
     def plateau_step(self, original: Callable, scheduler: Any, metrics: Any) -> None:
-        raise_uncapturable("ReduceLROnPlateau.step()", "It has to know the metric: call it after the step.")
+        raise_uncapturable("ReduceLROnPlateau.step()", "It needs the metric: call it after the step.")
 
     def optimizer_step(self, original: Callable, optimizer: Optimizer, *closure: Any) -> Any:
         parameters = _parameters(optimizer)
@@ -68,7 +67,7 @@ class Instead:
 
     def init_state(self, original: Callable, optimizer: Optimizer, *args: Any) -> Any:
         before = _state_ids(optimizer)
-        made = self.graph.aside(lambda: original(optimizer, *args))
+        made = self.graph.run_uncaptured(lambda: original(optimizer, *args))
         self.known |= _state_ids(optimizer) - before
         return made
 
@@ -76,7 +75,7 @@ class Instead:
         self, original: Callable, optimizer: Optimizer, p: Any, state: dict[str, Any], group: dict[str, Any]
     ) -> Any:
         count = int(state["step"].item(0)) if "step" in state else 0
-        coming = {**state, "step": np.array(count + 1)}  # counted in each replay, and not now
+        coming = {**state, "step": np.array(count + 1)}  # counted in each replay, not now
         return self.graph.numbers(
             (self.updates, id(group), p.dtype, count),
             partial(optimizer.hyperparameters, state, group),
@@ -85,48 +84,48 @@ class Instead:
         )
 
 
-# (class or module, its function, what is done instead); of a class also in all that derive from it
+# (class or module, its function, the replacement); in subclasses too
 REPLACED: tuple[tuple[Any, Callable, Callable], ...] = (
-    (Optimizer, Optimizer.count_step, Instead.on_replay),
-    (Optimizer, Optimizer.count, Instead.on_replay),
-    (LRScheduler, LRScheduler.step, Instead.on_replay),
-    (ReduceLROnPlateau, ReduceLROnPlateau.step, Instead.plateau_step),
-    (CuPyBackend, CuPyBackend.upload, Instead.aside),
-    (CuPyBackend, CuPyBackend.download, Instead.download),
-    (cudnn, cudnn._plan, Instead.aside),
-    (Optimizer, Optimizer.step, Instead.optimizer_step),
-    (Optimizer, Optimizer.hyperparameters_for, Instead.hyperparameters_for),
-    (Optimizer, Optimizer.init_state, Instead.init_state),
-    (Adam, Adam.flatten, Instead.init_state),
+    (Optimizer, Optimizer.count_step, Replacements.on_replay),
+    (Optimizer, Optimizer.count, Replacements.on_replay),
+    (LRScheduler, LRScheduler.step, Replacements.on_replay),
+    (ReduceLROnPlateau, ReduceLROnPlateau.step, Replacements.plateau_step),
+    (CuPyBackend, CuPyBackend.upload, Replacements.run_uncaptured),
+    (CuPyBackend, CuPyBackend.download, Replacements.download),
+    (cudnn, cudnn._plan, Replacements.run_uncaptured),
+    (Optimizer, Optimizer.step, Replacements.optimizer_step),
+    (Optimizer, Optimizer.hyperparameters_for, Replacements.hyperparameters_for),
+    (Optimizer, Optimizer.init_state, Replacements.init_state),
+    (Adam, Adam.flatten, Replacements.init_state),
 )
 
 
 @contextlib.contextmanager
-def intercepted(graph: Any) -> Iterator[None]:
-    """Record this thread's calls of the functions in `REPLACED` in `graph`."""
-    instead = Instead(graph)
-    with one_at_a_time, contextlib.ExitStack() as stack:
+def intercept(graph: Any) -> Iterator[None]:
+    """Replace the functions in `REPLACED` for this thread while it captures `graph`."""
+    instead = Replacements(graph)
+    with patch_lock, contextlib.ExitStack() as stack:
         for owner, function, replacement in REPLACED:
             name = function.__name__
             for kind in _subclasses(owner) if isinstance(owner, type) else [owner]:
                 original = vars(kind).get(name)
                 if original is not None:
                     done = partial(replacement, instead, original)
-                    setattr(kind, name, _either(original, done, graph.is_recording))
+                    setattr(kind, name, _either(original, done, graph.is_capturing))
                     stack.callback(setattr, kind, name, original)
         yield
 
 
-def _either(original: Callable, replacement: Callable, is_recording: Callable[[], bool]) -> Callable:
+def _either(original: Callable, replacement: Callable, is_capturing: Callable[[], bool]) -> Callable:
     @wraps(original)
     def function(*args: Any, **settings: Any) -> Any:
-        return (replacement if is_recording() else original)(*args, **settings)
+        return (replacement if is_capturing() else original)(*args, **settings)
 
     return function
 
 
 def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
-    """A class and all that derive from it."""
+    """Iterate over a class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _subclasses(sub)
@@ -137,13 +136,16 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _state_ids(optimizer: Optimizer) -> set[int]:
-    """The ids of an optimizer's arrays, by which new ones are known."""
+    """Return the ids of an optimizer's arrays, which tell new ones from old ones."""
     return {id(array) for state in optimizer.state.values() for array in state.values()}
 
 
 def _same_optimizer(optimizer: Optimizer) -> Callable[[], bool]:
-    """A guard: parameters and state have the same arrays, options that a replay does not read are the same,
-    and the parameters are as many steps apart."""
+    """Return a condition for replays of an optimizer's step.
+
+    Parameters and state must have the same arrays, options that a replay does not read must be the same, and
+    so must the differences between the parameters' step counts.
+    """
     kind = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
     # a user's step may read an option without `hyperparameters`
     skipped = {"params", *(optimizer.scheduled if kind is Optimizer else ())}

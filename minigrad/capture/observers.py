@@ -1,4 +1,4 @@
-"""What capture sees of a step that runs: its device, and the leaves that get gradients."""
+"""Observe a step's device, and the leaves that get gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 
 
 class LeafObserver:
-    """Notes the device that a step computes on, and the leaves that its backward() reaches."""
+    """Collects the device on which a step computes, and the leaves that its backward() reaches."""
 
     def __init__(self) -> None:
         self.device = "cpu"
@@ -21,7 +21,7 @@ class LeafObserver:
                 self.device = device_of(x)
 
     def on_backward_start(self, tensor: Tensor, g: Any) -> None:
-        """Leaves are found as the walk reaches them."""
+        """Do nothing: leaves are found when backward reaches them."""
 
     def on_pull(self, node: Any, g: Any, contributions: Any) -> None:
         self.leaves.update((x, None) for x in node.edges if isinstance(x, Tensor) and x.requires_grad)

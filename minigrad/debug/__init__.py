@@ -1,6 +1,6 @@
-"""Instruments: where a NaN was made, what memory a step takes, what it changed, where two devices differ.
+"""Debugging tools: find the origin of a NaN, a step's memory and changes, and differences between devices.
 
-Most are also bound to other packages: `mg.autograd.detect_anomaly`, `mg.graph.why_nan`.
+Most are also available in other packages: `mg.autograd.detect_anomaly`, `mg.graph.why_nan`.
 """
 
 from .. import autograd, graph

@@ -1,8 +1,8 @@
-"""detect_anomaly: an error at the first operation, or gradient, that produces a NaN or an infinity.
+"""detect_anomaly: raise an error at the first operation, or gradient, that produces a NaN or an infinity.
 
 An operation *produces* a NaN if none of its inputs has one, and an infinity if all of its inputs (arrays,
-numbers and settings) are finite. A mask filled with -inf on purpose, and what follows from it, is not an
-anomaly.
+numbers and settings) are finite. A mask filled with -inf on purpose is not an anomaly, and neither are the
+infinities computed from it.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from .nonfinite import (
 
 
 class detect_anomaly(Switch):
-    """Raises an error at the first operation that produces a NaN or Inf.
+    """Raises a NonFiniteError at the first operation that produces a NaN or infinity.
 
-    NonFiniteError names the operation, the line that called it, the first bad element, and the inputs there;
-    in backward() the operation whose gradient is not finite, the upstream gradient, and the line of the
-    forward pass. With `check_inf=False` only NaN counts. (torch.autograd.detect_anomaly)
+    The error names the operation, the line that called it, the first bad element, and the inputs there; in
+    backward(), the operation whose gradient is not finite, the upstream gradient, and the line of the forward
+    pass. With `check_inf=False`, only NaN counts. (torch.autograd.detect_anomaly)
     """
 
     def __init__(self, check_inf: bool = True, _mode: bool = True, _at_once: bool = False) -> None:
         super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
-        self.ignored: list[Any] = []  # for each `with` that is open
+        self.ignored: list[Any] = []  # one for each open `with`
 
     def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
         others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
@@ -73,14 +73,14 @@ class detect_anomaly(Switch):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """`set_detect_anomaly(True)` detects anomalies from now on, for a `with`, or in a function."""
+    """Turns anomaly detection on or off; also as a context manager or decorator."""
 
     def __init__(self, mode: bool, check_inf: bool = True) -> None:
         super().__init__(check_inf, mode, _at_once=True)
 
 
 class NonFiniteFinder:
-    """An observer that raises an error at the first NaN or infinity that is produced."""
+    """An observer that raises an error at the first operation that produces a NaN or infinity."""
 
     def __init__(self, check_inf: bool = True) -> None:
         self.check_inf = check_inf
@@ -112,9 +112,7 @@ class NonFiniteFinder:
         seed = on_cpu(array_of(g))
         if not np.isfinite(seed).all():
             element = describe_element(seed, first_index(nonfinite(seed)))
-            raise nonfinite_error(
-                f"the gradient given to backward() is {element}.\nStart with finite numbers."
-            )
+            raise nonfinite_error(f"the gradient passed to backward() is {element}.\nPass finite numbers.")
         value = on_cpu(tensor.array)
         if np.isnan(value).any() or (self.check_inf and value.size == 1 and np.isinf(value).any()):
             element = describe_element(value, first_index(nonfinite(value)))
@@ -141,7 +139,7 @@ def _raise_gradient_error(
 
 
 def _origin(tensor: Tensor) -> str:
-    """The earliest operation behind `tensor` with a constant or leaf that is not finite."""
+    """Describe the earliest operation behind `tensor` with a constant or leaf that is not finite."""
     stack = [] if tensor.node is None else [producer(tensor.node)]
     seen = set(stack)
     found: list[tuple[int, str]] = []

@@ -1,7 +1,7 @@
-"""What a training step changed: two graphs of one model, compared by parameter and by operation.
+"""diff: what a training step changed, by comparing two graphs of a model.
 
-The number to look at is the ratio of the update's norm to the weight's: about 1e-3 is healthy, ten times as
-much is too fast, a tenth too slow (Karpathy, "Neural Networks: Zero to Hero", part 4; CS231n's notes on
+The number to look at is the ratio of the update's norm to the weight's: about 1e-3 is healthy, ten times that
+is too fast, a tenth too slow (Karpathy, "Neural Networks: Zero to Hero", part 4; CS231n's notes on
 training neural networks, "Ratio of weights:updates").
 """
 
@@ -30,8 +30,8 @@ SHOWN = 12  # rows of a printed table
 class Row:
     """A parameter or an op in both graphs. Gradients are norms; `marks` are warnings.
 
-    `update` is the norm of after - before, `ratio` that by the norm before: of parameters only, None if
-    the parameter was all 0. Rows are sorted by `change`: the ratio, or for an op the relative change of the
+    For parameters, `update` is the norm of after - before, and `ratio` is `update` divided by the norm
+    before, None if that is 0. Rows are sorted by `change`: the ratio, or for an op the relative change of the
     root mean square of its result.
     """
 
@@ -39,7 +39,7 @@ class Row:
     name: str
     path: str
     source: str
-    family: str  # of an op: elementwise, attention, ...
+    family: str  # an op's: elementwise, attention, ...
     before: Statistics | None
     after: Statistics | None
     gradient_before: float | None
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference:
-    """The result of `diff`: `rows`, parameters first, then by change; `notes` on what has no pair.
+    """The result of `diff`: `rows`, parameters first, then by change; `notes` on unmatched ops.
 
     True if no row has a warning.
     """
@@ -109,7 +109,7 @@ class Difference:
         return table(("update/weight", "norm", "gradient's norm", "parameter", ""), shown, 3)
 
     def _operations(self) -> str:
-        computing = [r for r in self.ops if r.family != "shape"]  # the others repeat the same numbers
+        computing = [r for r in self.ops if r.family != "shape"]  # shape ops repeat the same numbers
         shown = [
             (f"{r.change:.1%}", _pair(_rms(r.before), _rms(r.after)),
              _pair(r.gradient_before, r.gradient_after), f"{r.path} {r.name}".strip(), ", ".join(r.marks))
@@ -122,15 +122,15 @@ class Difference:
 
 
 def diff(before: Graph, after: Graph) -> Difference:
-    """What changed between two traces of a model, before and after an optimizer's step.
+    """Compare two traces of a model, before and after an optimizer step.
 
-    Parameters are matched by name: trace with the model, trace(loss, model). Ops are matched by module and
-    order; the data need not be the same. GraphError: the graphs are of different models.
+    Parameters are matched by name, so pass the model to trace: trace(loss, model). Ops are matched by module
+    and order; the data may differ. Graphs of different models raise a GraphError.
     """
     for graph in (before, after):
         if not isinstance(graph, Graph):
             raise DtypeError(
-                f"diff compares two Graphs, got {type(graph).__name__}.\nPass what trace() returns."
+                f"diff needs two Graphs, got {type(graph).__name__}.\nPass the results of trace()."
             )
     _check_same_model(before, after)
     parameters = sorted(_parameter_rows(before, after), key=_by_importance)
@@ -145,7 +145,7 @@ def _check_same_model(before: Graph, after: Graph) -> None:
     new = [name for name in after.parameters if name not in before.parameters]
     if gone or new:
         only = [
-            f"only the {which} has {_some(names)}"
+            f"only the {which} has {_list_names(names)}"
             for which, names in (("first", gone), ("second", new))
             if names
         ]
@@ -154,18 +154,18 @@ def _check_same_model(before: Graph, after: Graph) -> None:
             f"Trace the same model, with the same params=, before and after a step."
         )
     shapes = [
-        f"{name} {x.shape} and {after.parameters[name].shape}"
+        f"{name} has shape {x.shape} and {after.parameters[name].shape}"
         for name, x in before.parameters.items()
         if x.shape != after.parameters[name].shape
     ]
     if shapes:
         raise GraphError(
-            f"these are graphs of different models: they have {_some(shapes)}.\n"
+            f"these are graphs of different models: {_list_names(shapes)}.\n"
             f"Trace the same model before and after a step."
         )
 
 
-def _some(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{', '.join(names[:4])}{more}"
 
@@ -174,7 +174,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _parameter_rows(before: Graph, after: Graph) -> Iterable[Row]:
-    old, new = _named(before), _named(after)
+    old, new = _leaves_by_name(before), _leaves_by_name(after)
     norms = [_norm_of(v.gradient) or 0.0 for v in new.values()]
     largest = max((norm for norm in norms if math.isfinite(norm)), default=0.0)
     for name, weight in before.parameters.items():
@@ -190,7 +190,7 @@ def _parameter_rows(before: Graph, after: Graph) -> Iterable[Row]:
         yield replace(row, update=update, ratio=ratio, change=change, marks=tuple(marks))
 
 
-def _named(graph: Graph) -> dict[str, Vertex]:
+def _leaves_by_name(graph: Graph) -> dict[str, Vertex]:
     return {v.name: v for v in graph.vertices if v.kind != "op" and v.name}
 
 
@@ -211,11 +211,11 @@ def _update_marks(row: Row, update: float, ratio: float | None) -> Iterable[str]
 
 
 def _op_rows(before: Graph, after: Graph) -> tuple[list[Row], list[str]]:
-    """Rows for ops that both graphs have, and notes on the others."""
-    old, new = _placed(before), _placed(after)
+    """Return rows for the ops in both graphs, and notes on the others."""
+    old, new = _ops_by_place(before), _ops_by_place(after)
     rows = [_row("op", old[key], new[key], public_name(old[key]), key[0]) for key in old if key in new]
     notes = [
-        f"Only the {which} graph has {_some([f'{path} {name}'.strip() for path, name, _ in only])}."
+        f"Only the {which} graph has {_list_names([f'{path} {name}'.strip() for path, name, _ in only])}."
         for which, only in (
             ("first", [key for key in old if key not in new]),
             ("second", [key for key in new if key not in old]),
@@ -225,8 +225,8 @@ def _op_rows(before: Graph, after: Graph) -> tuple[list[Row], list[str]]:
     return rows, notes
 
 
-def _placed(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
-    """Ops by their module's path, their name, and their number among those of that name."""
+def _ops_by_place(graph: Graph) -> dict[tuple[str, str, int], Vertex]:
+    """Return the ops by module path, name, and number among the ops of that name."""
     seen: Counter[tuple[str, str]] = Counter()
     found = {}
     for vertex in graph.vertices:
@@ -270,7 +270,7 @@ def _marks(old: Vertex, new: Vertex) -> Iterable[str]:
 
 
 def _norm_of(gradient: Snapshot | None) -> float | None:
-    """The norm of a gradient: NaN where one of its elements is not finite."""
+    """Return the norm of a gradient, NaN if an element is not finite."""
     if gradient is None:
         return None
     if gradient.statistics is None:
@@ -279,12 +279,12 @@ def _norm_of(gradient: Snapshot | None) -> float | None:
 
 
 def _rms(statistics: Statistics | None) -> float | None:
-    """The root mean square, which does not depend on the size of the batch."""
+    """Return the root mean square, which does not depend on the batch size."""
     return None if statistics is None else math.hypot(statistics.mean, statistics.std)
 
 
 def _by_importance(row: Row) -> tuple[bool, bool, float]:
-    """Non-finite rows first, then those with a marked gradient, then the largest change."""
+    """Return a sort key: non-finite rows first, then marked gradients, then the largest change."""
     broken = any("not finite" in mark for mark in row.marks)
     change = row.change if math.isfinite(row.change) else -1.0
     return not broken, not any("gradient" in mark for mark in row.marks), -change

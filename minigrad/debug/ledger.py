@@ -1,8 +1,8 @@
-"""What a computation keeps in memory for backward: by operation and by module, the peak, and what checkpoints
-would save.
+"""The memory that a computation retains for backward, by operation and module; its peak; and the savings by
+checkpoints.
 
 Leaves (parameters, inputs, constants) are counted separately: their memory is used anyway. A storage that
-several operations keep counts once, for the first.
+several operations retain is counted once, for the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN = 12  # rows of a printed table
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """An operation: the bytes that it keeps, `holds`, and those that no earlier one keeps, `counted`."""
+    """An operation: the bytes that it retains, `holds`, and those that no earlier one retains, `counted`."""
 
     vertex: int
     name: str
@@ -43,25 +43,25 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Saving:
-    """A call of a module: what it `retains`, what a checkpoint around it would save and recompute."""
+    """A call of a module: the bytes that it `retains`, and what a checkpoint would save and recompute."""
 
     group: int
     path: str
     name: str
     kind: str
-    retains: int  # bytes that its operations keep
-    saves: int  # bytes that only they keep, less the checkpoint's inputs
+    retains: int  # bytes that its operations retain
+    saves: int  # bytes that only they retain, minus the checkpoint's inputs
     flops: int
-    share: float  # of the whole forward
+    share: float  # fraction of the whole forward's FLOPs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ledger:
-    """Bytes: `retained` for backward, of `leaves` that backward needs, and the `peak` over a step.
+    """The bytes `retained` for backward, those of the `leaves` that backward needs, and the `peak` of a step.
 
-    `rows` are the operations that keep something, `savings` the modules; the peak counts results and
-    gradients (also those of leaves), reached in `peak_phase` ("forward" or "backward") at vertex
-    `peak_at` of `graph`. `levels` are the most bytes at each operation, forward and then back.
+    `rows` are the operations that retain memory, `savings` the calls of modules. The peak counts results and
+    gradients, also those of leaves; it is reached in `peak_phase` ("forward" or "backward") at vertex
+    `peak_at` of `graph`. `levels` are the most bytes at each operation, in forward and then in backward.
     """
 
     graph: Graph
@@ -118,7 +118,7 @@ class Ledger:
 
 
 def _grouped(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Rows grouped by key."""
+    """Group rows by key."""
     found: dict[Hashable, list[Any]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -134,11 +134,11 @@ def _and_more(rows: list[Any], one: str) -> str:
 
 
 def memory(output: Any, params: Module | Mapping[str, Tensor] | None = None) -> Ledger:
-    """The bytes that each operation keeps until backward, the peak over a step, what checkpoints would save.
+    """Measure the bytes that each operation retains for backward, the peak of a step, and checkpoint savings.
 
-    The arguments are those of `trace`, and like it, this is called before backward(), or after a step under
-    `graph.keep()`. The peak is simulated, without a backward. It counts results and gradients, but not a
-    rule's temporary arrays, nor what a program keeps in variables.
+    The arguments are those of `trace`. Like `trace`, call it before backward(), or after a step under
+    `graph.keep()`. The peak is simulated, without running backward. It counts results and gradients, but not
+    a rule's temporary arrays, nor arrays that the program keeps in variables.
     """
     graph = trace(output, params, backward=False, check=False)
     with as_at_backward(tensors_of(output)), no_grad(), unobserved():
@@ -203,7 +203,7 @@ def _savings(
 
 
 def _is_call(group: Group) -> bool:
-    """Whether a group is one call of a module."""
+    """Return whether a group is a call of a module."""
     return bool(group.kind) and not group.is_stack and group.kind not in (RUN, "gradient")
 
 

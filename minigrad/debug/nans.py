@@ -1,8 +1,8 @@
-"""why_nan: which operation produced the NaN or infinity in a result or a gradient, and the path from there.
+"""why_nan: find the operation that produced a NaN or infinity, and the path from it to the output.
 
-The search starts at non-finite elements of an output and goes back along non-finite inputs, to the operation
-that produced it from finite numbers. An infinity that was put in, as masks do, has no such operation; if a
-NaN comes from it, the operation that produced the NaN is named.
+The search starts at non-finite elements of an output, or of a leaf's gradient, and follows non-finite inputs
+back to the operation that produced them from finite numbers. An infinity that was passed in, as masks do, has
+no such operation; if a NaN comes from it, the operation that produced the NaN is named.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ TITLES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NanReport:
-    """What `why_nan` found: the `reason`, and `graph`, the path from where it started to the output.
+    """The result of `why_nan`: the `reason`, and `graph`, the path from its origin to the output.
 
-    `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, produced it), "input" (it
-    was in a leaf), or "seed" (it was in the given gradient). `index` is the first bad element. True if all is
-    finite, so that `assert why_nan(loss)` fails where there is a NaN.
+    `kind` is "finite", "value" or "gradient" (an operation, `vertex` of the graph, produced it), "input" (a
+    leaf contains it), or "seed" (the `gradient` argument contains it). `index` is the first bad element. True
+    if everything is finite, so that `assert why_nan(loss)` fails if there is a NaN.
     """
 
     kind: str
@@ -77,14 +77,16 @@ class NanReport:
 
 
 def why_nan(output: Any, params: Module | Mapping[str, Tensor] | None = None, **options: Any) -> NanReport:
-    """Which operation produced the first NaN or infinity that reaches `output`, or else the gradients.
+    """Find the operation that produced the first NaN or infinity in `output`, or else in the gradients.
 
-    The arguments are those of `trace`; like it, this is called before backward(), or after a step under
-    `graph.keep()`. The report prints the reason; its `.graph` is the path from there to the output, with the
-    operation's inputs. If all is finite it says so, and `.graph` is the whole trace.
+    The arguments are those of `trace`. Like `trace`, call it before backward(), or after a step under
+    `graph.keep()`. Printing the report shows the reason; its `.graph` is the path from the operation, with
+    its inputs, to the output. If everything is finite, the report says so, and `.graph` is the whole trace.
     """
     if "check" in options:
-        raise OptionError("why_nan does not check gradients.\nUse trace(check=True) for that.")
+        raise OptionError(
+            "why_nan does not compare gradients with finite differences.\nUse trace(check=True) for that."
+        )
     graph = trace(output, params, check=False, **options)
     with as_at_backward(tensors_of(output)):
         search = _Search(graph, output, options.get("gradient"))
@@ -105,7 +107,7 @@ class _Search:
     # ------------------------------------------------------------ values
 
     def values(self) -> NanReport | None:
-        """The report on a NaN or infinity in an output, if there is one."""
+        """Report a NaN or infinity in an output, if there is one."""
         bad = {producer(x.node or x): x for x in self.tensors if not np.isfinite(x.numpy()).all()}
         if not bad:
             return None
@@ -115,7 +117,7 @@ class _Search:
             producers, way = self._sources(ends, _has_nan)
             begin = nan_producer = min(producers)
             behind, further = self._sources([begin], _has_any)
-            produced = [i for i in behind if self._is_op(i) and not self._was_given(i)]
+            produced = [i for i in behind if self._is_op(i) and not self._got_nonfinite_number(i)]
             blamed = [
                 *produced,
                 *(i for i in behind if self.graph.vertices[i].kind in ("parameter", "input")),
@@ -127,11 +129,11 @@ class _Search:
         else:
             became = ""
             producers, way = self._sources(ends, _has_any)
-            begin = min(producers, key=lambda i: (self._is_op(i) and self._was_given(i), i))
+            begin = min(producers, key=lambda i: (self._is_op(i) and self._got_nonfinite_number(i), i))
         return self._report_value(begin, way, became)
 
     def _sources(self, ends: Iterable[int], bad: Any) -> tuple[set[int], set[int]]:
-        """Go back from `ends` along `bad` inputs: the vertices without such inputs, and all visited."""
+        """Follow `bad` inputs back from `ends`; return the vertices without any, and all visited."""
         way = set(ends)
         first = set()
         stack = list(ends)
@@ -147,8 +149,8 @@ class _Search:
     def _is_op(self, i: int) -> bool:
         return self.graph.vertices[i].kind == "op"
 
-    def _was_given(self, i: int) -> bool:
-        """Whether an op was given a NaN or infinity that is not a tensor: a number, as in masked_fill."""
+    def _got_nonfinite_number(self, i: int) -> bool:
+        """Return whether an op got a NaN or infinity as a number or setting, as in masked_fill."""
         node = self.things[i]
         numbers = [x for x in node.edges if isinstance(x, float)]
         return any(contains(nonfinite, x) for x in (*numbers, *values_in(node.settings)))
@@ -164,13 +166,13 @@ class _Search:
             reason = (
                 f"{_leaf(vertex)}, {describe_array(leaf.array)}, was given "
                 f"{describe_element(leaf.array, index)}{first_use}.{became}\n"
-                f"Every later operation only passed it on. Look at where it comes from: the data, or the "
+                f"Every later operation only passed it on. Check where it comes from: the data, or the "
                 f"update that wrote it (a non-finite gradient, a learning rate that is too large)."
             )
             return self._report("input", reason, keep, begin, index)
-        return self._report_made(vertex, keep, became)
+        return self._report_operation(vertex, keep, became)
 
-    def _report_made(self, vertex: Vertex, keep: set[int], became: str) -> NanReport:
+    def _report_operation(self, vertex: Vertex, keep: set[int], became: str) -> NanReport:
         node = self.things[vertex.index]
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
         which = next(i for i, s in enumerate(vertex.values) if not s.finite)
@@ -178,17 +180,17 @@ class _Search:
         nan = np.isnan(result).any()
         index = first_bad(result)
         inputs = describe_inputs(node.op, _inputs(node, arrays), index, result)
-        made = "was given" if self._was_given(vertex.index) and not nan else "produced"
+        made = "was given" if self._got_nonfinite_number(vertex.index) and not nan else "produced"
         what = describe_result(result, index, which if len(vertex.values) > 1 else None)
         reason = (
             f"{public_name(vertex)} {made} {what}, "
             f"at {_place(vertex)}{self._within(vertex).rstrip(',')}.{became}\n"
-            f"There {'; '.join(inputs)}.{self._put_in(vertex)} {self._advice(vertex, nan)}"
+            f"There {'; '.join(inputs)}.{self._infinity_sources(vertex)} {self._advice(vertex, nan)}"
         )
         return self._report("value", reason, keep, vertex.index, index)
 
-    def _put_in(self, vertex: Vertex) -> str:
-        """Where the infinities come from that a NaN was computed from."""
+    def _infinity_sources(self, vertex: Vertex) -> str:
+        """Describe the origin of the infinities that a NaN was computed from."""
         sources = [
             e.source for e in vertex.inputs if _has_any(self.graph.vertices[e.source].values[e.result])
         ]
@@ -201,7 +203,7 @@ class _Search:
     # ------------------------------------------------------------ gradients
 
     def gradients(self) -> NanReport | None:
-        """The report on a NaN or infinity in a leaf's gradient, if there is one."""
+        """Report a NaN or infinity in a leaf's gradient, if there is one."""
         vertices = self.graph.vertices
         walked = any(e.pulled is not None for v in vertices for e in v.inputs)
         bad = [v.index for v in vertices if v.kind != "op" and _any_bad(v.gradients)]
@@ -250,7 +252,7 @@ class _Search:
         return self._report("gradient", reason, keep, vertex.index, index)
 
     def _pulled(self, wanted: Node, place: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """The upstream gradient of a node in backward, and the gradient that its rule gave one input."""
+        """Return a node's upstream gradients in backward, and its rule's gradient for one input."""
         found: list[Any] = []
 
         class AtNode(Observer):
@@ -265,19 +267,18 @@ class _Search:
         return [*map(on_cpu, upstream)], on_cpu(sent)
 
     def _report_other(self, reached: set[int]) -> NanReport:
-        """No derivative made it: it was given to begin with, or a hook or a sum of gradients did."""
+        """Report a gradient that no derivative made not finite: the initial one, a hook's, or a sum."""
         keep = self._between(max(reached), set(range(len(self.graph.vertices))))
         if not all(np.isfinite(on_cpu(g)).all() for _, g in seeds_of(self.tensors, self.gradient, [])):
             reason = (
-                "the gradient given to begin with is not finite.\n"
-                "Give finite numbers, or none for a loss that is one number."
+                "the initial gradient is not finite.\nPass finite numbers, or no gradient for a scalar loss."
             )
             return self._report("seed", reason, keep)
         last = self.graph.vertices[max(reached)]
         who = self._op(last.index) if last.kind == "op" else _leaf(last)
         reason = (
-            f"the gradient that arrives at {who} is not finite, and no operation's derivative made it.\n"
-            f"Look at its hooks; else its contributions are finite, and their sum is too large for its dtype."
+            f"the gradient that arrives at {who} is not finite, but no operation's derivative made it so.\n"
+            f"Check its hooks; otherwise its contributions are finite, but their sum overflows its dtype."
         )
         return self._report("gradient", reason, keep, last.index)
 
@@ -288,9 +289,9 @@ class _Search:
         ops = sum(v.kind == "op" for v in self.graph.vertices)
         inside = [v for v in self.graph.vertices if any(map(_has_any, v.values))]
         hidden = (
-            f" {self._op(inside[0].index)} holds infinities or NaN, which arrive nowhere." if inside else ""
+            f" {self._op(inside[0].index)} has infinities or NaN, which reach no output." if inside else ""
         )
-        rest = "" if seen else " Gradients were not looked at: trace one number, or give gradient=."
+        rest = "" if seen else " Gradients were not checked: trace a scalar, or pass gradient=."
         what = "the output and all gradients are" if seen else "the output is"
         return NanReport("finite", f"{what} finite ({ops} operations).{hidden}{rest}", self.graph)
 
@@ -307,7 +308,7 @@ class _Search:
         return NanReport(kind, reason, pruned, vertex, index)
 
     def _between(self, begin: int, way: set[int]) -> set[int]:
-        """What of `way` lies between `begin` and the outputs."""
+        """Return the vertices of `way` between `begin` and the outputs."""
         after = {begin}
         for vertex in self.graph.vertices[begin + 1 :] if self._is_op(begin) else self.graph.vertices:
             if vertex.index in way and any(e.source in after for e in vertex.inputs):
@@ -322,7 +323,7 @@ class _Search:
         return leading
 
     def _arrays_of(self, wanted: set[int]) -> dict[Any, tuple[np.ndarray, ...]]:
-        """The arrays of some vertices, computed again."""
+        """Recompute the arrays of some vertices."""
         number = {thing: i for i, thing in enumerate(self.things)}
         last = max(wanted)
         found = {}
@@ -335,9 +336,9 @@ class _Search:
         return found
 
     def _advice(self, vertex: Vertex, nan: bool) -> str:
-        """What helps: of the op, else of the one whose readable definition it is part of."""
+        """Return the advice of the op, or of the op whose readable definition it is part of."""
         if vertex.value.dtype == "float16" and not nan:
-            return "float16 ends at 65504: scale, or compute this in float32."
+            return "float16 overflows above 65504: scale, or compute this in float32."
         op = self.things[vertex.index].op
         around = registry.get(self.graph.groups[vertex.group].name)
         return advice_for(around if not op.advice and around and around.advice else op)

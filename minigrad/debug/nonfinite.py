@@ -1,4 +1,4 @@
-"""What all that look for NaN and infinities share: where the first one is, and how it is described."""
+"""Shared by `detect_anomaly` and `why_nan`: find and describe elements that are not finite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..nn.finite import Index, array_of, first_index, nonfinite
 
 
 def first_bad(array: np.ndarray) -> Index:
-    """The first NaN, or if there is none, the first infinity."""
+    """Return the index of the first NaN or, without a NaN, the first infinity."""
     nan = np.isnan(array)
     return first_index(nan if nan.any() else nonfinite(array))
 
@@ -24,7 +24,7 @@ def first_bad(array: np.ndarray) -> Index:
 
 
 def describe_element(array: Any, index: Index) -> str:
-    """`nan at [0, 2] (3 of 12 elements are not finite)`."""
+    """Describe an element: `nan at [0, 2] (3 of 12 elements are not finite)`."""
     array = np.asarray(on_cpu(array))
     if not array.ndim:
         return f"{float(array):g}"
@@ -33,18 +33,18 @@ def describe_element(array: Any, index: Index) -> str:
 
 
 def describe_array(array: Any) -> str:
-    """`float32[2, 3]`."""
+    """Describe an array: `float32[2, 3]`."""
     return f"{array.dtype}{list(array.shape)}"
 
 
 def describe_result(array: Any, index: Index, number: int | None) -> str:
-    """What an op produced, of its result or of one of several."""
+    """Describe an element of an op's result, or of one of its results."""
     which = "its result" if number is None else f"its result {number}"
     return f"{describe_element(array, index)} of {which}, {describe_array(array)}"
 
 
 def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -> list[str]:
-    """The inputs of an op at an element of its result, or of one input's gradient."""
+    """Describe the inputs of an op at an element of its result, or of an input's gradient."""
     inputs = list(inputs)
     return [
         describe_input(op, name, x, index, result)
@@ -54,7 +54,7 @@ def describe_inputs(op: Any, inputs: Iterable[Any], index: Index, result: Any) -
 
 
 def describe_input(op: Any, name: str, x: Any, index: Index, result: Any) -> str:
-    """The element of `x` that was broadcast to an element of the result; else a summary of the array.
+    """Describe the element of `x` that was broadcast to an element of the result, or else the array.
 
     In a matrix product no element of an operand corresponds to an element of the result.
     """
@@ -75,12 +75,12 @@ def describe_upstream(op: Any, upstream: Iterable[Any], index: Index, r: Any) ->
 
 
 def advice_for(op: Any) -> str:
-    """What to do about a result that is not finite."""
+    """Return the advice on a result that is not finite."""
     return op.advice or f"Keep the inputs where {op.public_name} is finite (clamp, add an eps)."
 
 
 def gradient_advice_for(op: Any, operand: str, name: str) -> str:
-    """What to do about a gradient that is not finite."""
+    """Return the advice on a gradient that is not finite."""
     return (
         f"Keep {operand} away from where the derivative is infinite: choose safe values (where, clamp) "
         f"before {name}, not after it. {op.gradient_advice}".rstrip()

@@ -1,5 +1,5 @@
-"""The peak of memory over forward and backward, found without computing: the engine walks back over copies of
-the nodes, whose gradient functions keep blocks instead of arrays and return uninitialized arrays.
+"""The peak memory of forward and backward, by simulation: backward runs on copies of the nodes, whose
+gradient functions hold blocks instead of arrays and return uninitialized arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .storages import Storages, kept_by, place_of
 
 
 class Meter:
-    """Bytes in use now, and the most that there were at each place, a phase and a node."""
+    """The bytes in use, and the most at each place, which is a phase and a node."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -52,7 +52,7 @@ class _Block:
 
 
 class _Fake(np.ndarray):
-    """An array whose memory is counted, as is that of each array that is computed from it."""
+    """An array whose memory is counted, like that of each array computed from it."""
 
     meter: ClassVar[Meter]
     block: _Block
@@ -75,8 +75,7 @@ class Simulation:
         self.copies: dict[Any, Any] = {}
 
     def run(self) -> tuple[list[int], str, Node | None]:
-        """Forward, then backward from each output: the most bytes at each place in turn, when that is most
-        of all, and at which node."""
+        """Run forward and backward; return the most bytes at each place, and the peak's phase and node."""
         kept = self._forward()
         seeds = [(self._copy(edge), self._new(edge.shape, self._dtype(edge))) for edge in self.tape.outputs]
         self.copies.clear()
@@ -88,13 +87,13 @@ class Simulation:
         del kept, copies
         highest = self.meter.highest
         phase, node = max(highest, key=highest.__getitem__, default=None) or ("forward", None)
-        # a class (self.fake) would keep nodes until gc comes
+        # self.fake, a class, keeps the nodes alive until the next garbage collection
         self.meter.place = None
         self.meter.highest = {}
         return list(highest.values()), phase, node
 
     def _forward(self) -> list[_Block | None]:
-        """Results exist until their last use, or until backward if they are kept for it; outputs remain."""
+        """Run forward: results are freed after their last use, or kept for backward; outputs remain."""
         everything = (*(e for node in self.tape.nodes for e in node.edges), *self.tape.outputs)
         uses = Counter(self.storages.of_edge(e) for e in everything if type(producer(e)) is Node)
         living: dict[Hashable, _Block | None] = {}
@@ -107,14 +106,14 @@ class Simulation:
         return [self._block(self.storages.of_edge(edge)) for edge in self.tape.outputs]
 
     def _free(self, node: Node, made: list[Hashable], uses: Counter, living: dict) -> None:
-        """Free what is no longer needed after a node."""
+        """Free the results that are no longer needed after a node."""
         uses.subtract(self.storages.of_edge(edge) for edge in node.edges if type(producer(edge)) is Node)
         for token in (*made, *(self.storages.of_edge(e) for e in node.edges if type(producer(e)) is Node)):
             if uses[token] <= 0:
                 living.pop(token, None)
 
     def _block(self, token: Hashable) -> _Block | None:
-        """The block of a storage, shared by all that keep it; leaves have none."""
+        """Return the block of a storage, shared by all its holders; leaves have none."""
         if token in self.storages.leaves:
             return None
         block = self.blocks.get(token)
@@ -123,7 +122,7 @@ class Simulation:
         return block
 
     def _note(self, phase: str, node: Node) -> None:
-        """Record the current place; everything in a checkpoint counts as its backward."""
+        """Set the current place; everything in a checkpoint counts as its backward."""
         self.meter.place = (phase, node) if self.checkpoint is None else ("backward", self.checkpoint)
 
     def _new(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -158,7 +157,7 @@ class Simulation:
         return self.copies[edge] if isinstance(edge, Node | Tensor) else edge
 
     def _copy_of(self, edge: Any) -> Tensor:
-        """A leaf of an edge's shape, without memory."""
+        """Return a leaf of an edge's shape that takes no memory."""
         leaf = Tensor(np.broadcast_to(np.zeros((), self._dtype(edge)), edge.shape))
         leaf._requires_grad = requires_grad(edge)
         return leaf
@@ -167,11 +166,11 @@ class Simulation:
         return self.storages.dtype[place_of(edge)]
 
     def _blocks(self, thing: Any) -> list[_Block | None]:
-        """Blocks for what gradient functions or settings keep."""
+        """Return blocks for the arrays that gradient functions or settings hold."""
         return [self._block(id(root(array))) for array in kept_by(thing)]
 
     def _gradients(self, node: Node) -> Any:
-        """Gradient functions like the node's that keep blocks instead of arrays."""
+        """Return gradient functions like the node's, but with blocks instead of arrays."""
         if isinstance(node.op, Checkpoint):
             blocks = self._blocks(node.gradients)
             return lambda g, needs: (blocks, self._recompute(node, g))[1]
@@ -202,7 +201,7 @@ class Simulation:
         return pull
 
     def _result(self, g: Any, r: Any, shape: Any, dtype: Any) -> Any:
-        """`r` if it is a view of g or a broadcast; otherwise a new array."""
+        """Return `r` if it is a view of g or a broadcast, else a new array."""
         upstream = [part for part in (g if type(g) is list else [g]) if part is not None]
         if isinstance(r, np.ndarray):
             memory = root(r)
@@ -211,7 +210,7 @@ class Simulation:
         return self._new(r.shape if isinstance(r, np.ndarray) else shape, dtype)
 
     def _recompute(self, node: Node, g: Any) -> list[Any]:
-        """A checkpoint: simulate what is inside it."""
+        """Simulate the operations inside a checkpoint."""
         self._note("backward", node)
         outs = node.op.segment().recompute()
         inner = Tape([x.node for x in outs], ends=node.edges)
@@ -231,7 +230,7 @@ class Simulation:
 
 
 def raw_shape(node: Node, place: int) -> tuple[int, ...]:
-    """The shape of a gradient function's result: that of the operand after broadcasting."""
+    """Return the shape of a gradient function's result: the operand's after broadcasting."""
     shape = node.edges[place].shape
     if node.op is matmul.op and all(len(edge.shape) >= 2 for edge in node.edges):
         return (*shapes(node)[0][:-2], *shape[-2:])
@@ -239,14 +238,14 @@ def raw_shape(node: Node, place: int) -> tuple[int, ...]:
 
 
 def _results(node: Node) -> list[Any]:
-    """An edge for each of a node's results."""
+    """Return an edge for each of a node's results."""
     if type(node.shape) is not list:
         return [node]
     return [ResultEdge(node, i) for i in range(len(node.shape))]
 
 
 def _try_call(function: Callable, *arguments: Any) -> Any:
-    """The result of a gradient function for uninitialized arrays; None if it fails."""
+    """Call a gradient function with uninitialized arrays; return None if it fails."""
     try:
         return function(*arguments)
     except Exception:
@@ -254,5 +253,5 @@ def _try_call(function: Callable, *arguments: Any) -> Any:
 
 
 def _keeps_nothing(gradients: Any) -> bool:
-    """Whether gradient functions keep no array: then they move and scale g, and calling them is cheap."""
+    """Return whether gradient functions hold no arrays: then they only move and scale g, which is cheap."""
     return all(array.ndim == 0 for array in arrays_in(gradients))

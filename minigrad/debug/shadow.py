@@ -1,7 +1,7 @@
-"""One training step on two devices: every operation, gradient and update is computed on both, from the same
-numbers, and the first that differs is named.
+"""shadow: run a training step on two devices, and report the first difference.
 
-Each computation gets the inputs that it has in the step, so rounding does not add up: what differs is the op.
+Each operation, gradient and update runs on both devices with its inputs from the step. So rounding errors do
+not accumulate: a difference is due to the op itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ from ..graph.tape import pulled_places
 from ..ops.arithmetic import to_device
 from ..optim import Optimizer
 
-TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}  # of the largest number
+TOLERANCES = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+}  # of the largest
 
 
 @dataclass
 class Shadow:
-    """The result of `shadow`: what was compared. `first` says what differed first, "" if nothing did.
+    """The result of `shadow`: the number of comparisons, and the `first` difference, or "".
 
-    True if nothing differed.
+    True if there is no difference.
     """
 
     operations: int = 0
@@ -47,16 +52,16 @@ class Shadow:
 
     def __str__(self) -> str:
         done = f"{self.operations} operations, {self.gradients} gradients and {self.updates} updates"
-        return f"{self.first}\nIt is the first of {done}." if self.first else f"{done} are the same on both."
+        return f"{self.first}\nCompared: {done}." if self.first else f"{done} are the same on both."
 
 
 def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | None = None) -> Shadow:
-    """Run `step_fn()`, a training step, once, and each of its computations on the `other` device too.
+    """Run `step_fn()`, a training step, once, and compare each of its computations with another device.
 
-    By default that is the CPU for what the step computes on a GPU, and a GPU for the CPU. Numbers differ if
-    they are further apart than `rtol` times the largest in their array: by default 1e-9 in float64, 1e-4 in
-    float32. What rounding leaves of sums that cancel is not such a difference. A step that runs only on
-    `other` is an OptionError.
+    By default, the `other` device is the CPU for computations on a GPU, and a GPU for those on the CPU.
+    Numbers differ if they are further apart than `rtol` times the largest number in their array, by default
+    1e-9 in float64 and 1e-4 in float32, and further than the rounding error of sums that cancel. A step that
+    runs only on `other` raises an OptionError.
 
         def step():
             optimizer.zero_grad()
@@ -71,19 +76,19 @@ def shadow(step_fn: Callable[[], Any], other: str | None = None, rtol: float | N
     if comparison.skipped and not comparison.report.operations + comparison.report.updates:
         raise OptionError(
             f"the whole step ran on {comparison.other}, the device to compare it with.\n"
-            f"Pass another device, or none: then it is the CPU for a GPU, and a GPU for the CPU."
+            f"Pass another device, or None: then it is the CPU for a GPU, and a GPU for the CPU."
         )
     return comparison.report
 
 
 class _DeviceComparison(Observer):
-    """Computes on the other device what it observes, and compares."""
+    """An observer that repeats each computation on the other device, and compares."""
 
     def __init__(self, other: str | None, rtol: float | None) -> None:
         self.other = other
         self.rtol = rtol
         self.report = Shadow()
-        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # by id of a gradient function: both devices'
+        self.counterparts: dict[int, tuple[Any, Callable]] = {}  # by id of the first: gradient functions
         self.skipped = 0  # computations on `other` itself
 
     def on_result(
@@ -93,19 +98,19 @@ class _DeviceComparison(Observer):
             return
         self.report.operations += 1
         with unobserved(), np.errstate(all="ignore"):
-            expected, other_gradients = op.run(self._moved(list(arrays)), self._moved(settings))
+            expected, other_gradients = op.run(self._to_other(list(arrays)), self._to_other(settings))
         name = f"{op.name} at {where(caller())}"
-        for a, b in zip(_several(value), _several(expected), strict=True):
+        for a, b in zip(_as_tuple(value), _as_tuple(expected), strict=True):
             self._compare(name, a, b)
-        for own, other in zip(_several(gradients), _several(other_gradients), strict=True):
+        for own, other in zip(_as_tuple(gradients), _as_tuple(other_gradients), strict=True):
             if own is not None:
                 self.counterparts[id(own)] = own, other
 
     def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
-        functions = [self.counterparts.get(id(f), (None, None))[1] for f in _several(node.gradients)]
+        functions = [self.counterparts.get(id(f), (None, None))[1] for f in _as_tuple(node.gradients)]
         if not any(functions):
             return
-        moved = self._moved(g)
+        moved = self._to_other(g)
         rounding = _rounding_of_sum(g)
         with unobserved(), np.errstate(all="ignore"):
             if type(node.gradients) is tuple:
@@ -137,9 +142,9 @@ class _DeviceComparison(Observer):
             if self._is_on_other([p]):
                 update(optimizer, p, g, state, group)
                 return
-            other_p = self._moved(p, copy=True)
-            other_state = self._moved(state, copy=True)
-            other_g = self._moved(g)
+            other_p = self._to_other(p, copy=True)
+            other_state = self._to_other(state, copy=True)
+            other_g = self._to_other(g)
             update(optimizer, p, g, state, group)
             update(optimizer, other_p, other_g, other_state, group)
             self.report.updates += 1
@@ -150,17 +155,17 @@ class _DeviceComparison(Observer):
 
     # ------------------------------------------------------------ both
 
-    def _moved(self, thing: Any, copy: bool = False) -> Any:
-        """Arrays, also in lists, tuples and dicts, on the other device; with `copy` new ones."""
+    def _to_other(self, thing: Any, copy: bool = False) -> Any:
+        """Move arrays, also in lists, tuples and dicts, to the other device; `copy` forces new ones."""
         if is_array(thing):
             there = on_device(thing, self._other(thing))
             return there.copy() if copy and there is thing else there
         if type(thing) in (list, tuple):
-            return type(thing)(self._moved(x, copy) for x in thing)
-        return {k: self._moved(x, copy) for k, x in thing.items()} if type(thing) is dict else thing
+            return type(thing)(self._to_other(x, copy) for x in thing)
+        return {k: self._to_other(x, copy) for k, x in thing.items()} if type(thing) is dict else thing
 
     def _is_on_other(self, arrays: Sequence[Any]) -> bool:
-        """Whether these are on the other device already."""
+        """Return whether the arrays are already on the other device."""
         found = {device_of(x) for x in arrays if is_array(x)} == {self.other}
         self.skipped += found
         return found
@@ -189,15 +194,17 @@ class _DeviceComparison(Observer):
 
 
 def _rounding_of_sum(g: Any) -> float:
-    """What rounding may leave of a sum of all numbers of a gradient. The gradient of a bias before softmax is
-    such a sum, which is 0 but for rounding."""
+    """Return the possible rounding error of the sum of all numbers of a gradient.
+
+    The gradient of a bias before softmax is such a sum, which is 0 except for rounding.
+    """
     arrays = [np.asarray(on_cpu(x)) for x in (g if type(g) in (list, tuple) else [g]) if is_array(x)]
     sums = [np.abs(x.astype(np.float64)).sum() * finfo(x.dtype).eps for x in arrays if is_floating(x.dtype)]
     return float(sum(x for x in sums if np.isfinite(x)))
 
 
 def _differ(a: np.ndarray, b: np.ndarray, rtol: float | None, rounding: float) -> np.ndarray:
-    """A mask of the elements that differ by more than the dtype's tolerance, and more than `rounding`."""
+    """Return a mask of the elements that differ by more than the dtype's tolerance plus `rounding`."""
     if not is_floating(a.dtype):
         return np.asarray(a != b)
     tolerance = TOLERANCES[str(a.dtype)] if rtol is None else rtol
@@ -210,13 +217,13 @@ def _differ(a: np.ndarray, b: np.ndarray, rtol: float | None, rounding: float) -
         return np.asarray(~(same | (finite & (np.abs(x - y) <= tolerance * size + rounding))))
 
 
-def _several(value: Any) -> Sequence[Any]:
-    """A tuple unchanged, a single value as a 1-tuple, None as ()."""
+def _as_tuple(value: Any) -> Sequence[Any]:
+    """Return a tuple unchanged, a single value as a 1-tuple, and None as ()."""
     return value if type(value) is tuple else () if value is None else (value,)
 
 
 def _kinds(kind: type[Any]) -> Iterator[type[Any]]:
-    """A class and all its subclasses."""
+    """Iterate over a class and all its subclasses."""
     yield kind
     for sub in kind.__subclasses__():
         yield from _kinds(sub)

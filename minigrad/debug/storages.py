@@ -1,7 +1,7 @@
-"""The storage of each result of a tape, and which operations keep it for backward.
+"""The storage of each result of a tape, and the operations that hold it for backward.
 
-The tape keeps arrays, not results. Whether a gradient function's array is an operation's result, a view of an
-operand, or its own, is found by computing the results again and comparing.
+Gradient functions hold arrays, and these may be an operation's result, a view of an operand, or neither. That
+is found by recomputing the results and comparing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Storages:
         self._find_storages(arrays)
 
     def of_edge(self, edge: Any) -> Hashable:
-        """The storage of an edge's result."""
+        """Return the storage of an edge's result."""
         token = self.of[place_of(edge)]
         while token in self._same:
             token = self._same[token]
@@ -67,7 +67,7 @@ class Storages:
     def _storage(
         self, thing: Any, i: int, result: np.ndarray, near: list, roots: dict[Place, Any]
     ) -> Hashable:
-        """The storage of a result. If it was just computed again, its elements are compared."""
+        """Return the storage of a result; the elements of a recomputed one are compared."""
         memory = root(result)
         is_leaf = type(thing) is not Node or thing in self.tape.ends
         if is_leaf:
@@ -75,7 +75,7 @@ class Storages:
         if is_leaf or id(memory) in self.size:
             self.size.setdefault(id(memory), memory.nbytes)
             return id(memory)
-        token = self._viewed(thing, memory, roots)
+        token = self._viewed_storage(thing, memory, roots)
         held = None if token in self.leaves else next((root(a) for a in near if _equal(a, result)), None)
         if token is None:
             token = (thing, i) if held is None else id(held)
@@ -84,8 +84,8 @@ class Storages:
             self._same[token] = token = id(held)
         return token
 
-    def _viewed(self, node: Node, memory: Any, roots: dict[Place, Any]) -> Hashable | None:
-        """The storage of the operand that a result is a view of."""
+    def _viewed_storage(self, node: Node, memory: Any, roots: dict[Place, Any]) -> Hashable | None:
+        """Return the storage of the operand that a result is a view of, or None."""
         for edge in node.edges:
             place = place_of(edge)
             if place in roots and roots[place]() is memory:
@@ -94,17 +94,17 @@ class Storages:
 
 
 def place_of(edge: Any) -> Place:
-    """(node or leaf, number of its result) of an edge."""
+    """Return (node or leaf, number of its result) for an edge."""
     return (edge.node, edge.index) if type(edge) is ResultEdge else (edge, 0)
 
 
 def kept_by(thing: Any) -> list[np.ndarray]:
-    """The arrays that gradient functions or settings keep."""
+    """Return the arrays that gradient functions or settings hold."""
     return [array for array in arrays_in(thing) if is_array(array) and array.nbytes]
 
 
 def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
-    """A node and the nodes that use its result, or a view of it."""
+    """Return a node and the nodes that use its result, or a view of it."""
     found = [thing] if type(thing) is Node else []
     stack = [thing]
     while stack:
@@ -117,7 +117,7 @@ def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
 
 
 def _equal(held: np.ndarray, result: np.ndarray) -> bool:
-    """Whether a kept array equals a result, perhaps in another shape; a corner is compared first."""
+    """Return whether a held array equals a result, perhaps in another shape; a corner is compared first."""
     if held.size != result.size or held.dtype != result.dtype or held.size < 2:
         return False
     same_shape = held.shape == result.shape

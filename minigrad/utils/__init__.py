@@ -1,3 +1,3 @@
-"""What goes with training: data in batches."""
+"""Utilities for training: data loading and checkpointing (torch.utils)."""
 
 from . import checkpoint, data

@@ -11,5 +11,5 @@ __all__ = ["checkpoint"]
 
 
 def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
-    """`mg.autograd.checkpoint`, to which `use_reentrant` means nothing."""
+    """Call `mg.autograd.checkpoint`; `use_reentrant` has no effect."""
     return autograd.checkpoint(function, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Datasets and batches, with the names of torch.utils.data. Batches are made in this process."""
+"""Datasets and batches (torch.utils.data). Batches are loaded in this process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class Dataset:
-    """Examples by number. Subclasses define `__getitem__` and `__len__`."""
+    """Base class of datasets; subclasses define `__getitem__` and `__len__`."""
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(
-            f"{type(self).__name__} has no __getitem__.\nDefine it: it returns an example."
+            f"{type(self).__name__} has no __getitem__.\nDefine it to return an example."
         )
 
     def __add__(self, other: Dataset) -> ConcatDataset:
@@ -35,23 +35,21 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Examples in the order in which `__iter__`, which subclasses define, gives them."""
+    """Base class of datasets that are iterated over; subclasses define `__iter__`."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(
-            f"{type(self).__name__} has no __iter__.\nDefine it: it gives the examples."
-        )
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__.\nDefine it to yield the examples.")
 
 
 class TensorDataset(Dataset):
-    """The rows of tensors (or arrays) that have as many of them: example i is `(x[i], y[i], ...)`."""
+    """Rows of tensors or arrays of equal length: example i is `(x[i], y[i], ...)`."""
 
     def __init__(self, *tensors: Any) -> None:
         self.tensors = tuple(as_tensor(x) for x in tensors)
         if not self.tensors or len({x.shape[:1] for x in self.tensors}) > 1 or not self.tensors[0].ndim:
             shapes = ", ".join(str(tuple(x.shape)) for x in self.tensors) or "no tensors"
             raise ShapeError(
-                f"the tensors must have as many rows as each other, got {shapes}.\nCheck their shapes."
+                f"the tensors must have the same number of rows, got {shapes}.\nCheck their shapes."
             )
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -62,7 +60,7 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The examples of `dataset` that `indices` name."""
+    """The examples of `dataset` at `indices`."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -76,17 +74,17 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """One dataset after the other."""
+    """Several datasets, one after another."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise OptionError("ConcatDataset got no datasets.\nGive at least one.")
+            raise OptionError("ConcatDataset needs at least one dataset.\nPass a list of datasets.")
         self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"example {index} of a dataset of {len(self)}")
+            raise IndexError(f"index {index} is out of range for a dataset of {len(self)} examples")
         index %= len(self)
         which = next(n for n, end in enumerate(self.cumulative_sizes) if index < end)
         return self.datasets[which][index - self.cumulative_sizes[which] + len(self.datasets[which])]
@@ -96,9 +94,9 @@ class ConcatDataset(Dataset):
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
-    """Split a dataset at random into parts of these lengths, or of these fractions if they sum to 1.
+    """Split a dataset randomly into parts of these lengths, or of these fractions if they sum to 1.
 
-    Of what fractions leave over by rounding down, the first parts get an example more each.
+    Fractions are rounded down; the first parts get one of the remaining examples each.
     """
     sizes: list[Any] = list(lengths)
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:
@@ -107,8 +105,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
             sizes[i % len(sizes)] += 1
     if sum(sizes) != len(dataset) or min(sizes, default=0) < 0:
         raise OptionError(
-            f"lengths sum to {sum(sizes)}, the dataset has {len(dataset)} examples.\n"
-            "Give lengths that sum to that, or fractions that sum to 1."
+            f"lengths sum to {sum(sizes)}, but the dataset has {len(dataset)} examples.\n"
+            "Pass lengths that sum to that, or fractions that sum to 1."
         )
     order = randperm(len(dataset), generator=generator).tolist()
     ends = accumulate(sizes)
@@ -116,13 +114,13 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Examples as one batch: tensors, arrays and numbers are stacked, also within tuples, lists and dicts."""
+    """Combine examples into a batch: stack tensors, arrays and numbers, also in tuples, lists and dicts."""
     first = batch[0]
     shapes = {tuple(x.shape) for x in batch if isinstance(x, Tensor | np.ndarray)}
     if len(shapes) > 1:
         raise ShapeError(
             f"the examples of a batch have different shapes: {', '.join(map(str, sorted(shapes)[:3]))}.\n"
-            f"Pad them (nn.utils.rnn.pad_sequence), or give DataLoader a collate_fn."
+            f"Pad them (nn.utils.rnn.pad_sequence), or pass DataLoader a collate_fn."
         )
     if isinstance(first, Tensor):
         return stack(list(batch))
@@ -139,22 +137,22 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Sequence):
         if len({len(example) for example in batch}) > 1:
             raise ShapeError(
-                "the examples of a batch have different lengths.\nPad them, or give DataLoader a collate_fn."
+                "the examples of a batch have different lengths.\nPad them, or pass DataLoader a collate_fn."
             )
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     raise DtypeError(
         f"examples must be tensors, arrays, numbers, strings, dicts or lists, got {type(first).__name__}.\n"
-        "Give DataLoader a collate_fn that makes a batch of them."
+        "Pass DataLoader a collate_fn that combines them into a batch."
     )
 
 
 class DataLoader:
     """Iterates over a dataset in batches, in random order with `shuffle`; the last batch may be smaller.
 
-    `sampler` gives the indices, `batch_sampler` lists of them; `batch_size=None` gives single examples.
-    Batches are made in this process: `num_workers`, `worker_init_fn`, `persistent_workers` and `pin_memory`
-    have no effect. `generator` draws the order.
+    `sampler` yields indices, `batch_sampler` lists of them; `batch_size=None` yields single examples. Batches
+    are loaded in this process: `num_workers`, `worker_init_fn`, `persistent_workers` and `pin_memory` have no
+    effect. `generator` draws the random order.
     """
 
     def __init__(
@@ -182,18 +180,18 @@ class DataLoader:
             sampler is not None or batch_sampler is not None or isinstance(dataset, IterableDataset)
         ):
             raise OptionError(
-                "shuffle is given beside something else that orders the examples.\nGive one of the two."
+                "shuffle cannot be combined with a sampler or an IterableDataset.\nPass one of the two."
             )
         if batch_sampler is not None and (batch_size != 1 or sampler is not None or drop_last):
             raise OptionError(
-                "batch_sampler is given beside batch_size, sampler or drop_last.\nLeave those out."
+                "batch_sampler cannot be combined with batch_size, sampler or drop_last.\nLeave those out."
             )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise OptionError(f"batch_size must be a positive integer, got {batch_size!r}.\nGive 1 or more.")
+            raise OptionError(f"batch_size must be a positive integer, got {batch_size!r}.\nPass 1 or more.")
         if not hasattr(dataset, "__len__") and not hasattr(dataset, "__iter__"):
             raise DtypeError(
-                f"DataLoader takes a dataset, got {type(dataset).__name__}.\n"
-                f"Pass a Dataset, a list, or what has len() and dataset[i]."
+                f"DataLoader needs a dataset, got {type(dataset).__name__}.\n"
+                f"Pass a Dataset, a list, or an object with len() and dataset[i]."
             )
         self.dataset = dataset
         self.batch_size = batch_size
@@ -219,7 +217,7 @@ class DataLoader:
 
     def _make(self, indices: list[int]) -> Any:
         if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
-            return list(self.dataset[indices])  # the same, without a tensor for each row
+            return list(self.dataset[indices])  # same result, without a tensor for each row
         return self.collate_fn([self.dataset[i] for i in indices])
 
     def __iter__(self) -> Iterator[Any]:

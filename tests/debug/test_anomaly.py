@@ -160,7 +160,7 @@ def test_a_loss_that_is_nan_says_what_was_put_in():
 def test_a_gradient_given_must_be_finite():
     x = leaf(1, 2)
     assert matches(
-        refusal(lambda: (x * 2).backward(np.array([1.0, NAN]))), r"given to backward\(\) is nan at \[1\]"
+        refusal(lambda: (x * 2).backward(np.array([1.0, NAN]))), r"passed to backward\(\) is nan at \[1\]"
     )
 
 

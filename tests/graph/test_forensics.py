@@ -96,9 +96,7 @@ def test_what_is_not_finite_and_does_not_arrive_misleads_nobody():
     dead = mg.where(x > 0, x, (x - x).log())
     report = why_nan(dead.sum() + (x * 0).exp().sum(), {"x": x}, backward=False)
     assert report.finite
-    assert says(
-        report, "log .* holds infinities or NaN, which arrive nowhere", "Gradients were not looked at"
-    )
+    assert says(report, "log .* has infinities or NaN, which reach no output", "Gradients were not checked")
     broken = why_nan((dead * leaf(-1, 1).sqrt()).sum())
     assert broken.vertex.name == "sqrt"
     assert "log" not in names(broken.graph)
@@ -251,7 +249,9 @@ def test_the_module_is_named_and_what_helps_depends_on_the_dtype():
     report = why_nan(model(mg.tensor([[1e30]])).sum(), model)
     assert says(report, rf"^linear produced inf at .*{HERE} \(.*\), in 0\.\n", "too large for their dtype")
     half = mg.tensor(np.full(3, 300, np.float16), requires_grad=True)
-    assert says(why_nan((half * half).sum()), r"^multiply produced inf at \[0\]", "float16 ends at 65504")
+    assert says(
+        why_nan((half * half).sum()), r"^multiply produced inf at \[0\]", "float16 overflows above 65504"
+    )
     assert says(why_nan(leaf(-1).sqrt().sum()), "^sqrt produced nan", "Negative numbers have no root")
 
 
@@ -264,7 +264,7 @@ def test_a_freed_graph_and_no_graph_are_refused_as_by_trace():
             look(loss)
         with pytest.raises(GraphError, match="has no graph"):
             look(mg.ones(2))
-    with pytest.raises(OptionError, match="does not check gradients"):
+    with pytest.raises(OptionError, match="does not compare gradients"):
         why_nan(x.sum(), check=True)
 
 
@@ -324,7 +324,7 @@ def test_what_was_given_and_what_hooks_made_are_no_operations_fault():
     x = leaf(1, 2)
     seed = why_nan(x * 2, {"x": x}, gradient=np.array([1, INF]))
     assert seed.kind == "seed"
-    assert says(seed, "^the gradient given to begin with is not finite")
+    assert says(seed, "^the initial gradient is not finite")
     y = x * 2
     y.register_hook(lambda g: g * INF)
     hooked = why_nan((y * 3).sum(), {"x": x})
@@ -725,9 +725,9 @@ def test_graphs_of_different_models_are_refused():
         GraphError, match=r"different models: only the first has bias\.\nTrace the same model"
     ):
         diff(graphs[0], graphs[1])
-    with pytest.raises(GraphError, match=r"different models: they have weight \(1, 2\) and \(3, 2\)"):
+    with pytest.raises(GraphError, match=r"different models: weight has shape \(1, 2\) and \(3, 2\)"):
         diff(graphs[0], graphs[2])
-    with pytest.raises(DtypeError, match="diff compares two Graphs, got Linear"):
+    with pytest.raises(DtypeError, match="diff needs two Graphs, got Linear"):
         diff(one, other)
 
 

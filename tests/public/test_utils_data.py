@@ -162,7 +162,7 @@ def test_a_subclass_of_a_tensor_dataset_gets_one_index_at_a_time():
 
 
 def test_what_is_not_a_dataset_is_refused():
-    with pytest.raises(mg.DtypeError, match="takes a dataset, got int"):
+    with pytest.raises(mg.DtypeError, match="needs a dataset, got int"):
         DataLoader(5)
     with pytest.raises(mg.OptionError, match="lengths sum to"):
         random_split(range(3), [-1, 4])
