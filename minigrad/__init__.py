@@ -1,4 +1,4 @@
-"""minigrad: tensors and automatic differentiation on NumPy, to read to the bottom.
+"""minigrad: tensors and automatic differentiation on NumPy, written to be read.
 
 import minigrad as mg
 
@@ -7,14 +7,14 @@ x = mg.tensor([1.0, 2.0], requires_grad=True)
 x.grad                       # tensor([2., 4.])
 """
 
-# Here the parts are assembled, each in its own paragraph: a part that is taken away takes its lines along.
+# The parts are assembled here, one paragraph each; to remove a part, remove its paragraph.
 # ruff: noqa: E402, I001
 
 __version__ = "0.2.0"  # pyproject.toml reads it
 
 import sys as _sys
 
-# core: what a tensor, an op, a node and a walk back are
+# core: tensors, ops, nodes and the backward pass
 from .core import random
 from .core.devices import Size
 from .core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
@@ -52,7 +52,7 @@ from .core.printing import set_printoptions
 from .core.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .core.tensor import Tensor, as_tensor, tensor
 
-# ops, and the public modules that are made of them
+# ops, and the public modules built from them
 from .ops import *
 from .ops.creation import *
 from . import accelerator, allocator, amp, autograd, backends, cuda, func, kernels, nn, ops, optim, utils
@@ -63,29 +63,29 @@ from .ops.checked import check_all as _check_all
 _check_all(globals(), ["as_tensor", "manual_seed", "tensor"])
 _check_all(vars(random), ["set_step"])
 
-# kernels/numba: ops on the CPU by loops that numba compiles
+# kernels/numba: kernels for the CPU, compiled by numba
 from .kernels import numba as _numba
 
-# kernels/cuda: arrays on GPUs, which are CuPy's, and ops on them
+# kernels/cuda: CuPy arrays and kernels for GPUs
 from .kernels.cuda import backend as _cupy
 
-# the paths that programs import from since before files moved
+# import paths from before modules moved
 from . import old_paths as _old_paths
 
-# gradcheck: derivatives against finite differences
+# gradcheck: gradients compared with finite differences
 from .gradcheck import GradcheckError, GradcheckReport, gradcheck, gradcheck_sweep
 
-# graph (needs gradcheck): drawings of what was computed
+# graph (needs gradcheck): tracing and drawing computation graphs
 from . import graph
 
-# debug (needs graph): NaN, memory, two devices compared
+# debug (needs graph): NaN, memory, differences between devices
 from . import debug
 from .debug import shadow
 
-# capture (needs kernels/cuda): a step recorded and replayed
+# capture (needs kernels/cuda): training steps as CUDA graphs
 from .capture import capture
 
-# breadth: what PyTorch's users expect beyond
+# breadth: more of PyTorch's functions and layers
 from . import breadth
 from .breadth import *
 
@@ -99,10 +99,10 @@ from .torch_names import install_missing_names as _install_missing_names
 
 _install_missing_names(_sys.modules[__name__])
 
-# names of parts that this copy is without
+# errors for names of absent parts
 from .parts import install_name_errors as _install_name_errors
 
 _install_name_errors(Tensor)
 
-# `from minigrad import *` leaves Python's types their names
+# `from minigrad import *` does not hide Python's types
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("bool", "float", "int")]

@@ -1,6 +1,6 @@
-"""`python -m minigrad gradcheck [NAME ...]`: every op's derivative against finite differences.
+"""`python -m minigrad gradcheck [NAME ...]`: check the gradients of ops against finite differences.
 
-Exit code 0: all agree; 1: one does not; 2: a mistake that the message explains.
+Exit code 0: all agree; 1: at least one does not; 2: invalid arguments.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ USAGE = """usage: python -m minigrad VERB ...  (VERB --help says more)
 Names = Annotated[
     tuple[str, ...],
     Positional,
-    arg(metavar="[NAME ...]", help="Which ops; all where none is named.", help_behavior_hint=""),
+    arg(metavar="[NAME ...]", help="Names of ops; all by default.", help_behavior_hint=""),
 ]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; gives the exit code."""
+    """Run one verb, and return the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] != ["gradcheck"]:
         print(USAGE)
@@ -60,50 +60,50 @@ def gradcheck(
     fused: Flag = False,
     readable: Flag = False,
 ) -> int:
-    """Check the derivatives of ops against finite differences, on the samples that each op names.
+    """Check the gradients of ops against finite differences, on the samples of each op.
 
     Args:
         order: The gradient, the gradient of the gradient, or both.
-        eps: The step of the differences.
-        seed: Draws other samples.
-        fused: Only the fused kernels of ops that also have a readable definition.
-        readable: Only the readable definitions.
+        eps: Step of the differences.
+        seed: Seed of the samples.
+        fused: Check only the fused kernels of ops that also have a readable definition.
+        readable: Check only the readable definitions.
     """
     check_settings(1, eps=eps)
-    chosen = [_record(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
+    chosen = [_find_op(name) for name in names] or [r for _, r in sorted(registry.items()) if r.samples]
     wanted = {True: fused or not readable, False: readable or not fused}
-    began = time.perf_counter()
+    start = time.perf_counter()
     console = Console()
     console = console if console.is_terminal else Console(width=120)
     rows = []
     with console.status("") as status:
-        for record in chosen:
-            status.update(record.name)
-            kinds = [fuse for fuse in forms(record) if wanted[fuse] or len(forms(record)) == 1]
-            rows += [check_op(record, ORDERS[order], eps, seed, fuse) for fuse in kinds]
+        for op in chosen:
+            status.update(op.name)
+            kinds = [fuse for fuse in forms(op) if wanted[fuse] or len(forms(op)) == 1]
+            rows += [check_op(op, ORDERS[order], eps, seed, fuse) for fuse in kinds]
     console.print(_table(rows, ORDERS[order]))
     failed = [row for row in rows if not row.passed]
     for row in failed:
         for failure in row.failures:
             print(f"{row.name}{' (readable)' * bool(row.form)}, {failure}")
     some = f"{len(rows) - len(failed)} of {len(rows)} pass" if failed else f"all {len(rows)} pass"
-    left_out = [name for name, record in sorted(registry.items()) if not (names or record.samples)]
-    print(f"{some}, {sum(row.elements for row in rows):,} elements in {time.perf_counter() - began:.1f} s")
+    left_out = [name for name, op in sorted(registry.items()) if not (names or op.samples)]
+    print(f"{some}, {sum(row.elements for row in rows):,} elements in {time.perf_counter() - start:.1f} s")
     if left_out:
         print(f"without samples: {', '.join(left_out)}")
     return 1 if failed else 0
 
 
-def _record(name: str) -> OpInfo:
-    """The record of an op by its name, or by one of its other names."""
-    record = registry.get(name) or info_of(FUNCTIONS.get(name))
-    if record is None:
+def _find_op(name: str) -> OpInfo:
+    """Find an op by its name, or by an alias."""
+    op = registry.get(name) or info_of(FUNCTIONS.get(name))
+    if op is None:
         near = difflib.get_close_matches(name, {*registry, *FUNCTIONS}, 3)
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise OptionError(f"there is no op {name!r}.{meant}\nWithout names every op is checked.")
-    if record.samples is None:
-        raise OptionError(f"{record.name} names no samples to check it on.\nGive its record `samples=`.")
-    return record
+        raise OptionError(f"there is no op {name!r}.{meant}\nWithout names, all ops are checked.")
+    if op.samples is None:
+        raise OptionError(f"{op.name} has no samples to check.\nDefine the op with `samples=`.")
+    return op
 
 
 def _table(rows: list[Row], orders: tuple[int, ...]) -> Table:

@@ -1,10 +1,10 @@
-"""Transformations of functions into their derivatives, with JAX's names and meaning.
+"""Function transforms that compute derivatives, with JAX's names and semantics.
 
 Arguments and results may be nested dicts, lists and tuples (also named ones, and None) of tensors, arrays and
-Python floats; `f` gets tensors, and derivatives are tensors in the same structure. They compose to any order
-(`grad(grad(f))`), and change no `.grad`. To them, what `f` closes over is a constant, but outer gradients
-reach it: a derivative can be differentiated again wherever something outside requires a gradient (not under
-`no_grad`).
+Python floats; `f` gets tensors, and derivatives are tensors in the same structure. Transforms compose to any
+order (`grad(grad(f))`) and change no `.grad`. They treat values that `f` closes over as constants, but outer
+gradients reach these: a derivative can be differentiated again with respect to any outside tensor that
+requires a gradient (not under `no_grad`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ ArgNums = int | Sequence[int]
 
 
 def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """The function that computes the gradient of `f`, whose result is one number (jax.grad).
+    """Return a function that computes the gradient of `f`, which returns a scalar (jax.grad).
 
-    `argnums` says which argument is differentiated; for several the gradients come as a tuple. What `f` does
-    not use has the gradient 0. With `has_aux` f returns (number, anything), and the function (gradient,
-    anything).
+    `argnums` is the argument to differentiate with respect to; for several, the gradients are a tuple. Unused
+    inputs have gradient 0. With `has_aux`, `f` returns (scalar, aux), and the function (gradient, aux).
     """
     both = value_and_grad(f, argnums, has_aux)
 
@@ -55,7 +54,7 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
 
 
 def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """The function that computes (number, gradient), as `grad`; with `has_aux` ((number, aux), gradient)."""
+    """Return a function that computes (value, gradient), see `grad`; or ((value, aux), gradient)."""
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -64,7 +63,7 @@ def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> 
         if value is None or value.shape:
             what = "no tensor" if value is None else f"a tensor of shape {value.shape}"
             raise ShapeError(
-                f"grad of {_name(f)}, which returned {what}: a gradient is that of one number.\n"
+                f"grad needs a function that returns a scalar, but {_name(f)} returned {what}.\n"
                 f"Reduce it (.sum(), .mean()), or use jacobian."
             )
         gradients = run.pull([ones_like(value)], retain=False)
@@ -75,10 +74,10 @@ def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> 
 
 
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(f(*primals), pull): pull(v) is vᵀ J, a tuple with one gradient an argument (jax.vjp).
+    """Return (f(*primals), pull), where pull(v) is vᵀ J, a tuple with a gradient for each argument (jax.vjp).
 
-    v has the structure and shapes of the result; `pull` may be called any number of times. With `has_aux` f
-    returns (result, anything), and this (result, pull, anything).
+    v has the structure and shapes of the result; `pull` may be called any number of times. With `has_aux`,
+    `f` returns (result, aux), and `vjp` returns (result, pull, aux).
     """
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
 
@@ -90,11 +89,11 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple:
-    """(f(*primals), J t): the derivative of `f` along `tangents`, which are like `primals` (jax.jvp).
+    """Return (f(*primals), J t): the value, and its derivative along `tangents` t (jax.jvp).
 
-    uᵀ J, what reverse mode computes, is linear in u, so that its derivative along t with respect to u is J t:
-    two reverse passes make one forward pass (Townsend 2017, "A new trick for calculating Jacobian vector
-    products").
+    The tangents have the structure and shapes of the primals. Reverse mode computes uᵀ J, which is linear in
+    u; its transpose, by a second reverse pass, is J t (Townsend 2017, "A new trick for calculating Jacobian
+    vector products").
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
@@ -113,11 +112,11 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 
 
 def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """The function that computes the Jacobian of `f`, one backward pass for each element of the result.
+    """Return a function that computes the Jacobian of `f`, by a backward pass for each element of the result.
 
-    For a result of shape (m,) and an argument of shape (n,) it is (m, n). Where the result or the argument is
-    nested, so is the Jacobian: the structure of the result, in each place the structure of the argument, in
-    each place a block of shape result + argument. (jax.jacrev)
+    For a result of shape (m,) and an argument of shape (n,), it is (m, n). For nested results or arguments,
+    the Jacobian has the structure of the result, with that of the argument in place of each leaf; each block
+    has the shape of the result plus that of the argument. (jax.jacrev)
     """
 
     @functools.wraps(f)
@@ -133,18 +132,19 @@ jacrev = jacfwd = jacobian  # torch.func's names
 
 
 def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:
-    """The function that computes the second derivatives of `f`, jacobian(jacobian(f)) (jax.hessian).
+    """Return a function that computes the second derivatives of `f`, jacobian(jacobian(f)) (jax.hessian).
 
-    For a number of an argument of shape (n,) it is (n, n); nested arguments give blocks, as for `jacobian`.
+    For a scalar function of an argument of shape (n,), it is (n, n); nested arguments give blocks, as in
+    `jacobian`.
     """
     return jacobian(jacobian(f, argnums), argnums)
 
 
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
-    """H v, the Hessian of the number f(*primals) times `tangents`, without the Hessian: ∇(∇f · v).
+    """Return H v, the Hessian of the scalar f(*primals) times `tangents`, without forming H: ∇(∇f · v).
 
-    `primals` and `tangents` are tuples, one element for each argument; a single argument that is not a tuple
-    may be given directly. The product has the structure of the argument, or is a tuple for several.
+    `primals` and `tangents` are tuples with an element for each argument; a single argument that is not a
+    tuple may be passed directly. The product has the structure of the argument; for several it is a tuple.
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
@@ -163,14 +163,14 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
 
 
 class _Input(Tensor):
-    """A leaf made for one run; `active` while the function that got it is running."""
+    """A leaf made for one run; `active` while the function is running."""
 
     __slots__ = ("active",)
     active: bool
 
 
 class _Run:
-    """One call of `f` on leaves made for it, recorded, ready for backward."""
+    """One recorded call of `f` on new leaves, ready for backward."""
 
     def __init__(
         self, f: Callable, args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, has_aux: bool
@@ -198,7 +198,7 @@ class _Run:
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise OptionError(
-                    f"{_name(f)} returned {type(result).__name__}, with has_aux it returns (result, aux).\n"
+                    f"with has_aux, {_name(f)} must return (result, aux), got {type(result).__name__}.\n"
                     f"Return such a pair, or leave has_aux out."
                 )
             result, self.aux = result
@@ -207,7 +207,7 @@ class _Run:
         self.connected = recording and self._reaches_outside()
 
     def _reaches_outside(self) -> bool:
-        """Whether the outputs depend on a tensor that requires a gradient, inputs of finished runs aside."""
+        """Return whether the outputs depend on outside tensors that require a gradient."""
         if any(x.node is not None for x in self.inputs):
             return True
         stack = [producer(x.node) if x.node is not None else x for x in self.outputs if x.requires_grad]
@@ -228,7 +228,7 @@ class _Run:
     def reverse(
         self, pairs: Sequence[tuple[Tensor, Tensor]], create_graph: bool, retain: bool
     ) -> list[Tensor | None]:
-        """The gradients of the inputs for pairs of output and cotangent; None for 0."""
+        """Return the gradients of the inputs for (output, cotangent) pairs; None stands for 0."""
         pairs = [(y, v) for y, v in pairs if y.requires_grad]
         if not pairs or not self.inputs:
             return [None] * len(self.inputs)
@@ -238,13 +238,13 @@ class _Run:
         )
 
     def pull(self, cotangents: list[Tensor], retain: bool) -> Any:
-        """The gradients in the structure of the arguments, differentiable where the outside requires it."""
+        """Return the gradients in the arguments' structure, differentiable if outside tensors require it."""
         create_graph = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         pairs = list(zip(self.outputs, cotangents, strict=True))
         return _filled(self.arguments, self.inputs, self.reverse(pairs, create_graph, retain))
 
     def rows(self, out: Tensor) -> Any:
-        """The Jacobian of one output, one backward pass for each element, in the arguments' structure."""
+        """Return the Jacobian of one output, in the arguments' structure, by a backward for each element."""
         found = []
         for index in np.ndindex(out.shape):
             one = zeros_like(out)
@@ -261,55 +261,55 @@ class _Run:
         return fill(self.arguments, blocks)
 
     def outside(self, tree: Any) -> Any:
-        """What the caller gets: tensors that stay in the graph only if it leads outside."""
+        """Return a tree for the caller, with its tensors detached unless the graph leads outside."""
         return (
             tree if self.connected else map_leaves(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
         )
 
 
 def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
-    """The tree with `values` at its leaves, zeros where there is None."""
+    """Return the tree with `values` at its leaves, and zeros for None."""
     return fill(
         tree, [zeros_like(x) if value is None else value for x, value in zip(like, values, strict=True)]
     )
 
 
-# ---------------------------------------------------------------- checking what goes in and comes out
+# ---------------------------------------------------------------- checks of arguments and results
 
 
 def _places(f: Callable, args: Sequence[Any], argnums: ArgNums) -> tuple[list[int], bool]:
-    """Which arguments are differentiated, and whether `argnums` was a single number."""
+    """Return the numbers of the arguments to differentiate, and whether `argnums` is a single one."""
     single = isinstance(argnums, int | np.integer)
     places = []
     for i in [argnums] if single else argnums:  # type: ignore[union-attr]
         if not isinstance(i, int | np.integer):
-            raise OptionError(f"argnums must be integers, got {i!r}.\nGive 0 for the first argument.")
+            raise OptionError(f"argnums must be integers, got {i!r}.\nPass 0 for the first argument.")
         if not -len(args) <= i < len(args):
             raise OptionError(
-                f"argnums names argument {i} of {_name(f)}, which was given {len(args)} by position.\n"
-                f"Arguments count from 0; one that is given by keyword cannot be differentiated."
+                f"argnums={i} is out of range: {_name(f)} got {len(args)} positional arguments.\n"
+                f"Arguments count from 0; keyword arguments cannot be differentiated."
             )
         places.append(int(i) % len(args))
     if len(set(places)) < len(places):
-        raise OptionError(f"argnums {tuple(argnums)} name an argument twice.\nName each once.")  # type: ignore
+        raise OptionError(f"argnums {tuple(argnums)} contain an argument twice.\nPass each once.")  # type: ignore
     return places, single
 
 
 def _as_tensors(tree: Any) -> Any:
-    """An argument that is not differentiated, its arrays as tensors, so that `f` sees no difference."""
+    """Convert the arrays in an argument that is not differentiated to tensors, as in the other arguments."""
     if not any(isinstance(x, np.ndarray) for x in leaves(tree)):
         return tree
     return map_leaves(lambda x: as_tensor(x) if isinstance(x, np.ndarray) else x, tree)
 
 
 def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
-    """A leaf for this run with the numbers of `leaf`, to differentiate with respect to."""
+    """Return a new leaf with the numbers of `leaf`, to differentiate with respect to."""
     floating = isinstance(leaf, float) or (hasattr(leaf, "dtype") and is_floating(leaf.dtype))
     if not floating:
         kind = f"{leaf.dtype}" if hasattr(leaf, "dtype") else type(leaf).__name__
         raise DtypeError(
-            f"{path} is {kind}, and only floating numbers have derivatives.\n"
-            f"Make it floating, or leave its argument out of argnums."
+            f"{path} is {kind}, but only floating-point numbers have derivatives.\n"
+            f"Convert it, or leave its argument out of argnums."
         )
     x = as_tensor(leaf)
     if x.requires_grad and recording:
@@ -321,41 +321,41 @@ def _lift(path: str, leaf: Any, recording: bool) -> Tensor:
 
 
 def _as_result(f: Callable, x: Any) -> Tensor:
-    """What `f` returned in one place, as a tensor."""
+    """Check one leaf of the result of `f`, and return it as a tensor."""
     if isinstance(x, float | np.ndarray | np.generic):
         x = as_tensor(x)
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = f"{x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise DtypeError(
-            f"{_name(f)} returned {kind}, and only floating tensors have derivatives.\n"
-            f"Return what else it computes as aux, with has_aux=True."
+            f"{_name(f)} returned {kind}, but only floating-point tensors have derivatives.\n"
+            f"Return other results as aux, with has_aux=True."
         )
     return x
 
 
 def _checked_leaves(kind: str, values: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The leaves of `values` as tensors, checked: the structure of `tree`, the shapes of `tensors`."""
+    """Check that `values` has the structure of `tree` and the shapes of `tensors`; return its leaves."""
     if structure(values) != structure(tree):
         raise ShapeError(
             f"the {kind}s have the structure {structure(values)}, expected {structure(tree)}.\n"
-            f"Give one {kind} for each tensor, in the same nested structure."
+            f"Pass one {kind} for each tensor, in the same nested structure."
         )
     found = []
     for (path, leaf), x in zip(flatten(values, kind), tensors, strict=True):
         v = as_tensor(leaf)
         if v.shape != x.shape:
-            raise ShapeError(f"{path} has shape {v.shape}, expected {x.shape}.\nGive one of that shape.")
+            raise ShapeError(f"{path} has shape {v.shape}, expected {x.shape}.\nPass one of that shape.")
         found.append(v.to(x.dtype))
     return found
 
 
 def _arguments(values: Any) -> tuple:
-    """A tuple of arguments; anything but a tuple or list is one argument."""
+    """Return a tuple of arguments; a value other than a tuple or list is a single argument."""
     return tuple(values) if isinstance(values, tuple | list) else (values,)
 
 
 def _parameter(f: Callable, i: int) -> str:
-    """What `f` calls its argument number `i`."""
+    """Return the name of argument number `i` of `f`."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, which hold numbers and cannot hold code."""
+"""Reading and writing safetensors files, which contain numbers and no code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .core.errors import FileError, MissingFileError, UnwritableFileError
 from .core.tensor import Tensor
 from .ops.checked import check_all
 
-# as safetensors calls them
+# by safetensors' names
 DTYPES = {
     "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
@@ -26,17 +26,17 @@ DTYPES = {
 }  # fmt: skip
 
 
-TEMPORARY = ".minigrad"  # ends the names of files that are being written
-LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # of a process that was killed
+TEMPORARY = ".minigrad"  # suffix of files that are being written
+LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}" + re.escape(TEMPORARY))  # left by a killed process
 
 
 def temporary_name(name: str) -> str:
-    """A name for what gets its own when it is complete. No program but this one names anything so."""
+    """Return a name for a file or folder until it is complete. No other program uses such names."""
     return f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
 
 
 def write_temporary(path: str | Path, content: bytes, dir_fd: int | None = None) -> Path:
-    """Write a new file beside `path`, which is a name in the folder `dir_fd` if there is one; its path."""
+    """Write a new file beside `path`, relative to the folder `dir_fd` if it is given; return its path."""
     temporary = Path(path).with_name(temporary_name(Path(path).name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666, dir_fd=dir_fd)
@@ -49,13 +49,13 @@ def write_temporary(path: str | Path, content: bytes, dir_fd: int | None = None)
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=dir_fd)
         if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = str(path)  # which the error of a full disk does not name
+            error.filename = str(path)  # a full disk's error has none
         raise
     return temporary
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, finds either the old content or the new."""
+    """Write a file atomically: a reader, or a crash, finds either the old content or the new."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = write_temporary(path, content)
@@ -69,8 +69,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, str] | None = None) -> None:
     """Write named tensors to a safetensors file, atomically.
 
-    Dictionaries in it, or in lists in it (an optimizer's state), are written as `name.name`. Options of an
-    optimizer that are words or None are left out: its constructor gives them again.
+    Nested dictionaries, also in lists (an optimizer's state), are flattened to names such as `state.0.step`.
+    An optimizer's options that are strings or None are left out: its constructor sets them.
     """
     content = to_bytes(tensors, metadata)
     try:
@@ -87,7 +87,7 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
 
 
 def to_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> bytes:
-    """The content of the file that `save_file` writes."""
+    """Return the content of the file that `save_file` writes."""
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
@@ -99,11 +99,13 @@ def to_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None)
     try:
         return save(arrays, metadata)
     except SafetensorError as error:
-        raise FileError(f"these cannot be saved: {error}.\nPass tensors or arrays of numbers.") from None
+        raise FileError(
+            f"the tensors cannot be saved: {error}.\nPass tensors or arrays of numbers."
+        ) from None
 
 
 def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """What is in a dictionary and in the dictionaries within it, by path."""
+    """Iterate over (path, value) of a nested dictionary."""
     for name, value in tensors.items():
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             value = dict(enumerate(value))
@@ -114,7 +116,7 @@ def by_path(tensors: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def load_file(path: str | Path, device: str | None = None) -> dict[str, Tensor]:
-    """Read the named tensors of a safetensors file, to the CPU or another device."""
+    """Read the named tensors of a safetensors file onto the CPU or another device."""
     path = Path(path)
     if not path.is_file():
         raise MissingFileError(
@@ -128,19 +130,21 @@ HEADER_LIMIT = 2**25  # bytes of a header: names, dtypes and shapes
 
 
 def check_size(path: str | Path) -> None:
-    """A FileError if a safetensors file is not as long as its header says: only the header is read."""
-    if not os.path.isfile(path):  # a pipe would be waited for
+    """Raise a FileError if a safetensors file does not have the size in its header, which alone is read."""
+    if not os.path.isfile(path):  # opening a pipe would wait
         return
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        problem = f"it has {size:,} bytes, and a header of {length:,}"
+        problem = f"it has {size:,} bytes, but a header of {length:,}"
         if 8 + length <= size and length <= HEADER_LIMIT:
             try:
                 header = json.loads(file.read(length))
                 ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
                 expected = 8 + length + max(ends, default=0)
-                problem = "" if expected == size else f"it has {size:,} bytes, its header says {expected:,}"
+                problem = (
+                    "" if expected == size else f"it has {size:,} bytes, but its header says {expected:,}"
+                )
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 problem = "its header cannot be read"
     if problem:
@@ -150,7 +154,7 @@ def check_size(path: str | Path) -> None:
 
 
 def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> dict[str, Tensor]:
-    """The named tensors of a safetensors file that has been read; `name` is for errors."""
+    """Return the named tensors in the content of a safetensors file; `name` is for errors."""
     from safetensors import SafetensorError, deserialize
 
     device = check_device(device)
@@ -159,11 +163,7 @@ def load_bytes(content: bytes, name: str | Path, device: str | None = None) -> d
             key: np.frombuffer(t["data"], DTYPES[t["dtype"]]).reshape(t["shape"])
             for key, t in deserialize(content)
         }
-    except (
-        SafetensorError,
-        KeyError,
-        ValueError,
-    ) as error:  # a dtype or a shape that NumPy lacks
+    except (SafetensorError, KeyError, ValueError) as error:  # or NumPy lacks the dtype
         message = f"{name} is not a safetensors file, or is damaged: {error}.\nUse another copy of it."
         raise FileError(message) from None
     return {key: Tensor(on_device(array, device)) for key, array in arrays.items()}

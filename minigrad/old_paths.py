@@ -1,4 +1,4 @@
-"""Import paths that programs have from before a module moved, or became several."""
+"""Import paths from before modules moved or were split."""
 
 import sys
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ from .ops import creation, strides
 from .optim import grad_scaler
 
 
-def _together(*parts: ModuleType, **names: Any) -> ModuleType:
-    """One module with the names of those that it became, and with `names`."""
+def _merge(*parts: ModuleType, **names: Any) -> ModuleType:
+    """Return one module with the names of several, and with `names`."""
     module = ModuleType(parts[0].__name__, parts[0].__doc__)
     for part in parts:
         vars(module).update({name: x for name, x in vars(part).items() if not name.startswith("__")})
@@ -36,7 +36,7 @@ def _together(*parts: ModuleType, **names: Any) -> ModuleType:
 
 
 def keep(paths: Mapping[str, ModuleType]) -> None:
-    """Let each path, as it follows `minigrad.`, be that module."""
+    """Register each module under a path below `minigrad`."""
     for path, module in paths.items():
         sys.modules[f"{__package__}.{path}"] = module
         above, _, name = f"{__package__}.{path}".rpartition(".")
@@ -48,15 +48,15 @@ keep(
     {
         "autograd.observers": observers,
         "creation": creation,
-        "devices": _together(dtypes, devices, gpu=devices.backends.get("cuda")),
+        "devices": _merge(dtypes, devices, gpu=devices.backends.get("cuda")),
         "errors": errors,
         "modes": modes,
         "nodes": node,
         "ops.namespace": namespace,
-        "ops.op": _together(op, composites),
-        "precision": _together(precision, grad_scaler),
+        "ops.op": _merge(op, composites),
+        "precision": _merge(precision, grad_scaler),
         "random": random,
         "tensor": tensor,
-        "versions": _together(versions, frames, closures, strides),
+        "versions": _merge(versions, frames, closures, strides),
     }
 )

@@ -15,12 +15,12 @@ PARTS = ("gradcheck", "graph", "debug", "capture", "breadth", "torch_names")
 
 
 def absent_parts() -> list[str]:
-    """The parts that this copy does not have."""
+    """Return the parts that this copy does not have."""
     return [part for part in PARTS if f"{__package__}.{part}" not in sys.modules]
 
 
 def install_name_errors(tensor: type) -> None:
-    """Make errors for missing names say which parts this copy is without."""
+    """Make errors for missing names list the absent parts."""
     if not absent_parts():
         return
     for path, module in list(sys.modules.items()):
@@ -34,7 +34,7 @@ def install_name_errors(tensor: type) -> None:
 
 
 def _raising_getattr(owner: str, before: Callable[[str], NoReturn] | None) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module, called after its previous one."""
+    """Return a `__getattr__` for a module, which is called after its previous one."""
 
     def __getattr__(name: str) -> NoReturn:
         if before is not None:
@@ -53,7 +53,7 @@ def _raise_absent(owner: str, name: str) -> NoReturn:
     if name.startswith("__"):
         raise AttributeError(f"{owner!r} has no attribute {name!r}")
     raise_missing_name(
-        f"{owner}.{name} is not here.\n"
+        f"{owner} has no attribute {name!r}.\n"
         f"This copy of minigrad is without {' and '.join(absent_parts())}, to which it may belong."
     )
 
@@ -63,7 +63,7 @@ def raise_missing_name(message: str) -> NoReturn:
     frame = sys._getframe(1)
     while is_library[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
-    # in `from minigrad import name` Python replaces the message of an AttributeError
+    # for `from minigrad import name`, Python replaces the message of an AttributeError
     if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM":
         raise MissingImportError(message)
     raise MissingNameError(message)

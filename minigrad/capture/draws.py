@@ -28,7 +28,7 @@ class CapturedKey(random.Key):
     def step(self) -> int:
         raise_uncapturable(
             "a random number drawn on the CPU, or by dropout of CuPy's own operations",
-            'Use dropout\'s kernels, by mg.kernels.use("cuda") and mg.fused(True), or pass numbers as arguments.',
+            'Use dropout\'s kernels (mg.kernels.use("cuda"), mg.fused(True)), or pass numbers as arguments.',
         )
 
     call = step

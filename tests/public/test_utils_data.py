@@ -124,7 +124,7 @@ def part_of(dataset):
         (lambda: DataLoader(Squares(3), shuffle=True, sampler=[1]), "shuffle"),
         (lambda: DataLoader(Stream(), shuffle=True), "shuffle"),
         (lambda: DataLoader(Squares(3), batch_size=2, batch_sampler=[[1]]), "batch_sampler"),
-        (lambda: TensorDataset(mg.ones(3), mg.ones(4)), "as many rows"),
+        (lambda: TensorDataset(mg.ones(3), mg.ones(4)), "same number of rows"),
         (lambda: TensorDataset(), "no tensors"),
         (lambda: random_split(Squares(10), [3, 3]), "lengths sum to 6, the dataset has 10"),
         (lambda: ConcatDataset([]), "no datasets"),
