@@ -52,7 +52,7 @@ def test_shows_every_box_and_step_of_what_is_unusual(make, open_page):
     assert not re.search(r"undefined|null|\[object", page.text("#panel"))
     if make is without_gradients:
         page.press("Escape")
-        assert "No gradients: the output is not one number" in page.text("#panel")
+        assert "No gradients: the output is not a scalar" in page.text("#panel")
 
 
 def test_allows_one_script_and_one_style_sheet(open_page):

@@ -86,7 +86,7 @@ def test_modules_and_parameters_are_found_by_path():
     assert model.get_parameter("0.a.weight") is model[0]["a"].weight
     model.register_buffer("table", mg.ones(1))
     assert model.get_buffer("table") is model.table
-    with pytest.raises(StateError, match=r"no module '0\.b': there is no 'b'\.\nModuleDict has a"):
+    with pytest.raises(StateError, match=r"no module '0\.b': there is no 'b'\.\nSubmodules of ModuleDict: a"):
         model.get_submodule("0.b")
     with pytest.raises(StateError, match="no parameter 'scale'"):
         model.get_parameter("0.a.scale")

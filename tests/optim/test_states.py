@@ -414,7 +414,7 @@ def test_an_attribute_that_the_constructor_refuses_is_refused_by_a_step(name):
     schedule = scheduled(name)
     kind = SCHEDULES[name]
     names = [n for n in inspect.signature(kind).parameters if n in vars(schedule) and n != "optimizer"]
-    if "Several" in kind.__mro__[1].__name__:
+    if "Combined" in kind.__mro__[1].__name__:
         names = []
     for option in names:
         good = getattr(schedule, option)
