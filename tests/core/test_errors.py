@@ -90,7 +90,7 @@ MISTAKES = {
     "linear": (
         lambda: F.linear(B, W),
         ShapeError,
-        r"linear of .* \(2, 4\) with a weight .* \(5, 3\)",
+        r"linear got .* \(2, 4\) and a weight .* \(5, 3\)",
         r"\(out, in\)",
     ),
     "a linear's bias": (
@@ -99,13 +99,13 @@ MISTAKES = {
         r"a bias of shape \(2,\)",
         r"a bias \(out,\)",
     ),
-    "layer_norm": (lambda: F.layer_norm(A, (4,)), ShapeError, r"\(4,\) of shape \(2, 3\)", "last axes"),
+    "layer_norm": (lambda: F.layer_norm(A, (4,)), ShapeError, r"\(4,\) got an input of shape \(2, 3\)", "last axes"),
     "layer_norm's weight": (lambda: F.layer_norm(A, 3, mg.ones(2)), ShapeError, r"\(2,\)", "the parameters"),
     "attention": (
         lambda: F.scaled_dot_product_attention(A, B, B),
         ShapeError,
         r"query \(2, 3\), key \(2, 4\)",
-        "agree",
+        "same last axis",
     ),
     "attention's mask": (
         lambda: F.scaled_dot_product_attention(A, A, A, mg.ones(3, 3)),
