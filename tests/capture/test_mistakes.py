@@ -151,5 +151,5 @@ async def _waits(x):
 
 @pytest.mark.parametrize("given", [3, None, _generates, _waits])
 def test_what_is_no_function_is_refused(given):
-    with pytest.raises(ArgumentError, match="a function that makes a training step"):
+    with pytest.raises(ArgumentError, match="a function that runs a training step"):
         mg.capture(given)

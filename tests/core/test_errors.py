@@ -99,7 +99,12 @@ MISTAKES = {
         r"a bias of shape \(2,\)",
         r"a bias \(out,\)",
     ),
-    "layer_norm": (lambda: F.layer_norm(A, (4,)), ShapeError, r"\(4,\) got an input of shape \(2, 3\)", "last axes"),
+    "layer_norm": (
+        lambda: F.layer_norm(A, (4,)),
+        ShapeError,
+        r"\(4,\) got an input of shape \(2, 3\)",
+        "last axes",
+    ),
     "layer_norm's weight": (lambda: F.layer_norm(A, 3, mg.ones(2)), ShapeError, r"\(2,\)", "the parameters"),
     "attention": (
         lambda: F.scaled_dot_product_attention(A, B, B),
