@@ -1,34 +1,33 @@
-"""Kernels: the fast versions of ops, a set for each kind of array.
+"""Kernels: fast implementations of ops, one set for each kind of array.
 
-A kernel computes an op in few passes over memory. It is an ordinary function that registers on the op's
-record (`minigrad.core.kernels` says how, and for users' own ops too): it takes the arrays and settings of
-the op, and returns its value and its gradients, as every rule does. Each of its gradients is an array of its
-own, never shared by two inputs. It may return None for arrays that it does not take.
+A kernel computes an op in few passes over memory. It is an ordinary function, registered on the op (see
+`minigrad.core.kernels`, also for your own ops). It takes the op's arrays and settings, and returns its value
+and gradients. Each gradient is a new array, never shared by two inputs. A kernel returns None for arrays that
+it does not support.
 
     numpy    NumPy, for arrays on the CPU
-    numba    loops compiled by numba, where it is installed ("jit"); what it lacks comes from numpy
-    cupy     CuPy and cuBLAS: only what its readable definition would compute on the CPU, or is one call of a
-             library
-    cuda     CUDA C, and attention also through cuDNN; what it lacks comes from cupy
+    numba    loops compiled by numba, if it is installed ("jit"); falls back to numpy
+    cupy     CuPy and cuBLAS: single library calls, and ops whose definition would run on the CPU
+    cuda     CUDA C, and cuDNN for attention; falls back to cupy
 
-Where no kernel takes its arrays, an op runs its readable definition. numba and the sources in CUDA C wait
-until they are needed. `use` chooses a set.
+If no kernel supports its arrays, an op runs its readable definition. numba and the CUDA C sources are loaded
+on first use. `use` chooses a set.
 """
 
 from ..core.errors import OptionError
 from ..core.kernels import active, kernel, sets
 from ..core.kernels import kernels_in_use as kernels
 from ..core.modes import Switch
-from . import numpy  # the set that is always there; the assembly of minigrad imports the others
+from . import numpy  # always available; the other sets are imported where minigrad is assembled
 
 __all__ = ["active", "kernel", "kernels", "use"]
 
 
 class use(Switch):
-    """Which kernels ops run on, from now on, for a `with`, or in a function.
+    """Choose the kernels that ops run on: as a statement, a context manager or a decorator.
 
-    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for those on a GPU.
-    With "cupy" all composite ops but `linear` and `dropout` run their readable definitions.
+    `use("numpy")` or `use("jit")` for arrays on the CPU; `use("cupy")` or `use("cuda")` for arrays on a GPU.
+    With "cupy" all composite ops except `linear` and `dropout` run their readable definitions.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""Kernels for CuPy arrays, in two sets: cupy is one call of a library each, cuda our own CUDA C (`fused`).
+"""Kernels for CuPy arrays, in two sets: cupy calls libraries, cuda runs our own CUDA C (`fused`).
 
-Composite ops that neither has run their readable definitions, each step of which is one of CuPy's operations.
-CuPy is not imported here: the arrays that come in bring it with them.
+Composite ops without a kernel run their readable definitions, one CuPy operation per step. CuPy is not
+imported here: kernels find it through their arrays.
 """
 
 # ruff: noqa: E402
@@ -9,7 +9,7 @@ from ...core.kernels import KernelSet
 
 
 def load() -> None:
-    """Register what runs CUDA C."""
+    """Register the CUDA C kernels."""
     from . import fused
 
     fused.register()

@@ -1,4 +1,4 @@
-"""CuPy as an array backend: arrays on GPUs, "cuda:0" and so on. CuPy is imported when a GPU is first used."""
+"""CuPy as the array backend for GPUs ("cuda:0" and so on). CuPy is imported when a GPU is first used."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class CuPyBackend(ArrayBackend):
         except ImportError as error:
             raise DependencyError(
                 f"CuPy is installed but cannot be imported: {' '.join(str(error).split())}.\n"
-                f"Install the package that fits your CUDA: pip install cupy-cuda13x, or cupy-cuda12x."
+                f"Install the package for your CUDA version: pip install cupy-cuda13x, or cupy-cuda12x."
             ) from error
 
     def own_functions(self) -> dict[str, Any]:
-        """CuPy's own functions run on the GPU; its scatters are `scatter_add` and `replaced` below."""
+        """Return the functions that replace their NumPy-based counterparts."""
         xp = self.library
         return {
             "where": where, "logaddexp": xp.logaddexp, "power": xp.power, "diagonal": xp.diagonal,
@@ -49,9 +49,9 @@ class CuPyBackend(ArrayBackend):
             return library.cuda.runtime.getDeviceCount()
         except RuntimeError as error:
             raise DeviceError(
-                f"CuPy finds no GPU that it can use: {error}.\n"
-                f"Install or update NVIDIA's driver (`nvidia-smi` shows what it sees), or compute on the "
-                f"CPU: device='cpu', or 'auto' for a GPU only where there is one."
+                f"CuPy finds no usable GPU: {error}.\n"
+                f"Install or update NVIDIA's driver (check with `nvidia-smi`), or use the CPU: device='cpu', "
+                f"or 'auto', which uses a GPU only if there is one."
             ) from None
 
     def device_in_use(self) -> int:
@@ -71,11 +71,11 @@ class CuPyBackend(ArrayBackend):
         return self.library.array(array)
 
     def download(self, array: Any, operation: str) -> np.ndarray:
-        """It waits for the GPU."""
+        """Copy to a NumPy array; waits for the GPU."""
         return array.get()
 
     def is_writeable(self, array: Any) -> bool:
-        """CuPy does not mark its views by `broadcast_to`."""
+        """Whether writes are safe. CuPy does not mark views by `broadcast_to` as read-only."""
         return not any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
     def address_of(self, array: Any) -> int:
@@ -83,7 +83,7 @@ class CuPyBackend(ArrayBackend):
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, else y. CuPy's gives float32 for bfloat16."""
+    """x where the condition holds, else y. CuPy's `where` returns float32 for bfloat16."""
     value = array_module(condition).where(condition, x, y)
     dtypes = {a.dtype for a in (x, y) if is_array(a)}
     return value.astype(bfloat16) if dtypes == {bfloat16} else value
@@ -93,16 +93,18 @@ _ATOMIC = {np.dtype(t) for t in ("int32", "uint32", "uint64", "float32", "float6
 
 
 def scatter_add(shape: tuple[int, ...], index: Any, values: Any) -> Any:
-    """zeros(shape) with `values` added at `index`; atomics know fewer dtypes than we."""
+    """zeros(shape) with `values` added at `index`; dtypes without atomic addition are converted."""
     if is_basic(index) or values.dtype in _ATOMIC:
         return array_functions.scatter_add(shape, index, values)
-    wide = np.float32 if is_floating(values.dtype) else np.uint64  # which wraps around as integers do
+    wide = np.float32 if is_floating(values.dtype) else np.uint64  # wraps around like any integer
     return array_functions.scatter_add(shape, index, values.astype(wide)).astype(values.dtype)
 
 
 def replaced(x: Any, values: Any, index: Any) -> Any:
-    """A copy of x with `values` at `index`. On a GPU the order of writes is undefined: the last value for a
-    place is found first."""
+    """A copy of x with `values` at `index`; of several values for one element, the last.
+
+    The order of writes on a GPU is undefined, so the last values are selected first.
+    """
     xp = array_module(x)
     out = xp.array(x, order="C")
     if is_basic(index):

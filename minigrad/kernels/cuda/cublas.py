@@ -1,12 +1,12 @@
-"""Matrix products on a GPU.
+"""Matrix products on a GPU, through cuBLAS.
 
-They run through cuBLAS where nvmath-python's bindings are installed: in float32 (or TF32, which has 10 bits
-of mantissa: see `set_float32_matmul_precision`), float64, and float16 and bfloat16 with sums in float32.
-Transposed and sliced views are not copied, and a bias is added in the same kernel (`cublaslt`). A captured
-step needs this: CuPy's matmul cannot be captured. Without the bindings CuPy's matmul is used.
+They need nvmath-python's bindings; without them CuPy's matmul is used, which cannot be captured. Supported
+are float32 (or TF32, which has 10 bits of mantissa: see `set_float32_matmul_precision`), float64, and float16
+and bfloat16 with sums in float32. Transposed and sliced views are not copied, and a bias is added in the same
+kernel (`cublaslt`).
 
-cuBLAS stores matrices by columns, NumPy and CuPy by rows. What is C = A B here is Cᵀ = Bᵀ Aᵀ there: a matrix
-stored by rows is its transpose stored by columns.
+cuBLAS stores matrices by columns, NumPy and CuPy by rows. A matrix stored by rows is its transpose stored by
+columns, so C = A B here is Cᵀ = Bᵀ Aᵀ in cuBLAS.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NORMAL, TRANSPOSED = 0, 1  # cublasOperation_t
 KINDS = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # cudaDataType
 IN_FLOAT32, IN_FLOAT64, IN_TF32 = 68, 70, 77  # cublasComputeType_t
 DEFAULT = -1  # cublasGemmAlgo_t
-WORKSPACE = 32 << 20  # bytes, so that cuBLAS allocates none in a capture
+WORKSPACE = 32 << 20  # bytes; preallocated, since nothing may be allocated in a capture
 
 
 @kernel(ops.matmul, "cupy")
 def matmul(x, y):
     """The matrix product; with C = A B: dA = G Bᵀ, dB = Aᵀ G. A vector is a matrix of one row or column."""
     if bool in (x.dtype, y.dtype) or not (x.ndim and y.ndim):
-        return None  # the rule says what is wrong
+        return None  # the op's own rule raises
     xp = array_module(x)
     a = x[None] if x.ndim == 1 else x
     b = y[:, None] if y.ndim == 1 else y
@@ -46,7 +46,7 @@ def matmul(x, y):
     try:
         value = product(a, b)
     except ValueError:
-        return None  # so does it of shapes that do not fit
+        return None  # likewise, for shapes that do not match
 
     def left(g):
         r = product(xp.expand_dims(g, left_out), b.swapaxes(-1, -2))
@@ -64,17 +64,17 @@ def matmul(x, y):
 
 
 def product(a: Any, b: Any) -> Any:
-    """a @ b of two matrices, or of batches; 16-bit ones are added up in float32."""
-    if a.dtype == b.dtype and _takes(a, b):
+    """a @ b for matrices or batches of them; 16-bit products are summed in float32."""
+    if a.dtype == b.dtype and _supports(a, b):
         return _product(a, b)
-    if a.dtype == bfloat16 and max(a.ndim, b.ndim) > 2:  # of which CuPy has no batches
+    if a.dtype == bfloat16 and max(a.ndim, b.ndim) > 2:  # CuPy does not multiply batches of bfloat16
         return (a.astype(float32) @ b.astype(float32)).astype(bfloat16)
     return a @ b
 
 
 def affine(x: Any, weight: Any, bias: Any) -> Any:
-    """x Wᵀ + b of rows x, rounded once."""
-    if x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype) and _takes(x, weight):
+    """x Wᵀ + b for the rows of x, rounded once."""
+    if x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype) and _supports(x, weight):
         return _product(x, weight.T, bias)
     wide = float32 if x.dtype in HALF else x.dtype
     y = x.astype(wide, copy=False) @ weight.astype(wide, copy=False).T
@@ -89,7 +89,7 @@ def linear(x, weight, bias):
 
 
 def sum_of_rows(g: Any) -> Any:
-    """The sum over the rows of a matrix; 16-bit numbers are added up in float32."""
+    """The sum over the rows of a matrix; 16-bit numbers are summed in float32."""
     return g.sum(axis=0, dtype=float32 if g.dtype in HALF else g.dtype).astype(g.dtype, copy=False)
 
 
@@ -113,16 +113,16 @@ def linear_with(sum_rows: Callable[[Any], Any], x: Any, weight: Any, bias: Any) 
 
 
 class Layout(NamedTuple):
-    """A matrix, or a batch, as cuBLAS reads it (by columns, so transposed)."""
+    """A matrix, or a batch of them, as cuBLAS reads it (by columns, so transposed)."""
 
     array: Any  # the array, or a contiguous copy
     operation: int
-    leading: int  # the leading dimension: elements from row to row, or if transposed from column to column
-    batch_stride: int  # elements from matrix to matrix of a batch
+    leading: int  # the leading dimension: elements between rows or, if transposed, between columns
+    batch_stride: int  # elements between matrices of a batch
 
 
 def layout(x: Any, batch: tuple[int, ...]) -> Layout:
-    """A matrix, or a batch of them that is expanded to `batch`."""
+    """The layout of a matrix, or of a batch of them broadcast to `batch`; copies x if it has none."""
     rows, columns = x.shape[-2:]
     *lead, down, right = [step // x.itemsize for step in x.strides]
     lead = [0] * (len(batch) - len(lead)) + [
@@ -139,7 +139,7 @@ def layout(x: Any, batch: tuple[int, ...]) -> Layout:
 
 
 def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
-    """The stride from matrix to matrix of a batch; None if there is no single one."""
+    """The stride between the matrices of a batch; None if there is no single one."""
     axes = [(step, n) for step, n in zip(strides, batch, strict=True) if n > 1]
     for (outer, _), (inner, n) in pairwise(axes):
         if outer != inner * n:
@@ -147,16 +147,16 @@ def _one_stride(strides: list[int], batch: tuple[int, ...]) -> int | None:
     return axes[-1][0] if axes else 0
 
 
-def _takes(a: Any, b: Any) -> bool:
-    """Whether cuBLAS is installed and takes these arrays."""
+def _supports(a: Any, b: Any) -> bool:
+    """Whether cuBLAS is installed and supports these arrays."""
     return a.dtype in KINDS and bool(a.size) and bool(b.size) and handle_in_use(array_module(a)) is not None
 
 
 def _product(a: Any, b: Any, onto: Any = None) -> Any:
-    """a b, or a b + onto with a vector for every row."""
+    """a @ b, or a @ b + onto, with `onto` a vector that is added to every row."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if a.shape[-1] != b.shape[-2]:
-        raise ValueError(f"shapes {a.shape} and {b.shape} do not fit")
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not match")
     if len(batch) and b.ndim == 2 and a.flags.c_contiguous:  # all rows of the batch in one product
         return _product(a.reshape(-1, a.shape[-1]), b, onto).reshape(*a.shape[:-1], b.shape[-1])
     xp = array_module(a)
@@ -169,7 +169,7 @@ def _product(a: Any, b: Any, onto: Any = None) -> Any:
     kind = KINDS[a.dtype]
     compute = _computing(a.dtype)
     zero, one = _FACTORS[compute == IN_FLOAT64]
-    beta = zero if onto is None else one  # the factor of what y contains already
+    beta = zero if onto is None else one  # cuBLAS computes a b + beta y
     cublas = handle_in_use(xp)
     number = math.prod(batch)
     assert cublas is not None
@@ -209,10 +209,10 @@ def _computing(dtype: Any) -> int:
 
 
 class Handle:
-    """cuBLAS's handle for a stream of a GPU, with a workspace.
+    """A cuBLAS handle for a stream of a GPU, with a workspace.
 
     Each stream has its own, since streams run concurrently. Threads may share it, since it never changes. It
-    is kept for good: graphs captured on the stream use its workspace.
+    is never freed, since graphs captured on the stream use its workspace.
     """
 
     def __init__(self, bindings: Any, xp: Any, device: int, stream: int) -> None:
@@ -222,13 +222,14 @@ class Handle:
         self.lt = library(xp, device)
         self.workspace = xp.empty(WORKSPACE, np.uint8)
         bindings.set_stream(self.handle, stream)
-        bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)  # which a stream forgets
+        # after set_stream, which resets the workspace
+        bindings.set_workspace(self.handle, self.workspace.data.ptr, WORKSPACE)
 
 
 def handle_in_use(xp: Any) -> Handle | None:
-    """cuBLAS on the GPU and the stream in use; None where nvmath-python or cuBLAS is not installed.
+    """The handle for the GPU and stream in use; None if nvmath-python or cuBLAS is not installed.
 
-    A capture gets its stream's before it begins, since creating one allocates memory.
+    Creating one allocates memory, so it must be called on a stream before a capture begins on it.
     """
     return _handle(xp, xp.cuda.runtime.getDevice(), xp.cuda.get_current_stream().ptr)
 

@@ -1,7 +1,7 @@
-"""A matrix product with a bias in one kernel: cuBLASLt adds it as it writes the result (its "epilogue").
+"""Matrix product and bias in one kernel, through cuBLASLt's bias epilogue.
 
-Without it the bias is first written into the result, which costs one more write and read of it. It is called
-through nvmath-python's bindings, as in `cublas`. The plan for each combination of sizes is made once.
+Without it the bias is first written to the result, an extra write and read. cuBLASLt is called through
+nvmath-python's bindings, as in `cublas`. There is one plan for each combination of sizes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ALIGNMENT = 16  # bytes; all matrices must begin at multiples of it
+ALIGNMENT = 16  # bytes, of the addresses of all matrices
 MAX_PLANS = 512
 SUCCESS = 0  # cublasStatus_t
 RESULT = np.dtype(
@@ -36,9 +36,7 @@ class Sizes(NamedTuple):
 
 
 class Plan:
-    """How cuBLASLt computes it. Its descriptors are destroyed with the plan: graphs captured with it
-    no longer need them.
-    """
+    """A cuBLASLt plan. Its descriptors are destroyed with it; graphs captured with it do not need them."""
 
     description: int
     layouts: tuple[int, int, int]  # of A, B and C
@@ -70,10 +68,10 @@ class Plan:
 def product_with_bias(
     cublas: Any, sizes: Sizes, addresses: tuple[int, int, int, int], one: int, zero: int
 ) -> bool:
-    """Write C = A B + bias, with A, B, the bias and C at these addresses; False if cuBLASLt cannot.
+    """Write C = A B + bias; returns False, without writing, if cuBLASLt does not support it.
 
-    `cublas` is the handle of `products`, whose stream and workspace are used; `one` and `zero` are the
-    addresses of these numbers.
+    `addresses` are those of A, B, the bias and C. `cublas` is a `cublas.Handle`, whose stream and workspace
+    are used. `one` and `zero` are the addresses of these numbers in the host's memory.
     """
     lt = cublas.lt
     a, b, bias, c = addresses
@@ -83,7 +81,7 @@ def product_with_bias(
     if plan is None:
         return False
     of_a, of_b, of_c = plan.layouts
-    with _lock:  # between these two the plan is this call's
+    with _lock:  # threads share the plan, which holds the bias's address
         _set(lt.bindings, plan.description, "BIAS_POINTER", bias, np.uint64)
         lt.bindings.matmul(
             lt.handle, plan.description, one, a, of_a, b, of_b, zero, c, of_c, c, of_c,
@@ -96,7 +94,7 @@ _lock = threading.Lock()
 
 
 class Library(NamedTuple):
-    """cuBLASLt, and its handle for a GPU."""
+    """cuBLASLt's bindings, and its handle for a GPU."""
 
     bindings: Any
     handle: int
@@ -104,7 +102,7 @@ class Library(NamedTuple):
 
 @lru_cache(maxsize=16)
 def library(xp: Any, device: int) -> Library | None:
-    """For the GPU of that number, in use; None where nvmath-python or cuBLASLt is not installed."""
+    """cuBLASLt for GPU number `device`, the one in use; None if it or nvmath-python is not installed."""
     try:
         bindings = importlib.import_module("nvmath.bindings.cublasLt")
         return Library(bindings, bindings.create())
@@ -114,7 +112,7 @@ def library(xp: Any, device: int) -> Library | None:
 
 @lru_cache(maxsize=MAX_PLANS)
 def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
-    """The first plan that cuBLASLt recommends; None if it has none."""
+    """The first plan that cuBLASLt recommends; None if there is none."""
     bindings = lt.bindings
     plan = Plan(lt.bindings, sizes)
     count = np.zeros(1, np.int32)
@@ -135,7 +133,7 @@ def _plan(lt: Library, sizes: Sizes, workspace: int) -> Plan | None:
         return None
     finally:
         bindings.matmul_preference_destroy(preference)
-    return plan if count[0] and plan.found["state"][0] == SUCCESS else None  # only then the rest holds
+    return plan if count[0] and plan.found["state"][0] == SUCCESS else None
 
 
 def _set(bindings: Any, description: int, name: str, value: int, dtype: Any) -> None:

@@ -1,7 +1,7 @@
-"""Random bits on the GPU: the numbers that `minigrad.random` draws, bit for bit.
+"""Random bits on the GPU, the same as `minigrad.random` draws on the CPU.
 
-NumPy's Philox (Salmon et al. 2011) is arithmetic on words of 64 bits, of which an array library has all but
-the upper half of a product, which is computed from products of halves.
+NumPy's Philox (Salmon et al. 2011) is arithmetic on 64-bit words. Array libraries do not return the upper
+half of a product, so it is computed from products of 32-bit halves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...ops.draws import drop_threshold, keep_probability
 
 @kernel(ops.dropout, "cupy")
 def dropout(x, p, key):
-    """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
+    """x * keep / (1 - p), with the mask `keep` drawn from `key`; the gradient is scaled in the same way."""
     kept = keep_probability(p)
     wide = float32 if x.dtype in HALF else x.dtype
     scaled = keep_mask(array_module(x), key, x.shape, p).astype(wide)
@@ -32,11 +32,11 @@ def dropout(x, p, key):
 
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _FACTORS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
-_STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # of the two words of the key, from round to round
+_STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # added to the two words of the key after each round
 
 
 def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
-    """`ops.draws.keep_mask`, on the device of `xp`: False with probability p."""
+    """`ops.draws.keep_mask` on the GPU: False with probability p."""
     size = math.prod(shape)
     first = key.row * (size // shape[0] if shape and shape[0] else 0)
     block, skip = divmod(first, 16)
@@ -45,8 +45,8 @@ def keep_mask(xp: Any, key: Key, shape: tuple[int, ...], p: float) -> Any:
 
 
 def philox(xp: Any, key: Key, block: int, number: int) -> Any:
-    """The words of `number` blocks of four, from block number `block` of the key's sequence."""
-    counters = xp.arange(number, dtype=np.uint64) + np.uint64(block + 1)  # NumPy counts before it draws
+    """Words of the key's sequence: `number` blocks of four words each, starting at block `block`."""
+    counters = xp.arange(number, dtype=np.uint64) + np.uint64(block + 1)  # NumPy increments before it draws
     others = (xp.full(number, word, dtype=np.uint64) for word in (key.call, key.step, 0))
     a, b, c, d = counters, *others
     k, m = key.seed, key.stream
@@ -63,7 +63,7 @@ def philox(xp: Any, key: Key, block: int, number: int) -> Any:
 
 
 def _product(factor: int, x: Any) -> tuple[Any, Any]:
-    """The upper and the lower 64 bits of `factor` times each x."""
+    """The upper and lower 64 bits of `factor` times each element of x."""
     above = np.uint64(factor >> 32)
     below = np.uint64(factor & 0xFFFFFFFF)
     high = x >> _HALF

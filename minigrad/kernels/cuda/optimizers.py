@@ -1,4 +1,4 @@
-"""One flat array of many, in a step that is being captured."""
+"""`flatten`, in a step that is being captured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...optim.optimizer import flatten
 
 @kernel(flatten, "cupy")
 def flatten_in_a_capture(arrays, out):
-    """CuPy's concatenate uploads the arrays' addresses, which a captured stream cannot."""
+    """Copy arrays into `out` one by one: CuPy's concatenate uploads addresses, which cannot be captured."""
     if not array_module(out).cuda.get_current_stream().is_capturing():
         return None
     end = 0

@@ -1,4 +1,4 @@
-"""The error function and its family: CuPy's own, but in the dtype of x (of float16 it makes float32)."""
+"""CuPy's error functions, but in the dtype of x (CuPy returns float32 for float16)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def _own(name: str) -> Any:
+def _in_dtype(name: str) -> Any:
     def function(x: Any) -> Any:
         return getattr(import_module("cupyx.scipy.special"), name)(x).astype(x.dtype, copy=False)
 
@@ -14,4 +14,4 @@ def _own(name: str) -> Any:
     return function
 
 
-erf, erfc, erfcx, erfinv, ndtri = map(_own, ("erf", "erfc", "erfcx", "erfinv", "ndtri"))
+erf, erfc, erfcx, erfinv, ndtri = map(_in_dtype, ("erf", "erfc", "erfcx", "erfinv", "ndtri"))

@@ -1,7 +1,7 @@
-"""Plain loops, compiled by numba where it is installed (the extra `fast`); everything else uses NumPy's.
+"""Plain loops compiled by numba, if it is installed (the extra `fast`); everything else uses NumPy's kernels.
 
-A loop reads as the formula does and passes over memory once. It computes in float32; for other dtypes, and
-layouts that a loop does not take, a kernel returns None.
+A loop reads like its formula and passes over memory once. It computes in float32; for other dtypes and
+unsupported layouts a kernel returns None.
 """
 
 import os
@@ -12,12 +12,12 @@ from ...core.kernels import KernelSet
 
 
 def register() -> None:
-    """Import the kernels, and numba with them, which takes a second."""
+    """Import the kernels and numba, which takes a second."""
     from . import activations, attention, indexing, losses, normalization, optimizers, recurrent
 
 
 def load() -> None:
-    """Register the kernels, or say what keeps them from it."""
+    """Register the kernels. Raises a DependencyError if numba is missing or cannot be loaded."""
     if not find_spec("numba"):
         raise DependencyError(
             "the kernels 'jit' need numba, which is not installed.\n"
@@ -27,14 +27,14 @@ def load() -> None:
         register()
     except MinigradError:
         raise
-    except Exception as error:  # what numba raises for its variables of the environment can be anything
+    except Exception as error:  # numba raises errors of any type for its environment variables
         reason = str(error).partition("\n")[0]
         read = [name for name in sorted(os.environ) if name.startswith(("NUMBA_", "SOURCE_DATE_EPOCH"))]
         known = ", ".join(f"{name} (now {os.environ[name][:40]!r})" for name in read)
-        fix = f"Correct or unset {known}" if known else "Install numba again: pip install -e '.[fast]'"
+        fix = f"Correct or unset {known}" if known else "Reinstall numba: pip install -e '.[fast]'"
         raise DependencyError(
             f"the kernels 'jit' cannot be loaded: {reason.rstrip('.')}.\n"
-            f"{fix}; or choose NumPy's kernels: mg.kernels.use('numpy')."
+            f"{fix}; or use NumPy's kernels: mg.kernels.use('numpy')."
         ) from error
 
 

@@ -23,7 +23,7 @@ def log_softmax(x, dim, dtype=None):
 
 
 def _by_rows(x, dim, dtype, forward, backward):
-    """A function of each row by its loops; None where a row is not the last axis."""
+    """Apply `forward` to the rows of x; None if `dim` is not the last axis."""
     if dtype is not None or not is_float32(x) or not x.ndim or dim not in (-1, x.ndim - 1):
         return None
     x = contiguous(x)
@@ -105,7 +105,7 @@ def relu(x):
 
 @loop
 def _relu(x, y):
-    """max(x, 0), NaN where x is."""
+    """max(x, 0); NaN stays NaN."""
     for i in range(x.size):
         y[i] = F(0) if x[i] <= F(0) else x[i]
 
@@ -137,7 +137,7 @@ _C = F(2 * math.sqrt(2 / math.pi))
 _A = F(2 * math.sqrt(2 / math.pi) * 0.044715)
 
 
-_FAR = F(1e4)  # of x**2: beyond, s is 0 or 1, and a larger x**2 may be infinite
+_FAR = F(1e4)  # limit of x**2: beyond it s is 0 or 1, and a larger x**2 may overflow
 
 
 @loop

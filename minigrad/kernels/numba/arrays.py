@@ -1,4 +1,4 @@
-"""What the loops take: contiguous float32 arrays."""
+"""Arrays as loops need them: float32 and contiguous."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FLOAT32 = np.dtype(np.float32)
 
 
 def is_float32(*arrays: Any) -> bool:
-    """Whether all arrays (None aside) are float32."""
-    for array in arrays:  # a loop: `all` of a generator takes three times as long
+    """Whether all arrays are float32; None is ignored."""
+    for array in arrays:  # three times as fast as `all` of a generator
         if array is not None and array.dtype is not FLOAT32 and array.dtype != FLOAT32:
             return False
     return True
@@ -27,7 +27,7 @@ def contiguous(array: np.ndarray) -> np.ndarray:
 
 @intrinsic
 def pointer(typing_context, address):
-    """An address as a pointer to float32 numbers, in loops."""
+    """An address as a pointer to float32, for use in loops."""
 
     def generate(context, builder, signature, args):
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
@@ -36,12 +36,12 @@ def pointer(typing_context, address):
 
 
 def rows_of(array: np.ndarray) -> np.ndarray:
-    """The array as a matrix: its last axis, and all others as one."""
+    """The array as a matrix, all axes but the last flattened into one."""
     return array.reshape(-1, array.shape[-1]) if array.size else array.reshape(0, array.shape[-1])
 
 
 @inline
 def row_of(x, b, h, t):
-    """x[b, h, t], of which the compiler knows that it has no gaps."""
+    """x[b, h, t] as an array that the compiler knows to be contiguous."""
     first = x.ctypes.data + b * x.strides[0] + h * x.strides[1] + t * x.strides[2]
     return carray(pointer(first), (x.shape[3],))

@@ -1,5 +1,6 @@
-"""Attention: one loop for a single query, `heads` for several; for what these do not take, the tiles of
-`numpy.attention` with the work on rows as loops.
+"""Attention: one loop for a single query, and `heads` for several.
+
+Other arrays use the tiles of `numpy.attention`, with compiled loops for the work on rows.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from .mathematics import F, accumulate, exp_below, inline, largest, loop
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
     if not is_float32(q, k, v) or (mask is not None and mask.dtype not in (bool, F)):
         return None
-    if q.shape[-2] == 1 and not (is_causal or dropout_p) and _reads_in_place(q, k, v, mask):
+    if q.shape[-2] == 1 and not (is_causal or dropout_p) and _supports_one_query(q, k, v, mask):
         return _attend_from_one(q, k, v, mask, scale)
-    if _are_heads(q, k, v, mask):
+    if _supports_heads(q, k, v, mask):
         return _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key)
     return attend(LOOPS, q, k, v, mask, is_causal, scale, dropout_p, key)
 
 
-def _reads_in_place(q, k, v, mask):
-    """Whether `_one_query` takes these: several keys, their numbers side by side, and a mask of keys."""
+def _supports_one_query(q, k, v, mask):
+    """Whether `_one_query` supports these: several keys with contiguous rows, and a boolean mask of keys."""
     if not (q.ndim == k.ndim == 4 and k.shape[2] > 1 and q.shape[:2] == k.shape[:2] and k.shape == v.shape):
         return False
     if not q.strides[3] == k.strides[3] == v.strides[3] == 4:
@@ -36,24 +37,24 @@ def _reads_in_place(q, k, v, mask):
 
 
 def _attend_from_one(q, k, v, mask, scale):
-    """A token that is being generated: keys and values are read where they are, in a cache.
+    """Attention from one query, as in generation: keys and values are read from their cache without a copy.
 
-    Where a gradient is asked for after all, the tiles compute it.
+    Backward, rarely needed here, uses the tiles.
     """
     y = empty_heads(np.empty, q, q.shape)
     _one_query(q, k, v, _ALL if mask is None else np.ascontiguousarray(mask[:, 0, 0]), F(scale), y)
 
     def gradient(g, needs, into=None):
-        return _pull_by_tiles(g, needs, into, q, k, v, mask, False, scale, 0.0, None)
+        return _backward_by_tiles(g, needs, into, q, k, v, mask, False, scale, 0.0, None)
 
     return y, gradient
 
 
-_ALL = np.ones((0, 0), bool)  # the mask of keys that are all visible
+_ALL = np.ones((0, 0), bool)  # stands for a mask under which all keys are visible
 
 
-def _are_heads(q, k, v, mask):
-    """Whether `heads` takes these: batches of as many heads, none empty, and a mask for no more of them."""
+def _supports_heads(q, k, v, mask):
+    """Whether `heads` supports these: not empty, with equal leading axes to which the mask broadcasts."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]):
         return False
     if not (q.size and k.size and v.size):
@@ -65,36 +66,36 @@ def _are_heads(q, k, v, mask):
 
 
 def _attend_by_heads(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """Block by block. Where the mask needs a gradient, the tiles of `numpy.attention` recompute all."""
-    from . import heads  # compiles them, the first time
+    """Attention by `heads`, block by block. If the mask needs a gradient, backward uses the tiles."""
+    from . import heads  # here, since the first import compiles its loops
 
     scores = (*q.shape[:3], k.shape[2])
-    q, k, v = map(_with_rows, (q, k, v))
+    q, k, v = map(_contiguous_rows, (q, k, v))
     bias = _NOTHING if mask is None else np.broadcast_to(tiles.as_bias(mask, q.dtype), scores)
     keep = tiles.keep_mask(key, scores, dropout_p) if dropout_p else _ALL_KEPT
     kept = keep_probability(dropout_p)
-    given = bias, keep, F(1 / kept if kept else 0), is_causal, F(scale)
+    settings = bias, keep, F(1 / kept if kept else 0), is_causal, F(scale)
     y = empty_heads(np.empty, q, (*q.shape[:3], v.shape[3]))
-    heads.attend(q, k, v, *given, y)
+    heads.attend(q, k, v, *settings, y)
 
     def gradient(g, needs, into=None):
         if needs[3] and mask is not None:
-            return _pull_by_tiles(g, needs, into, q, k, v, mask, is_causal, scale, dropout_p, key)
+            return _backward_by_tiles(g, needs, into, q, k, v, mask, is_causal, scale, dropout_p, key)
         d_q, d_k, d_v = [np.empty(x.shape, F) for x in (q, k, v)] if into is None else into
-        heads.attend_backward(q, k, v, _with_rows(g), *given, d_q, d_k, d_v)
+        heads.attend_backward(q, k, v, _contiguous_rows(g), *settings, d_q, d_k, d_v)
         return d_q, d_k, d_v, None
 
     return y, gradient
 
 
-def _pull_by_tiles(g, needs, into, *call):
-    """The gradients, after another forward pass."""
+def _backward_by_tiles(g, needs, into, *call):
+    """Compute the gradients with tiles, after another forward pass."""
     _, pull = attend(LOOPS, *call)
     return pull(g, needs) if into is None else pull(g, needs, into)
 
 
-def _with_rows(x):
-    """The array, or a copy, with the numbers of a row side by side."""
+def _contiguous_rows(x):
+    """x, or a copy that is contiguous along the last axis."""
     return x if x.strides[3] == 4 else np.ascontiguousarray(x)
 
 
@@ -103,7 +104,7 @@ _ALL_KEPT = np.empty((0, 0, 0, 0), bool)
 
 
 def attention_softmax(scores, causal_offset):
-    if not _are_rows(scores):
+    if not _are_contiguous(scores):
         return NUMPY.softmax(scores, causal_offset)
     logarithms = np.empty(scores.shape[:-1], F)
     _softmax_rows(
@@ -116,14 +117,14 @@ def attention_softmax(scores, causal_offset):
 
 
 def _recompute(scores, logarithms, causal_offset):
-    if not _are_rows(scores):
+    if not _are_contiguous(scores):
         return NUMPY.recompute(scores, logarithms, causal_offset)
     logs = np.ascontiguousarray(logarithms).reshape(-1)
     _recompute_rows(rows_of(scores), scores.shape[-2], -1 if causal_offset is None else causal_offset, logs)
 
 
 def _gradient(d_weights, weights, causal_offset):
-    if not _are_rows(d_weights, weights):
+    if not _are_contiguous(d_weights, weights):
         return NUMPY.gradient(d_weights, weights, causal_offset)
     _gradient_rows(
         rows_of(d_weights),
@@ -133,8 +134,8 @@ def _gradient(d_weights, weights, causal_offset):
     )
 
 
-def _are_rows(*scores):
-    """Whether the loops take them: a product lies in memory as its operands do."""
+def _are_contiguous(*scores):
+    """Whether the loops support these scores: float32 and contiguous."""
     return is_float32(*scores) and all(each.flags.c_contiguous for each in scores)
 
 
@@ -143,7 +144,7 @@ LOOPS = RowWork(attention_softmax, _recompute, _gradient)
 
 @inline
 def _is_hidden(row):
-    """Whether a query may attend to none of the keys; a NaN is not hidden."""
+    """Whether all keys of a query are masked; NaN counts as visible."""
     hidden = 0
     for j in range(row.size):
         hidden += row[j] == F(-np.inf)
@@ -152,7 +153,7 @@ def _is_hidden(row):
 
 @loop
 def _one_query(q, k, v, mask, scale, y):
-    """softmax(scale q kᵀ) v for each sequence and head; 0 where no key is visible."""
+    """softmax(scale q kᵀ) v for each sequence and head; 0 if no key is visible."""
     keys, width = k.shape[2], k.shape[3]
     weights = np.empty(keys, F)
     for b in range(q.shape[0]):
@@ -184,7 +185,7 @@ def _one_query(q, k, v, mask, scale, y):
 
 @loop
 def _softmax_rows(s, queries, causal_offset, logarithms):
-    """exp(s - m) / sum over the visible keys of a row; 0 for the others, and where no key is visible."""
+    """exp(s - m) / sum over the visible keys of a row; 0 for other keys, and if no key is visible."""
     keys = s.shape[1]
     for i in range(s.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)
@@ -222,7 +223,7 @@ def _recompute_rows(s, queries, causal_offset, logarithms):
 
 @inline
 def _scale_to_1(row):
-    """Divide a row, unless it is 0, by its sum."""
+    """Divide a row by its sum, unless that is 0."""
     total = F(0)
     for j in range(row.size):
         total = accumulate(total, row[j])
@@ -233,7 +234,7 @@ def _scale_to_1(row):
 
 @loop
 def _gradient_rows(d, w, queries, causal_offset):
-    """w (d - sum(d w)), which overwrites d."""
+    """d = w (d - sum(d w)), in place."""
     keys = d.shape[1]
     for i in range(d.shape[0]):
         visible = keys if causal_offset < 0 else min(keys, causal_offset + i % queries + 1)

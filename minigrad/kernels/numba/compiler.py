@@ -1,7 +1,7 @@
-"""numba's `njit`, with a cache on disk that may fail: loops are then compiled again by each process.
+"""numba's `njit` with a cache on disk. If the cache cannot be used, each process compiles the loops again.
 
-numba itself raises an error where it finds no folder for its cache (an installation of another user, a user
-without a home), and where a file of the cache is damaged, unreadable, or does not fit on the disk.
+numba itself raises an error if it finds no folder for its cache (an installation of another user, a user
+without a home folder), or if a cache file is damaged, unreadable, or does not fit on the disk.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ config: Any = numba.config
 if config.DISABLE_JIT:
     raise ImportError("NUMBA_DISABLE_JIT turns numba's compiler off")
 if not all(name[0] in "+-" for name in (config.CPU_FEATURES or "").split(",") if name):
-    raise ImportError("each name of NUMBA_CPU_FEATURES must begin with + or -")  # LLVM would end the process
+    # otherwise LLVM aborts the process
+    raise ImportError("each name in NUMBA_CPU_FEATURES must begin with + or -")
 
-if "SOURCE_DATE_EPOCH" in os.environ:  # which numba reads later, by an import of its own, within an operation
+if "SOURCE_DATE_EPOCH" in os.environ:  # an invalid value raises here, rather than later within an op
     import_module("numpy.f2py")
 
-warned = False  # whether the user knows that loops are not cached
+warned = False  # whether the warning that loops are not cached has been given
 
 
 def compiled(*signature: Any, **options: Any) -> Callable[[Callable], Any]:
-    """A decorator: `njit` with these options, and a cache. With a signature the loop is compiled at once."""
+    """Decorate with `njit` and a cache. With a signature the loop is compiled at once."""
 
     def decorate(function: Callable) -> Any:
         loop: Any = numba.njit(**options)(function)
         try:
             loop._cache = _Cache(function)
-        except (RuntimeError, OSError) as error:  # otherwise its cache stays the one that has nothing
+        except (RuntimeError, OSError) as error:  # the loop keeps its default cache, which stores nothing
             _warn_once(error)
         for one in signature:
             loop.compile(one)
@@ -51,26 +52,26 @@ def _warn_once(error: Exception) -> None:
         warned = True
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         warn(
-            f"compiled kernels cannot be cached, so that each start takes half a minute ({reason}): "
-            f"set NUMBA_CACHE_DIR to a folder that you can write to"
+            f"compiled kernels cannot be cached, so each start takes half a minute ({reason}): "
+            f"set NUMBA_CACHE_DIR to a writable folder"
         )
 
 
-def _in_a_home(locator: Any) -> Any:
-    """numba's class for caches in the user's home; without a home it would write to the current folder."""
+def _require_home(locator: Any) -> Any:
+    """Subclass numba's locator of caches in the home folder, which without one uses the current folder."""
 
-    class InAHome(locator):
+    class HomeLocator(locator):
         def ensure_cache_path(self) -> None:
             if not os.path.isabs(self.get_cache_path()):
-                raise OSError("this user has no home")
+                raise OSError("this user has no home folder")
             super().ensure_cache_path()
 
-    return InAHome
+    return HomeLocator
 
 
 class _Files(caching.CompileResultCacheImpl):
     _locator_classes: list[Any] = [  # noqa: RUF012
-        _in_a_home(locator) if locator.__name__.endswith("UserWideCacheLocator") else locator
+        _require_home(locator) if locator.__name__.endswith("UserWideCacheLocator") else locator
         for locator in caching.CompileResultCacheImpl._locator_classes
     ]
 
@@ -81,16 +82,16 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, *arguments: Any) -> Any:
         try:
             return super().load_overload(*arguments)
-        except Exception:  # what a damaged pickle raises can be anything
-            self._unless_unwritable(self.flush)  # the loop is compiled and saved again
+        except Exception:  # a damaged pickle raises errors of any type
+            self._write_or_disable(self.flush)  # then the loop is compiled and saved again
             return None
 
     def save_overload(self, *arguments: Any) -> None:
-        self._unless_unwritable(super().save_overload, *arguments)
+        self._write_or_disable(super().save_overload, *arguments)
 
-    def _unless_unwritable(self, change: Callable, *arguments: Any) -> None:
+    def _write_or_disable(self, write: Callable, *arguments: Any) -> None:
         try:
-            change(*arguments)
+            write(*arguments)
         except OSError as error:
             self.disable()
             _warn_once(error)

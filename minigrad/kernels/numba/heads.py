@@ -1,13 +1,12 @@
-"""Attention, a head and a block of queries at a time: their scores stay in the cache.
+"""Attention, one head and one block of queries at a time, so that the scores stay in the cache.
 
-The scores lie as Sᵀ, a row for each key, so that a vector has a key's scores with LANES queries, and the
-softmax of each is computed without a step across vectors. Where attention is causal, what is hidden is not
-multiplied. Rows and columns are padded with zeros to whole tiles. In backward the scores are computed again
-(Dao et al. 2022, "FlashAttention", section 3.1). Each lane adds up in one order: no addition may be
-reordered.
+The scores are stored as Sᵀ, a row for each key. So a vector holds a key's scores with LANES queries, and the
+softmax needs no operation across lanes. Causal attention skips masked keys. Rows and columns are padded with
+zeros to whole tiles. Backward recomputes the scores (Dao et al. 2022, "FlashAttention", section 3.1). Each
+lane adds up in a fixed order: additions may not be reordered.
 
-The functions are given a block's `position`: that of its first query among the keys where attention is
-causal, else the number of keys, since then all of its queries see all keys.
+`position` of a block is the position of its first query among the keys if attention is causal. Otherwise it
+is the number of keys, so that all of its queries see all keys.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .vectors import (
     up,
 )
 
-# one signature for arrays of all layouts: read, of booleans, and written
+# numba's types of 4-d arrays with any layout
 READ, BOOLEANS = (types.Array(kind, 4, "A", readonly=True) for kind in (float32, boolean))
 WRITTEN = types.Array(float32, 4, "A")
 DROPOUT = (BOOLEANS, float32)
-QUERIES = 128  # of a block
+QUERIES = 128  # per block
 
 
 # ---------------------------------------------------------------- copies
@@ -40,7 +39,7 @@ QUERIES = 128  # of a block
 
 @inline
 def _padded_rows(x):
-    """Room for x[b, h] and what makes its rows and columns whole vectors: zeros."""
+    """Zeros of the shape of x[b, h], rounded up to whole vectors."""
     return np.zeros((up(x.shape[2], LANES), up(x.shape[3], LANES)), F)
 
 
@@ -57,7 +56,7 @@ def _copy(x, b, h, out):
 
 @loop
 def _copy_back(out, x, b, h, at, rows):
-    """x[b, h, at:] = out, so many rows."""
+    """x[b, h, at : at + rows] = out[:rows]."""
     whole = x.shape[3] - x.shape[3] % LANES
     for t in range(rows):
         row = row_of(x, b, h, at + t)
@@ -71,13 +70,13 @@ def _copy_back(out, x, b, h, at, rows):
 def _scale_rows(x, factors, rows):
     for t in range(rows):
         for j in range(0, x.shape[1], LANES):
-            place = x.ctypes.data + t * x.strides[0] + 4 * j
-            scale_vector(place, place, factors[t])
+            address = x.ctypes.data + t * x.strides[0] + 4 * j
+            scale_vector(address, address, factors[t])
 
 
 @loop
 def _transpose(x, scale, out):
-    """out = scale xᵀ, of whole tiles."""
+    """out = scale xᵀ, tile by tile."""
     for i in range(0, x.shape[0], LANES):
         for j in range(0, x.shape[1], LANES):
             transpose_tile(
@@ -97,7 +96,7 @@ def _first(j, position):
 
 @loop
 def _multiply(x, yt, position, keys, columns, out):
-    """out = x yᵀ, for each key from its `_first` query on."""
+    """out = x yᵀ, starting for each key at its `_first` query."""
     for j in range(0, keys, ROWS):
         first = _first(j, position)
         panel(
@@ -110,7 +109,7 @@ def _multiply(x, yt, position, keys, columns, out):
 
 @loop
 def _sum_over_keys(w, x, position, keys, queries, out):
-    """out = wᵀ x: for each query, the keys that it sees."""
+    """out = wᵀ x: for each query, a sum over the keys that it sees."""
     for i in range(0, queries, ROWS):
         panel(
             w.ctypes.data + 4 * i, 4, w.strides[0],
@@ -122,9 +121,9 @@ def _sum_over_keys(w, x, position, keys, queries, out):
 
 @loop
 def _add_sum_over_queries(w, x, position, keys, queries, out):
-    """out += w x: for each key, the queries that see it."""
+    """out += w x: for each key, a sum over the queries that see it."""
     for j in range(0, keys, ROWS):
-        first = max(0, j - position)  # not before: there w has no numbers
+        first = max(0, j - position)  # before it, w is not written
         panel(
             w.ctypes.data + j * w.strides[0] + 4 * first, w.strides[0], 4,
             x.ctypes.data + first * x.strides[0], x.strides[0],
@@ -138,14 +137,14 @@ def _add_sum_over_queries(w, x, position, keys, queries, out):
 
 @loop
 def _mask(s, bias, b, h, at, position, keys, queries, columns):
-    """Add the bias of the queries from `at` on; then hide what is later, whatever its bias: -inf."""
+    """Add the bias of the queries from `at` on; then set the scores of later keys to -inf."""
     for j in range(keys):
         first = _first(j, position)
         row = s[j, first:columns]
         if bias.size and bias.strides[2] == 0:  # the same for all queries
-            number = bias[b, h, 0, j]
+            shared = bias[b, h, 0, j]
             for t in range(row.size):
-                row[t] += number
+                row[t] += shared
         elif bias.size:
             for t in range(queries - first):
                 row[t] += bias[b, h, at + first + t, j]
@@ -172,7 +171,7 @@ def _softmax_backward(s, d, position, keys, columns, factors, scale):
 
 @loop
 def _drop(w, keep, b, h, at, keys, queries, scale):
-    """Zero the weights that dropout drops, and scale the others."""
+    """Apply dropout to the weights: zero those that are not kept, and scale the others."""
     for t in range(queries):
         for j in range(keys):
             w[j, t] = w[j, t] * scale if keep[b, h, at + t, j] else F(0)
@@ -183,9 +182,10 @@ def _drop(w, keep, b, h, at, keys, queries, scale):
 
 @compiled(void(*[READ] * 4, *DROPOUT, boolean, float32, WRITTEN), **OPTIONS)
 def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
-    """y = softmax(scale q kᵀ + bias) v; 0 where a query sees no key.
+    """y = softmax(scale q kᵀ + bias) v; 0 for a query that sees no key.
 
-    q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep, of dropout, (B, H, T, S) or of size 0.
+    Shapes: q (B, H, T, d), k (B, H, S, d), v (B, H, S, e); bias and keep (dropout's mask) (B, H, T, S), or
+    empty for none.
     """
     qs = _padded_rows(q)
     ks = _padded_rows(k)
@@ -217,7 +217,7 @@ def attend(q, k, v, bias, keep, kept_scale, is_causal, scale, y):
 
 @compiled(void(*[READ] * 5, *DROPOUT, boolean, float32, *[WRITTEN] * 3), **OPTIONS)
 def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d_k, d_v):
-    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, where dS = W (dW - sum(dW W)), dW = g vᵀ."""
+    """Write dv = Wᵀ g, dq = scale dS k, dk = scale dSᵀ q, with dS = W (dW - sum(dW W)), dW = g vᵀ."""
     qs = _padded_rows(q)
     ks = _padded_rows(k)
     vs = _padded_rows(v)
@@ -253,7 +253,7 @@ def attend_backward(q, k, v, g, bias, keep, kept_scale, is_causal, scale, d_q, d
                     w = s.copy()
                     _drop(w, keep, b, h, at, keys, queries, kept_scale)
                     _drop(d, keep, b, h, at, keys, queries, kept_scale)
-                _scale_rows(gs[at:], factors, queries)  # dv = Wᵀ g with W = factor E, where w is E
+                _scale_rows(gs[at:], factors, queries)  # dv = Wᵀ g = Eᵀ (factor g), with w = E
                 _add_sum_over_queries(w, gs[at:], position, keys, queries, out_v)
                 _softmax_backward(s, d, position, keys, columns, factors, scale)
                 _sum_over_keys(s, ks, position, keys, queries, out_q)

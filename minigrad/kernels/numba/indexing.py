@@ -1,4 +1,4 @@
-"""Rows of a table. Where several are added up it is in their order: no addition may be reordered."""
+"""Embeddings. Gradients are added in the order of the ids: additions may not be reordered."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def embedding(weight, ids):
 
 
 def check_ids(wrong, weight, ids):
-    """Raise a RangeError if `_rows` found an id that no row has."""
+    """Raise a RangeError if `_rows` found an id out of range."""
     if wrong[0]:
-        linear.embedding(weight, ids)  # says what is wrong
+        linear.embedding(weight, ids)  # raises
 
 
 @loop
 def _rows(weight, ids, out, wrong):
-    """Copy the rows; `wrong` becomes 1 at an id that no row has, or else 0."""
+    """out[i] = weight[ids[i]]; `wrong` becomes 1 if an id is out of range, else 0."""
     wrong[0] = 0
     for i in range(ids.size):
         row = ids[i]
@@ -52,7 +52,7 @@ def _rows(weight, ids, out, wrong):
 
 @loop
 def _add_rows(g, ids, out):
-    """A row's gradient is the sum over its uses, in their order."""
+    """out[ids[i]] += g[i], in order."""
     for i in range(ids.size):
         row = ids[i]
         for j in range(out.shape[1]):

@@ -1,4 +1,4 @@
-"""Cross-entropy: one number a row is kept, and the scores themselves, which the graph holds anyway."""
+"""Cross-entropy. Backward keeps two numbers per row, and the scores, which the graph keeps anyway."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
 
 @loop
 def _count(target, classes, ignored, counts):
-    """Write the first row whose class is out of range, or -1, and how many rows count."""
+    """counts = the first row with a class out of range (or -1), and the number of rows not ignored."""
     number = 0
     for i in range(target.size):
         if target[i] != ignored:
@@ -59,7 +59,7 @@ def _count(target, classes, ignored, counts):
 
 @loop
 def _sum(losses, counts, is_mean, total):
-    """The sum, or the mean over the rows that count: NaN if none does."""
+    """The sum of the losses, or their mean over the rows not ignored; NaN if all are ignored."""
     added = 0.0
     for i in range(losses.size):
         added = accumulate(added, losses[i])
@@ -70,8 +70,8 @@ def _sum(losses, counts, is_mean, total):
 def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
     """log sum exp x - sum of q x, q = (1 - e) onehot(target) + e / V.
 
-    The other classes are added up apart from the target's: where their sum is tiny, so is the loss. Of each
-    row m, the largest, and log(sum(exp(x - m))) are kept apart: their sum may not have the digits of both.
+    The other classes are summed separately from the target's, which keeps the digits of tiny losses. Each
+    row's largest score m and log(sum(exp(x - m))) are stored separately, since their sum may lose digits.
     """
     classes = x.shape[1]
     even = smoothing / F(classes)
@@ -100,9 +100,9 @@ def _cross_entropy(x, target, losses, shifts, ignored, smoothing):
 
 @loop
 def _cross_entropy_backward(x, target, shifts, scale, r, ignored, smoothing, counts, is_mean):
-    """(softmax - q) * scale, divided by the number of rows that count if the loss is their mean.
+    """(softmax - q) * scale, divided by the number of rows not ignored if the loss is a mean.
 
-    Of the target's class softmax - 1 is -(the sum of the others'), which keeps its digits where softmax is 1.
+    For the target's class, softmax - 1 is computed as -(sum over the other classes), which is exact near 0.
     """
     classes = x.shape[1]
     divisor = F(counts[1] if is_mean and counts[1] else 1)

@@ -1,8 +1,8 @@
 """exp, the logistic function and the normal distribution in float32, as plain arithmetic.
 
-A loop without branches and calls is what the compiler turns into vector instructions; numba's own exp is a
-call. The polynomials are fitted when the module is imported. After a change here delete `__pycache__` of this
-folder: numba keeps a compiled loop for as long as the file that the loop is in stays as it was.
+The compiler vectorizes loops without branches and calls, and numba's own exp is a call. The polynomials are
+fitted when the module is imported. After a change here, delete `__pycache__` of this folder: numba reuses a
+compiled loop until the file that contains the loop changes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from numba import extending
 
 from .compiler import compiled
 
-# What the compiler may do to any operation of any loop: make one instruction, which rounds once, of a
-# product and a sum. It may not reorder ("reassoc"): of `x - m - shift` it would make `x - (m + shift)`, in
-# which a large m leaves nothing of `shift`. Nor multiply by a reciprocal ("arcp"), or estimate a root
-# ("afn"), which are 0 or infinite at the ends of the range. Only the additions of `accumulate` may be
-# reordered: a loop that needs them has sums over a row, which the compiler would not turn into vector
-# instructions otherwise.
+# In all loops the compiler may fuse a product and a sum into one instruction, which rounds once. It may not
+# reorder ("reassoc"): `x - m - shift` could become `x - (m + shift)`, in which a large m absorbs `shift`. It
+# may not multiply by reciprocals ("arcp") or approximate roots ("afn"), which give 0 or infinity at the ends
+# of the range. Only the additions of `accumulate` may be reordered: sums over a row are not vectorized
+# otherwise.
 FLAGS = frozenset({"contract"})
 OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "nogil": True, "error_model": "numpy"}
 loop = compiled(**OPTIONS)
-intrinsic: Any = extending.intrinsic  # whose own type counts the typing context among the arguments
+intrinsic: Any = extending.intrinsic  # Any: its type wrongly includes the typing context in the arguments
 inline = compiled(**{**OPTIONS, "nogil": False, "inline": "always"})
 
 F = np.float32
@@ -32,35 +31,35 @@ F = np.float32
 
 @compiled(**{**OPTIONS, "nogil": False, "fastmath": {*FLAGS, "reassoc"}})
 def accumulate(total, term):
-    """total + term of a sum in any order: the compiler gives each lane of a vector a total of its own.
+    """total + term, for a sum in any order: the compiler may give each vector lane its own total.
 
-    This addition alone has the flag "reassoc", also where LLVM puts it into the loop that calls it; what is
-    added is computed as it is written.
+    Only this addition has the flag "reassoc", also when inlined into a loop; `term` is computed as written.
     """
     return total + term
 
 
 @inline
-def _flipped(bits):
+def _ordered_bits(bits):
+    """Map the bits of floats to integers with the same order, and back."""
     return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
 
 @inline
 def largest(row):
-    """The largest number of a row; a NaN may count for nothing (the row's exponentials will have it).
+    """The largest number of a row. NaN may be ignored (it shows up in the row's exponentials).
 
-    Floats have the order of their bits read as integers, once those of negative ones are flipped; for the
-    largest integer of a row the compiler makes vector instructions.
+    Compares the bits as integers, with those of negative numbers flipped, since the compiler vectorizes the
+    maximum of integers.
     """
     bits = row.view(np.int32)
     m = np.int32(-(2**31))
     for j in range(bits.size):
-        m = max(m, _flipped(bits[j]))
-    return np.int32(_flipped(m)).view(np.float32)
+        m = max(m, _ordered_bits(bits[j]))
+    return np.int32(_ordered_bits(m)).view(np.float32)
 
 
-def _fitted(function, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
-    """Coefficients, that of the highest power first, of a polynomial close to `function` on [low, high]."""
+def _fit_polynomial(function, low: float, high: float, degree: int) -> tuple[np.float32, ...]:
+    """Fit a polynomial to `function` on [low, high]; returns its coefficients, highest power first."""
     nodes = np.polynomial.chebyshev.chebpts1(4 * degree)
     x = (low + high) / 2 + nodes * (high - low) / 2
     series = np.polynomial.Chebyshev.fit(x, [function(v) for v in x], degree, domain=[low, high])
@@ -73,21 +72,21 @@ def _exp_remainder(r: float) -> float:
 
 
 def _scaled_erfc(t: float) -> float:
-    """erfc(z) e^(z**2) / t where t = 1 / (1 + z / 2)."""
+    """erfc(z) e^(z**2) / t, with t = 1 / (1 + z / 2)."""
     z = 2 / t - 2
     if z < 5:
         return math.erfc(z) * math.exp(z * z) / t
     fraction = z
-    for n in range(60, 0, -1):  # Abramowitz, Stegun 7.1.14
+    for n in range(60, 0, -1):  # Abramowitz and Stegun 7.1.14
         fraction = z + n / 2 / fraction
     return 1 / (fraction * math.sqrt(math.pi) * t)
 
 
-EXP = _fitted(_exp_remainder, -0.3467, 0.3467, 4)
-_T = _fitted(_scaled_erfc, 0.07, 1.0, 9)
+EXP = _fit_polynomial(_exp_remainder, -0.3467, 0.3467, 4)
+_T = _fit_polynomial(_scaled_erfc, 0.07, 1.0, 9)
 LOG2E, LN2 = F(1 / math.log(2)), F(math.log(2))
 EXP_LOWEST, _HIGHEST = F(-87.3), F(88.72)
-# Numbers of this size have no fraction: of n + ROUND the last bits are n + 127, the exponent of 2**n.
+# Adding it rounds to an integer n, and the last bits of n + ROUND are n + 127, the exponent of 2**n.
 ROUND = F(1.5 * 2**23 + 127)
 _ROOT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
@@ -105,14 +104,14 @@ def exp(x):
 
 @inline
 def exp_below(x):
-    """`exp` of x <= 0 in fewer steps; up to 88 it has the same value."""
+    """`exp` for x <= 0, in fewer steps; correct up to 88."""
     y = _power(x, _powers_of_two(x if x > EXP_LOWEST else EXP_LOWEST))
     return F(0) if x < EXP_LOWEST else y
 
 
 @inline
 def logistic(x):
-    """1 / (1 + e^-x), where e^-x is infinite above 88.4."""
+    """1 / (1 + e^-x); e^-x is infinite for x < -88.4."""
     z = -x
     z = EXP_LOWEST if z < EXP_LOWEST else z
     z = _HIGHEST if z > _HIGHEST else z
@@ -121,7 +120,7 @@ def logistic(x):
 
 @inline
 def tanh(x):
-    """(1 - e^-2x) / (1 + e^-2x), by e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1): near 0 it has its digits."""
+    """(1 - e^-2x) / (1 + e^-2x), with e^-2|x| - 1 = 2**n (e^r - 1) + (2**n - 1), which is exact near 0."""
     z = F(-2) * abs(x)
     n = _powers_of_two(z if z > EXP_LOWEST else EXP_LOWEST)
     r = _remainder(z, n)
@@ -133,39 +132,39 @@ def tanh(x):
 
 @inline
 def _powers_of_two(x):
-    """n + ROUND."""
+    """n + ROUND, with n = x / ln 2 rounded to an integer."""
     return x * LOG2E + ROUND
 
 
 @inline
 def _two_to(n):
-    """2**n of n + ROUND; infinite where n is 128."""
+    """2**n, given n + ROUND; infinite if n is 128."""
     return np.int32(F(n).view(np.int32) << np.int32(23)).view(np.float32)
 
 
 @inline
 def _remainder(x, n):
-    """r = x - n ln 2 of n + ROUND."""
+    """r = x - n ln 2, given n + ROUND."""
     return x - (n - ROUND) * LN2
 
 
 @inline
 def _polynomial(r):
-    """(e^r - 1 - r) / r**2, by pairs of terms: a short chain of operations that wait for each other."""
+    """(e^r - 1 - r) / r**2, evaluated in pairs of terms, which shortens the chain of dependent operations."""
     square = r * r
     return (EXP[0] * square + (EXP[1] * r + EXP[2])) * square + (EXP[3] * r + EXP[4])
 
 
 @inline
 def _power(x, n):
-    """2**n e^r of n + ROUND."""
+    """2**n e^r, given n + ROUND."""
     r = _remainder(x, n)
     return (_polynomial(r) * (r * r) + (r + F(1))) * _two_to(n)
 
 
 @inline
 def normal(x):
-    """(Phi, phi): the standard normal distribution's integral up to x, and its density."""
+    """(Phi(x), phi(x)): the standard normal distribution's cumulative distribution function and density."""
     z = abs(x) * _ROOT_HALF
     t = F(1) / (F(1) + F(0.5) * z)
     p = _T[0]

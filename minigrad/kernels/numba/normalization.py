@@ -1,4 +1,4 @@
-"""Layer normalization, with and without a mean: a row at a time, while it is in the cache."""
+"""Layer normalization and RMS normalization, a row at a time while it is in the cache."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from ...ops import normalization as ops
 from .arrays import contiguous, is_float32
 from .mathematics import F, accumulate, loop
 
-ROWS = 64  # added up in float32, before that sum is added to one in float64
-# A mean square between these has lost nothing that counts to the ends of float32; others are computed in
-# float64.
+ROWS = 64  # rows summed in float32 before the sum is added to one in float64
+# A mean square outside of these may have overflowed or lost digits in float32, and is recomputed in float64.
 LEAST, MOST = F(1e-26), F(1e36)
 
 
 @kernel(ops.layer_norm, "numba")
 def layer_norm(x, weight, bias, normalized_shape, eps):
     if not is_float32(x, weight, bias) or not x.size or math.prod(normalized_shape) == 1:
-        # of rows of one number the gradient is exactly 0
+        # for rows of one element, the gradient must be exactly 0
         return None
     shape = x.shape
     size = math.prod(normalized_shape)
@@ -48,7 +47,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 
 @loop
 def _in_float64(row, eps):
-    """The row's centre c, mean(x - c) and 1 / sqrt(var + eps)."""
+    """The row's centre c, mean(x - c) and 1 / sqrt(var + eps), computed in float64."""
     total, rest, square = 0.0, 0.0, 0.0
     for j in range(row.size):
         total += row[j]
@@ -66,9 +65,10 @@ def _in_float64(row, eps):
 def _layer_norm(x, scale, shift, eps, y, moments):
     """h = (x - mean) / sqrt(var + eps), y = h * scale + shift.
 
-    A mean rounded to float32 is not exact enough if it is much larger than the deviations from it. So it is
-    centre + rest (the corrected two-pass algorithm of Chan, Golub and LeVeque 1983, "Algorithms for computing
-    the sample variance"), and h = (x - centre) * inverse + offset. `moments` has these three of each row.
+    A mean rounded to float32 is not exact enough if it is much larger than the deviations from it. So the
+    mean is centre + rest (the corrected two-pass algorithm of Chan, Golub and LeVeque 1983, "Algorithms for
+    computing the sample variance"), and h = (x - centre) * inverse + offset. `moments` stores centre, inverse
+    and offset for each row.
     """
     size = x.shape[1]
     share = F(1) / F(x.shape[1])

@@ -1,4 +1,4 @@
-"""Adam's step, in one pass over memory; each element separately, so that no addition may be reordered."""
+"""Adam's step in one pass over memory. Elements are independent, so no addition is reordered."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Products of small matrices: those of an attention head.
+"""Products of small matrices, as in an attention head.
 
-BLAS copies the matrix into an order of its own each time, which pays where many rows are multiplied. Here a
-tile of the result is kept in vector registers while its rows and columns are read where they are (Goto and
-van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4). The compiler keeps no tile
-in registers of its own accord, so the tile is written in LLVM IR. After a change here delete `__pycache__` of
-this folder (`mathematics` says why).
+BLAS packs the matrix into its own layout on each call, which pays only if many rows are multiplied. Here a
+tile of the result stays in vector registers, and the operands are read in place (Goto and van de Geijn 2008,
+"Anatomy of High-Performance Matrix Multiplication", section 4). The compiler does not keep a tile in
+registers, so the tile is written in LLVM IR. After a change here, delete `__pycache__` of this folder (see
+`mathematics`).
 
-What it saves, measured in the same way as in `vectors`: with the products by BLAS, a tile of the NumPy kernel
-at a time, a step of `tiny` takes 1.17 to 1.21 times as long, of `nano` 1.11, of `phrasebook` 1.03.
+Measured as in `vectors`: with BLAS products, one tile of the NumPy kernel at a time, a step of `tiny` takes
+1.17 to 1.21 times as long, of `nano` 1.11, of `phrasebook` 1.03.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from numba.core import cgutils
 from .mathematics import intrinsic, loop
 from .vectors import FLOAT, LANES, Column, Variable, Vector, number
 
-ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4, 1)  # of a tile
+ROWS, VECTORS = (8, 2) if binding.get_host_cpu_features().get("avx512f") else (4, 1)  # per tile
 COLUMNS = LANES * VECTORS
 
 
 def _tile_of(vectors: int) -> Callable:
-    """The function of a tile with this many vectors in a row."""
+    """The intrinsic that multiplies a tile with this many vectors in a row."""
 
     @intrinsic
     def multiply_tile(typing_context, a, a_row, a_column, w, w_stride, out, out_stride, depth, add):
-        """out[:ROWS, :LANES * vectors] = a[:ROWS] @ w at these addresses, plus itself if `add` is 1.
+        """out[:ROWS, :LANES * vectors] = a[:ROWS] @ w, or += if `add` is 1.
 
-        Strides, of rows or columns, are in bytes.
+        Arrays are given as addresses, with the strides of rows and columns in bytes.
         """
 
         def generate(context, b, signature, args):
@@ -44,8 +44,8 @@ def _tile_of(vectors: int) -> Callable:
             with cgutils.for_range(b, depth) as step:
                 row = [column.load(step.index) for column in weights]
                 for i in range(ROWS):
-                    place = b.add(b.add(a, b.mul(a_row, number(i))), b.mul(a_column, step.index))
-                    factor = Vector.of(b, b.load(b.inttoptr(place, FLOAT.as_pointer()), align=4))
+                    address = b.add(b.add(a, b.mul(a_row, number(i))), b.mul(a_column, step.index))
+                    factor = Vector.of(b, b.load(b.inttoptr(address, FLOAT.as_pointer()), align=4))
                     for j in range(vectors):
                         sums[i][j].set(factor * row[j] + sums[i][j].get())
             with b.if_then(b.icmp_signed("!=", add, number(0))):
@@ -65,9 +65,9 @@ tile, _narrow_tile = _tile_of(VECTORS), _tile_of(1)
 
 @loop
 def panel(a, a_row, a_column, w, w_stride, out, out_stride, columns, depth, add):
-    """out[:ROWS, :columns] = a[:ROWS, :depth] @ w[:depth, :columns] at these addresses, strides in bytes.
+    """out[:ROWS, :columns] = a[:ROWS, :depth] @ w[:depth, :columns], or += if `add` is 1.
 
-    It is added if `add` is 1. The columns are a multiple of LANES.
+    Arrays are given as addresses, with strides in bytes. `columns` must be a multiple of LANES.
     """
     wide = columns - columns % COLUMNS
     for j in range(0, wide, COLUMNS):

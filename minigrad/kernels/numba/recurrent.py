@@ -1,7 +1,7 @@
-"""Recurrent layers: the loop over time of `numpy.recurrent`, with what is done with a step's gates as loops.
+"""Recurrent layers: the loop over time of `numpy.recurrent`, with compiled loops for the gates of a step.
 
-Each element is computed separately, so that no addition may be reordered. Each loop reads and writes few
-arrays: of more, the compiler does not prove that none overlaps another.
+Elements are independent, so no addition is reordered. Each loop uses few arrays: with more, the compiler
+cannot prove that they do not overlap, and does not vectorize.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _lstm(a, c_before, h, c):
 
 @loop
 def _lstm_backward(a, c_before, c, dh, dc, da):
-    """The gates are copied, in the order of memory, and become their gradients in place."""
+    """Copy the gates to da in memory order, and turn them into their gradients in place."""
     hidden = c.shape[1]
     for row in range(c.shape[0]):
         i, f = da[row, :hidden], da[row, hidden : 2 * hidden]

@@ -1,11 +1,11 @@
-"""LANES numbers at once, where the compiler does not turn a loop into vector instructions of its own accord.
+"""Explicit vector instructions on LANES numbers, for loops that the compiler does not vectorize.
 
-An intrinsic writes LLVM IR when a loop that calls it is compiled. `Vector` lets its formulas look like
-formulas: each operator writes an instruction. After a change here delete `__pycache__` of this folder
-(`mathematics` says why).
+An intrinsic emits LLVM IR when a loop that calls it is compiled. Each operator of a `Vector` emits an
+instruction, so formulas look like formulas. After a change here, delete `__pycache__` of this folder (see
+`mathematics`).
 
-What it saves, with AVX2 on one thread (`python -m tools.compare`): with softmax, copies and transposes of
-attention as plain loops a step of `tiny` takes 1.09 to 1.13 times as long, and one of `nano` 1.06 to 1.12.
+Measured with AVX2 on one thread (`python -m tools.compare`): with attention's softmax, copies and transposes
+as plain loops, a step of `tiny` takes 1.09 to 1.13 times as long, and one of `nano` 1.06 to 1.12.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from numba.core import cgutils
 
 from .mathematics import EXP, EXP_LOWEST, LN2, LOG2E, ROUND, inline, intrinsic
 
-LANES = 16  # numbers of a vector
+LANES = 16  # numbers in a vector
 FLOAT = ir.FloatType()
 FLOATS = ir.VectorType(FLOAT, LANES)
 INTEGERS = ir.VectorType(ir.IntType(32), LANES)
-LOWEST = -3.4028234663852886e38  # the least finite float32
+LOWEST = -3.4028234663852886e38  # the lowest finite float32
 
 
 def number(n: int) -> Any:
-    """An address's part or an index, as a constant."""
+    """An integer constant as wide as an address."""
     return ir.Constant(ir.IntType(8 * np.intp().itemsize), n)
 
 
 @inline
 def up(size, step):
-    """The least multiple of `step` that is not below `size`."""
+    """`size` rounded up to a multiple of `step`."""
     return (size + step - 1) // step * step
 
 
 class Vector:
-    """LANES float32 numbers. A product and a sum may be one instruction."""
+    """LANES float32 numbers. A product and a sum may be fused into one instruction."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder = builder
@@ -46,13 +46,13 @@ class Vector:
 
     @classmethod
     def of(cls, builder: Any, scalar: Any) -> Vector:
-        """The same number in all lanes."""
+        """Broadcast a scalar to all lanes."""
         first = ir.Constant(INTEGERS.element, 0)
         alone = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), scalar, first)
         return cls(builder, builder.shuffle_vector(alone, alone, ir.Constant(INTEGERS, [0] * LANES)))
 
     def like(self, x: Any) -> Vector:
-        """A vector unchanged; a Python number in all lanes."""
+        """x itself if it is a vector; a Python number broadcast to all lanes."""
         return x if isinstance(x, Vector) else Vector(self.builder, ir.Constant(FLOATS, [float(x)] * LANES))
 
     def __add__(self, other: Any) -> Vector:
@@ -68,7 +68,7 @@ class Vector:
         return Vector(self.builder, self.builder.fdiv(self.like(other).value, self.value, ("contract",)))
 
     def where(self, comparison: str, other: Any, then: Any, otherwise: Any) -> Vector:
-        """`then` in the lanes where the comparison with `other` holds, `otherwise` in the rest."""
+        """`then` in the lanes where the comparison with `other` holds, `otherwise` in the others."""
         holds = self.builder.fcmp_ordered(comparison, self.value, self.like(other).value)
         chosen = self.builder.select(holds, self.like(then).value, self.like(otherwise).value)
         return Vector(self.builder, chosen)
@@ -87,22 +87,22 @@ class Vector:
 
 
 class Column:
-    """Vectors in memory: at an address, and every `stride` bytes after it."""
+    """Vectors in memory, `stride` bytes apart, starting at an address."""
 
     def __init__(self, builder: Any, address: Any, stride: Any) -> None:
         self.builder = builder
         self.address = address
         self.stride = stride
 
-    def _place(self, index: Any) -> Any:
-        place = self.builder.add(self.address, self.builder.mul(self.stride, index))
-        return self.builder.inttoptr(place, FLOATS.as_pointer())
+    def _pointer(self, index: Any) -> Any:
+        address = self.builder.add(self.address, self.builder.mul(self.stride, index))
+        return self.builder.inttoptr(address, FLOATS.as_pointer())
 
     def load(self, index: Any) -> Vector:
-        return Vector(self.builder, self.builder.load(self._place(index), align=4))
+        return Vector(self.builder, self.builder.load(self._pointer(index), align=4))
 
     def store(self, vector: Vector, index: Any) -> None:
-        self.builder.store(vector.value, self._place(index), align=4)
+        self.builder.store(vector.value, self._pointer(index), align=4)
 
 
 class Variable:
@@ -110,14 +110,14 @@ class Variable:
 
     def __init__(self, builder: Any, start: float) -> None:
         self.builder = builder
-        self.place = cgutils.alloca_once(builder, FLOATS)
-        builder.store(ir.Constant(FLOATS, [float(start)] * LANES), self.place)
+        self.slot = cgutils.alloca_once(builder, FLOATS)
+        builder.store(ir.Constant(FLOATS, [float(start)] * LANES), self.slot)
 
     def get(self) -> Vector:
-        return Vector(self.builder, self.builder.load(self.place))
+        return Vector(self.builder, self.builder.load(self.slot))
 
     def set(self, vector: Vector) -> None:
-        self.builder.store(vector.value, self.place)
+        self.builder.store(vector.value, self.slot)
 
 
 # ---------------------------------------------------------------- softmax of columns
@@ -125,7 +125,7 @@ class Variable:
 
 @intrinsic
 def softmax_columns(typing_context, s, stride, rows, factors):
-    """E = exp(s - m) in place, m the largest of a column; and 1 / sum(E), 0 where m is -inf: W = E factor."""
+    """s becomes E = exp(s - m), with m the largest of its column; factors = 1 / sum(E), or 0 if m is -inf."""
 
     def generate(context, b, signature, args):
         s, stride, rows, factors = args
@@ -148,7 +148,7 @@ def softmax_columns(typing_context, s, stride, rows, factors):
 
 @intrinsic
 def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale):
-    """scale dS = scale W (dW - sum(dW W)), which overwrites E."""
+    """e becomes scale dS = scale W (dW - sum(dW W)), with W = factors e and dW = d."""
 
     def generate(context, b, signature, args):
         e, d, stride, rows, factors, scale = args
@@ -173,7 +173,7 @@ def softmax_columns_backward(typing_context, e, d, stride, rows, factors, scale)
 
 @intrinsic
 def scale_vector(typing_context, source, target, scale):
-    """LANES numbers times `scale`, from one address to another."""
+    """target[:LANES] = source[:LANES] * scale, both given as addresses."""
 
     def generate(context, b, signature, args):
         source, target = (Column(b, address, number(0)) for address in args[:2])
@@ -185,7 +185,7 @@ def scale_vector(typing_context, source, target, scale):
 
 @intrinsic
 def transpose_tile(typing_context, x, x_stride, out, out_stride, scale):
-    """out = scale xᵀ of LANES rows and columns: blocks off the diagonal change places, then their halves."""
+    """out = scale xᵀ for LANES rows and columns: swap off-diagonal blocks, then those within each block."""
 
     def generate(context, b, signature, args):
         x, x_stride, out, out_stride, scale = args

@@ -1,4 +1,4 @@
-"""NumPy kernels: a pass over memory and a fresh temporary are slow, so they have few of both."""
+"""NumPy kernels, written with few passes over memory and few temporaries."""
 
 from ...core.kernels import KernelSet
 

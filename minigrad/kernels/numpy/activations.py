@@ -14,7 +14,7 @@ from ...ops.special_functions import BLOCK, erfc, sigmoid
 
 
 def sum_along(x, axis):
-    """x.sum(axis, keepdims=True) of an array that may be a number."""
+    """x.sum(axis, keepdims=True), also for 0-d arrays."""
     return stable_sum(x, (axis % x.ndim,), keepdims=True) if x.ndim else x
 
 
@@ -54,10 +54,10 @@ def log_softmax(x, dim, dtype=None):
 
 @kernel(ops.relu, "numpy")
 def relu(x):
-    """max(x, 0). Backward needs the result alone, and chooses without branches.
+    """max(x, 0). Backward needs only the result, and selects without branches.
 
-    Of a random mask a processor guesses half of the branches wrong. So the mask becomes words of ones and
-    zeros as wide as g's numbers, and the two are combined bit by bit.
+    On a random mask half of all branches are mispredicted. So the mask becomes integers as wide as g's
+    elements, with all bits set or none, and is combined with g by a bitwise AND.
     """
     if x.dtype.kind != "f":
         return None
@@ -90,7 +90,7 @@ def gelu(x, approximate="none"):
 
 
 def _in_blocks(function, *arrays, out):
-    """function(*blocks, out=block) over all of the flattened arrays."""
+    """Call function(*blocks, out=block) for each block of the flattened arrays."""
     if out.ndim and out.size <= BLOCK:
         function(*arrays, out=out)
         return
@@ -102,7 +102,7 @@ def _in_blocks(function, *arrays, out):
 
 _C = math.sqrt(2 / math.pi)
 _A = 0.044715
-_FAR = 1e4  # of x**2: beyond, tanh is 1 or -1, and a larger x**2 may be infinite
+_FAR = 1e4  # limit of x**2: beyond it tanh is 1 or -1, and a larger x**2 may overflow
 
 
 def _gelu_tanh(x, out):
@@ -142,13 +142,13 @@ def _gelu_backward(x, g, out):
 
 @kernel(ops.dropout, "numpy")
 def dropout(x, p, key):
-    """x * keep / (1 - p), with the elements to keep drawn from `key`; the gradient passes the same way."""
+    """x * keep / (1 - p), with the mask `keep` drawn from `key`; the gradient is scaled in the same way."""
     scaled = scaled_keep(key, x.shape, p, x.dtype)
     return x * scaled, (lambda g: g * scaled,)
 
 
 def scaled_keep(key, shape, p, dtype):
-    """keep / (1 - p): 0 where an element is dropped. `p` is rounded to a multiple of 2**-16."""
+    """keep / (1 - p): 0 for dropped elements. `p` is rounded to a multiple of 2**-16."""
     kept = draws.keep_probability(p)
     scaled = draws.keep_mask(key, shape, p).astype(dtype)
     scaled *= 1 / kept if kept else 0

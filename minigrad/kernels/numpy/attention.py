@@ -1,9 +1,8 @@
 """Scaled dot-product attention, a tile of queries at a time.
 
-A tile is as many queries as have their scores in the processor's cache, so that memory grows with the length
-and not with its square. The weights W are not kept. Backward recomputes them from one number a row,
-W = exp(S - log sum exp S) (Dao et al. 2022, "FlashAttention", section 3.1). The work on each row of scores is
-three functions, here in NumPy.
+The scores of a tile fit into the processor's cache, so memory grows linearly with the length. The weights W
+are not stored. Backward recomputes them from one number per row, W = exp(S - log sum exp S) (Dao et al. 2022,
+"FlashAttention", section 3.1). The work on the rows of scores is three functions (`RowWork`), here in NumPy.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from ...core.kernels import kernel
 from ...ops import attention as ops
 from ...ops.draws import keep_mask, keep_probability
 
-TILE = 1 << 18  # scores
-MIN_QUERIES = 64  # of a tile, if there are so many: matrix products with fewer rows are slow
-EXACT = 8  # a larger log sum exp has too few digits left for the sum: of -1e9, none
+TILE = 1 << 18  # scores per tile
+MIN_QUERIES = 64  # per tile: matrix products with fewer rows are slow
+EXACT = 8  # beyond it, rounding of log sum exp shows in the weights: at -1e9 no digit is left
 LOWEST = {np.dtype(t): t(np.finfo(t).min) for t in (np.float32, np.float64)}
 
 
 class RowWork(NamedTuple):
-    """What is done with rows of scores, in place.
+    """The in-place operations on rows of scores.
 
-    `causal_offset` is the position of the first row's query among the keys, None if attention is not causal.
+    `causal_offset` is the position of the first row's query among the keys; None if attention is not causal.
     """
 
     # (scores, causal_offset): scores -> weights; returns log sum exp of each row
@@ -51,11 +50,11 @@ def attention_softmax(scores: np.ndarray, causal_offset: int | None) -> np.ndarr
     if causal_offset is not None:
         _mask_future(scores, causal_offset)
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
-    np.maximum(largest, LOWEST[scores.dtype], out=largest)  # finite, also where a query may attend to nothing
+    np.maximum(largest, LOWEST[scores.dtype], out=largest)  # finite, even if all keys are masked
     scores -= largest
     np.exp(scores, out=scores)
     total = np.add.reduce(scores, axis=-1, keepdims=True)
-    np.maximum(total, 1, out=total)  # below 1 only where a query may attend to nothing
+    np.maximum(total, 1, out=total)  # below 1 only if all keys are masked
     scores /= total
     return (np.log(total) + largest)[..., 0]
 
@@ -76,7 +75,7 @@ def _gradient(d_weights: np.ndarray, weights: np.ndarray, causal_offset: int | N
 
 
 def _mask_future(scores: np.ndarray, causal_offset: int) -> None:
-    """Keys before the tile's first query are visible to all of its queries."""
+    """Add -inf to the scores of keys after each query; keys before the first query are visible to all."""
     late = scores[..., causal_offset:]
     late += _causal(*late.shape[-2:], late.dtype)
 
@@ -86,7 +85,7 @@ NUMPY = RowWork(attention_softmax, _recompute, _gradient)
 
 @kernel(ops.scaled_dot_product_attention, "numpy")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ + mask) v over the last two axes; a row with nothing to attend to gives zeros."""
+    """softmax(scale q kᵀ + mask) v over the last two axes; zeros for a query whose keys are all masked."""
     integers = mask is not None and mask.dtype.kind in "iu"  # the definition raises for them
     return None if integers else attend(NUMPY, q, k, v, mask, is_causal, scale, dropout_p, key)
 
@@ -102,7 +101,7 @@ def attend(
     dropout_p: float,
     key: Any,
 ) -> tuple[np.ndarray, Callable]:
-    """The result and its gradient function, which writes into new arrays, or `into` given ones.
+    """Return the result and its gradient function, which writes into new arrays or into the arrays `into`.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
@@ -136,7 +135,7 @@ def attend(
 
 
 class _Tiled(NamedTuple):
-    """Attention tile by tile: what all tiles have in common."""
+    """Attention tile by tile, with what all tiles share."""
 
     work: RowWork
     q: np.ndarray
@@ -149,7 +148,7 @@ class _Tiled(NamedTuple):
     tiles: tuple[_Tile, ...]
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Write y; returns log sum exp of each row of scores."""
+        """Write y, and return log sum exp of each row of scores."""
         k, v = self.contiguous_kv()
         logarithms = np.empty(y.shape[:-1], y.dtype)
         for tile in self.tiles:
@@ -183,7 +182,7 @@ class _Tiled(NamedTuple):
             d_v[...] = sums_v
 
     def contiguous_kv(self) -> tuple[np.ndarray, np.ndarray]:
-        """Keys and values; as contiguous copies where several tiles read them. The copies are not kept."""
+        """Keys and values, copied to contiguous arrays if several tiles read them."""
         if self.k.flags.c_contiguous or all(map(attrgetter("is_first"), self.tiles)):
             return self.k, self.v
         return np.ascontiguousarray(self.k), np.ascontiguousarray(self.v)
@@ -199,7 +198,7 @@ class _Tiled(NamedTuple):
 def _attend_in_one_tile(
     work: RowWork, q: Any, k: Any, v: Any, causal_offset: int | None, scale: float
 ) -> tuple[np.ndarray, Callable]:
-    """`attend` of short sequences, or of a token that is being generated."""
+    """`attend` for scores that fit into one tile: short sequences, or one generated token."""
     w = (q * scale) @ k.swapaxes(-1, -2)
     logarithms = work.softmax(w, causal_offset)
     y = np.matmul(w, v, out=empty_heads(np.empty, q, (*q.shape[:-1], v.shape[-1])))
@@ -218,7 +217,7 @@ def _attend_in_one_tile(
 
 
 def empty_heads(empty: Callable, q: Any, shape: tuple[int, ...]) -> Any:
-    """A new array (..., T, D). Where q's heads are side by side in memory, (B, T, H, D), so are its heads."""
+    """Allocate an array (..., T, D), with memory laid out (B, T, H, D) if q's is."""
     if len(shape) == q.ndim == 4 and 0 < q.strides[1] < q.strides[2]:
         batch, heads, length, width = shape
         return empty((batch, length, heads, width), q.dtype).swapaxes(1, 2)
@@ -226,12 +225,12 @@ def empty_heads(empty: Callable, q: Any, shape: tuple[int, ...]) -> Any:
 
 
 def as_bias(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What is added to the scores: 0 where a query may attend, -inf elsewhere; numbers are unchanged."""
+    """The mask as numbers to add to the scores; a boolean one becomes 0 (may attend) and -inf."""
     return np.where(mask, 0, -np.inf).astype(dtype) if mask.dtype == bool else mask
 
 
 def _add(total: np.ndarray, tile: _Tile, a: np.ndarray, b: np.ndarray) -> None:
-    """Add a @ b to the gradient of the tile's keys (or values), which the first of their tiles sets."""
+    """Add a @ b to the gradient of the tile's keys (or values); the first tile of these keys sets it."""
     if tile.is_first and tile.visible == tile.keys:
         np.matmul(a, b, out=total[tile.keys])
         return
@@ -241,11 +240,11 @@ def _add(total: np.ndarray, tile: _Tile, a: np.ndarray, b: np.ndarray) -> None:
 
 
 class _Tile(NamedTuple):
-    """Some queries of some sequences: the indices of these queries, of their keys and of their scores."""
+    """Indices of some queries of some sequences, of their keys and of their scores."""
 
     rows: tuple
     keys: tuple  # all keys of these sequences
-    visible: tuple  # those that the queries may attend to
+    visible: tuple  # the keys that these queries may attend to
     scores: tuple
     causal_offset: int | None  # the position of the first query, where attention is causal
     is_first: bool  # whether no earlier tile has the same keys
@@ -253,7 +252,7 @@ class _Tile(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _tiles(lead: tuple[int, ...], queries: int, keys: int, is_causal: bool) -> tuple[_Tile, ...]:
-    """All queries in order, as many at a time as have `TILE` scores, but at least `MIN_QUERIES`."""
+    """Tiles of about `TILE` scores, but at least `MIN_QUERIES` queries, in order."""
     return tuple(_cut(lead, queries, keys, is_causal))
 
 

@@ -1,4 +1,4 @@
-"""The libraries that multiply NumPy's matrices, and their threads."""
+"""The BLAS libraries that NumPy uses, and their threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def blas_libraries() -> list[dict[str, Any]]:
-    """The libraries of matrix products that are loaded, NumPy's first."""
+    """Return threadpoolctl's description of each loaded BLAS library, NumPy's first."""
     from threadpoolctl import threadpool_info
 
     found = [library for library in threadpool_info() if library["user_api"] == "blas"]
@@ -14,5 +14,5 @@ def blas_libraries() -> list[dict[str, Any]]:
 
 
 def blas_threads() -> int:
-    """How many threads the matrix products use."""
+    """Return the number of threads that matrix products use."""
     return max((library["num_threads"] for library in blas_libraries()), default=1)

@@ -22,13 +22,13 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
             ops.raise_class_error(largest if largest >= classes else smallest, classes, ignore_index)
     row = np.arange(n)
     p = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
-    below = p[row, known]  # how far the target's score is below the largest
+    below = p[row, known]  # the target's score minus the largest
     smooth = p @ np.full(classes, label_smoothing / classes, p.dtype) if label_smoothing else 0
     np.exp(p, out=p)
     p[row, known] = 0
     others = p @ ones(classes, p.dtype)
     total = others + np.exp(below)
-    losses = np.log1p(others + np.expm1(below)) - below  # where others is tiny, so is the loss
+    losses = np.log1p(others + np.expm1(below)) - below  # exact also for tiny losses
     if label_smoothing:
         losses = (1 - label_smoothing) * losses + label_smoothing * np.log(total) - smooth
     losses = np.where(valid, losses, 0).astype(logits.dtype, copy=False)
@@ -41,7 +41,7 @@ def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
         if label_smoothing:
             r -= (scale * (label_smoothing / classes))[:, None]
         r[row, known] += scale * (label_smoothing - others * inverse)  # softmax - 1 + e
-        return np.where(valid[:, None], r, 0), None  # 0 also where an ignored row has a NaN
+        return np.where(valid[:, None], r, 0), None  # 0 even if an ignored row contains NaN
 
     if reduction == "none":
         return losses, gradient

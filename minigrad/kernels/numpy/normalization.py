@@ -1,4 +1,4 @@
-"""Layer normalization, with and without a mean."""
+"""Layer normalization and RMS normalization."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes.
 
     With h the normalized x and u = g * weight: dx = (u - mean(u) - h mean(u h)) / sqrt(var + eps). Backward
-    computes h again from x, which the graph often holds anyway.
+    recomputes h from x, which the graph often keeps anyway.
     """
     shape = x.shape
     size = math.prod(normalized_shape)
     rows = math.prod(shape[: len(shape) - len(normalized_shape)])
     flat = x.reshape(rows, size)
     average = _average(size, x.dtype)
-    if rows == 1:  # NumPy is faster with numbers than with columns of one element
+    if rows == 1:  # NumPy is faster with scalars than with columns of one element
         flat = flat[0]
 
     def centred(rows):
-        """The rows minus their means, of which rounding left something if they are large: minus that, too."""
+        """The rows minus their means, twice: a large mean leaves a rounding error the first time."""
         column = (slice(None), None) if rows.ndim > 1 else ()
         h = rows - (rows @ average)[column]
         h -= (h @ average)[column]
@@ -97,12 +97,12 @@ def rms_norm(x, weight, normalized_shape, eps):
 
 
 def _inverse_root(x, eps):
-    """1 / sqrt(mean(x**2) + eps) of each row, as a column; of a vector as a number.
+    """1 / sqrt(mean(x**2) + eps) of each row, as a column; a scalar for a vector.
 
-    Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless these squares leave the range of the dtype.
+    Computed as sqrt(size) / sqrt(sum(x**2) + size eps), unless the squares overflow or underflow.
     """
     size = max(x.shape[-1], 1)
-    with np.errstate(over="ignore"):  # such rows are computed again
+    with np.errstate(over="ignore"):  # recomputed below
         squares = np.asarray(np.vecdot(x, x))
     squares += size * eps
     np.sqrt(squares, out=squares)

@@ -1,4 +1,4 @@
-"""Adam's step in blocks, which stay in the cache, and the norm of all gradients."""
+"""Adam's step, in blocks that stay in the cache, and the total norm of gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def adam(p, g, m, v, hyperparameters):
         np.subtract(d, first, out=t)
         t *= c1
         first += t
-        np.multiply(d, c2, out=t)  # d * d alone may be infinite
+        np.multiply(d, c2, out=t)  # first c2: d * d may overflow
         t *= d
         second *= b2
         second += t
@@ -47,7 +47,7 @@ def adam(p, g, m, v, hyperparameters):
 
 @kernel(norm_of_all, "numpy")
 def total_norm(arrays, infinite):
-    """By products of each array with itself, in its own dtype; again where these leave its range."""
+    """sqrt of the sum of squares of all elements, scaled by the largest if squares overflow or underflow."""
     if infinite:
         return _largest(arrays)
     total = 0.0
@@ -57,7 +57,7 @@ def total_norm(arrays, infinite):
             total += float(flat.dot(flat))
     if SMALLEST_SQUARE < total < math.inf and all(a.dtype.itemsize > 2 for a in arrays):
         return math.sqrt(total)
-    largest = _largest(arrays)  # the squares are outside of the dtype's range, or have few digits
+    largest = _largest(arrays)  # the squares overflow, or have lost digits
     if not 0 < largest < math.inf:
         return largest
     scaled = (np.divide(a, largest, dtype=np.float64) for a in arrays)

@@ -1,7 +1,7 @@
-"""Recurrent layers: a loop over time, and back.
+"""Recurrent layers: a loop over time, forward and backward.
 
-The loop is the same for all (`scan`); a cell is what is done with the gates of one step, here in NumPy. What
-comes from x is one product for several steps, and so are the gradients of x and of the weights.
+All layers share the loop (`scan`). A `Cell` computes the gates of one step, here in NumPy. Products with x,
+and the gradients of x and of the weights, are computed for several steps at once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from ...core.sums import column_sums
 from ...ops import recurrent as ops
 from ...ops.special_functions import sigmoid
 
-# of x that are multiplied at once, with the steps in between: they and their gates stay in the cache
-ROWS = 256
+ROWS = 256  # rows of x multiplied at once: they and their gates stay in the cache
 Arrays = Sequence[np.ndarray]
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
-    """out = a @ b, or added to it."""
+    """out = a @ b, or out += a @ b if `add`."""
     if add:
         out += a @ b
     else:
@@ -31,37 +30,38 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 
 class Cell(NamedTuple):
-    """One step. `a` is W_ih x + W_hh h and biases, and in backward the gates.
+    """One step of a recurrent layer. `a` is W_ih x + W_hh h plus biases; in backward, the gates.
 
-    forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states; `kept`
-    is what else backward needs. backward(a, before, after, kept, d, da, dr) turns `d`, the new states'
-    gradients, into those of the states before, without what goes through W_hh, and writes that of `a`. Where
-    W_hh h + b_hh is not just added, it is not in `a` but is `r`, and its gradient is `dr`.
+    forward(a, r, before, after, kept) turns `a` into the gates, in place, and writes the new states `after`;
+    `kept` holds other arrays for backward. backward(a, before, after, kept, d, da, dr) turns `d`, the
+    gradients of the new states, into those of the previous states (except for the part through W_hh), and
+    writes the gradient of `a` to `da`. A cell that does not simply add W_hh h + b_hh (`separate`) gets it as
+    `r` instead, and writes its gradient to `dr`.
     """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
-    keeps: int = 0  # arrays (T, B, H)
-    separate: bool = False  # whether there is an r
+    keeps: int = 0  # number of arrays (T, B, H) in `kept`
+    separate: bool = False  # whether W_hh h + b_hh is `r` instead of part of `a`
     gates: int = 1
 
 
 class Tape(NamedTuple):
-    """What forward leaves for backward: the gates and the states of all steps, and what they are made of."""
+    """What forward saves for backward: inputs, gates and states of all steps."""
 
     cell: Cell
     x: np.ndarray  # (T, B, I)
     weight_ih: np.ndarray
     weight_hh: np.ndarray
     gates: np.ndarray  # (T, B, gates H)
-    states: list[np.ndarray]  # (T + 1, B, H): of step t, rows t and t + 1
+    states: list[np.ndarray]  # (T + 1, B, H): step t uses rows t and t + 1
     kept: list[np.ndarray]
-    ended: np.ndarray | None  # (T, B, 1): past the end of a row
+    ended: np.ndarray | None  # (T, B, 1): True past the end of a sequence
     reverse: bool
-    parts: list[slice]  # steps whose products with x are taken at once, in order
+    parts: list[slice]  # steps that are multiplied by x at once, in order
 
     def at(self, t: int) -> tuple[Arrays, Arrays, Arrays]:
-        """The states before and after step t, and what is kept of it."""
+        """The states before and after step t, and the arrays kept for its backward."""
         past, now = (t + 1, t) if self.reverse else (t, t + 1)
         return [s[past] for s in self.states], [s[now] for s in self.states], [k[t] for k in self.kept]
 
@@ -70,7 +70,7 @@ def scan(
     cell: Cell, x: Any, first: Arrays, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any,
     lengths: Any, reverse: bool,
 ) -> tuple[tuple[np.ndarray, ...], Callable]:  # fmt: skip
-    """The outputs (T, B, H), the last states (B, H), and their gradient function."""
+    """Return the outputs (T, B, H), the last states (B, H), and their gradient function."""
     _check_shapes(cell.gates, x, first, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
     steps, batch, _ = x.shape
     hidden = weight_hh.shape[1]
@@ -81,7 +81,7 @@ def scan(
         state[steps if reverse else 0] = start
     kept = [np.empty((steps, batch, hidden), x.dtype) for _ in range(cell.keeps)]
     ended = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]
-    parts = _together(steps, batch, reverse)
+    parts = _split_steps(steps, batch, reverse)
     tape = Tape(cell, x, weight_ih, weight_hh, gates, states, kept, ended, reverse, parts)
     _forward(tape, bias_ih, bias_hh)
     outputs = states[0][:steps] if reverse else states[0][1:]
@@ -92,7 +92,7 @@ def scan(
 
 
 def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
-    """Take the steps: fill the gates, the states and what is kept."""
+    """Run all steps: fill the tape's gates, states and kept arrays."""
     cell = tape.cell
     x = tape.x
     gates = tape.gates
@@ -116,7 +116,7 @@ def _forward(tape: Tape, bias_ih: Any, bias_hh: Any) -> None:
 
 
 def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
-    """The gradients of `scan`'s arrays, from those of the outputs and of the last states."""
+    """Return the gradients of `scan`'s inputs, given those of the outputs and of the last states."""
     cell, x, weight_ih, weight_hh, gates, states, *_ = tape
     past = 1 if tape.reverse else 0
     needs_x, *needs_first, needs_ih, needs_hh, needs_b_ih, needs_b_hh, _ = needs
@@ -155,8 +155,11 @@ def _backward(tape: Tape, g: Any, needs: Sequence[bool]) -> tuple:
 def _steps_back(
     tape: Tape, part: slice, g: Any, d: list[np.ndarray], d_gates: np.ndarray, d_recurrent: np.ndarray
 ) -> None:
-    """Go back through the steps of a part: turns `d`, the states' gradients after it, into those before, and
-    writes the gates'. `g` is the outputs' gradient, or None."""
+    """Backward through the steps of a part.
+
+    Turns `d`, the gradients of the states after the part, into those before it, and writes the gradients of
+    the gates. `g` is the gradient of the outputs, or None.
+    """
     cell = tape.cell
     gates = tape.gates
     ended = tape.ended
@@ -199,12 +202,12 @@ def _check_shapes(
         if array is not None and array.shape != shape:
             raise ShapeError(
                 f"{name} must have shape {shape}, got {array.shape}.\n"
-                f"It has to fit x (T, B, I) {x.shape} and H = {hidden}, the width of weight_hh."
+                f"It must match x (T, B, I) {x.shape} and H = {hidden}, the width of weight_hh."
             )
 
 
-def _together(steps: int, batch: int, reverse: bool) -> list[slice]:
-    """Steps that are multiplied at once, in the order in which they are taken: few enough for the cache."""
+def _split_steps(steps: int, batch: int, reverse: bool) -> list[slice]:
+    """Split the steps into parts of about ROWS rows, in the order in which they run."""
     count = max(1, ROWS // max(batch, 1))
     parts = [slice(start, min(start + count, steps)) for start in range(0, steps, count)]
     return parts[::-1] if reverse else parts
@@ -224,7 +227,7 @@ def _length(part: slice) -> int:
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """(steps, batch, width) as (steps batch, width)."""
+    """Reshape (steps, batch, width) to (steps * batch, width)."""
     return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
 
 

@@ -14,7 +14,7 @@ from ...ops import reductions as ops
 def logsumexp(x, dim, keepdim=False):
     """m + log(sum(exp(x - m))), with m the largest; dx = g softmax(x)."""
     axes = normalize_axis_tuple(dim, max(x.ndim, 1)) or range(x.ndim)
-    dim = tuple(axes) if x.ndim else ()  # a number has no axes
+    dim = tuple(axes) if x.ndim else ()
     m = x.max(axis=dim, keepdims=True, initial=-np.inf)
     m = np.where(np.isinf(m), 0, m).astype(x.dtype, copy=False)
     e = np.exp(x - m)

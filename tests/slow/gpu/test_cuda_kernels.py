@@ -626,7 +626,9 @@ def test_the_emulator_finds_a_missing_barrier_before_a_second_use(device, gpu, m
         pytest.skip("the emulator stands in for a GPU that is not there")
     name, arrays, settings = "layer_norm", *MANY["layer_norm"][0]
     right = launching.code("normalization")
-    first = "    __syncthreads();  // everyone has read what an earlier call left in scratch\n    if"
+    first = (
+        "    __syncthreads();  // all threads have read the results of an earlier call from scratch\n    if"
+    )
     assert right.count(first) == 1
     changed = [right.replace(first, "    if")]
     monkeypatch.setattr(launching, "code", lambda source: changed[0])

@@ -83,7 +83,7 @@ def main():
 
         def plan(dtype, is_causal, *sizes, **how):
             where = {"device_property": properties, "sm_version": 90, "sm_count": 132}
-            found = ours.planned(
+            found = ours.build_plan(
                 cudnn, np.dtype(dtype), layouts(dtype, *sizes, **how), is_causal, 0.2, **where
             )
             assert getattr(found.graph, "selected_engine", None) is None, "not cuDNN's own"

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm over the last axis, GELU with and without a bias, dropout."""
+"""Softmax and log-softmax over the last axis, GELU with and without a bias, dropout."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .launching import (
 
 @register(ops.softmax, "cuda")
 def softmax(x, dim, dtype=None):
-    if dtype is not None or not _last(x, dim):
+    if dtype is not None or not _is_last_axis(x, dim):
         return None
     return _softmax(contiguous(x), mask_argument(None), 1, 1)
 
 
 def masked_softmax(x, mask):
-    """softmax over the last axis, of what `mask` allows (True: may attend); a row without any gives zeros."""
+    """softmax over the last axis where `mask` is True; zeros for a row without any True."""
     x, xp = contiguous(x), array_module(x)
     queries, keys = x.shape[-2:]
     heads = x.shape[-3] if x.ndim > 2 else 1
@@ -50,7 +50,7 @@ def _softmax(x, mask, heads, queries):
 
 @register(ops.log_softmax, "cuda")
 def log_softmax(x, dim, dtype=None):
-    if dtype is not None or not _last(x, dim):
+    if dtype is not None or not _is_last_axis(x, dim):
         return None
     x = contiguous(x)
     y = array_module(x).empty_like(x)
@@ -60,8 +60,8 @@ def log_softmax(x, dim, dtype=None):
     return y, _backward("log_softmax_backward", y)
 
 
-def _last(x, dim):
-    """Whether rows are the last axis, which the kernels take."""
+def _is_last_axis(x, dim):
+    """Whether `dim` is the last axis of an array that the kernels support."""
     return x.ndim and dim in (-1, x.ndim - 1) and supports(x)
 
 
@@ -97,7 +97,7 @@ def gelu(x, approximate="none"):
 
 
 def gelu_with_bias(x, bias, approximate="none"):
-    """gelu(x + bias), with one number of bias for each place of the last axis."""
+    """gelu(x + bias), with a bias vector as long as the last axis."""
     xp = array_module(x)
     by_tanh = np.bool_(approximate == "tanh")
     x = contiguous(x)
@@ -122,12 +122,12 @@ def gelu_with_bias(x, bias, approximate="none"):
 def dropout(x, p, key):
     if not supports(x):
         return None
-    drawn = draw(key, x.shape, p)
-    return _dropped(x, drawn), (lambda g: _dropped(g, drawn),)
+    drops = draw(key, x.shape, p)
+    return _dropout(x, drops), (lambda g: _dropout(g, drops),)
 
 
-def _dropped(x, drawn):
+def _dropout(x, drops):
     x = contiguous(x)
     y = array_module(x).empty_like(x)
-    kernel(x, "dropout", "dropout")((math.ceil(x.size / 4096),), (256,), (x, y, x.size, drawn))
+    kernel(x, "dropout", "dropout")((math.ceil(x.size / 4096),), (256,), (x, y, x.size, drops))
     return y

@@ -1,6 +1,6 @@
-"""Scaled dot-product attention that stores no matrix of weights; heads up to 128 wide.
+"""Scaled dot-product attention without a stored matrix of weights, for heads up to 128 wide.
 
-Forward and backward each run through cuDNN where it takes the case (`cudnn`), else through our kernel.
+Forward and backward each use cuDNN if it supports the case (`cudnn`), else our own kernel.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PROBLEM = struct("int64", "heads", "queries", "keys", "width", "value_width", "i
 
 @register(ops.scaled_dot_product_attention, "cuda")
 def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key):
-    """softmax(scale q kᵀ) v over the keys that a boolean mask allows; no kernel takes a mask of numbers."""
-    if not _takes(q, k, v, mask):
+    """softmax(scale q kᵀ) v over the keys where a boolean mask is True; None for a float mask."""
+    if not _supports(q, k, v, mask):
         return None
     xp = array_module(q)
     masks = [] if mask is None else [mask.shape[:-2]]
@@ -30,50 +30,50 @@ def scaled_dot_product_attention(q, k, v, mask, is_causal, scale, dropout_p, key
     keys = k.shape[-2]
     width = v.shape[-1]
     if mask is not None:
-        mask = _four(xp.broadcast_to(mask, (*lead, queries, keys)))
-    q, k, v = (_four(xp.broadcast_to(x, (*lead, *x.shape[-2:]))) for x in (q, k, v))
-    drawn = draw(key, (*lead, queries, keys), dropout_p)
+        mask = _to_4d(xp.broadcast_to(mask, (*lead, queries, keys)))
+    q, k, v = (_to_4d(xp.broadcast_to(x, (*lead, *x.shape[-2:]))) for x in (q, k, v))
+    drops = draw(key, (*lead, queries, keys), dropout_p)
     y = empty_heads(array_module(q).empty, q, (*q.shape[:3], width))
-    pull = _attend(q, k, v, y, mask, is_causal, scale, drawn)
+    pull = _attend(q, k, v, y, mask, is_causal, scale, drops)
 
     def gradient(g, needs, into=None):
         found = into or [xp.empty(x.shape, x.dtype) for x in (q, k, v)]
-        pull(_four(g), *found)
+        pull(_to_4d(g), *found)
         return *(into or (d.reshape(*lead, *d.shape[2:]) for d in found)), None
 
     return y.reshape(*lead, queries, width), gradient
 
 
-def _takes(q, k, v, mask):
-    """Whether there is a kernel for these."""
+def _supports(q, k, v, mask):
+    """Whether there is a kernel for these arrays."""
     known = mask is None or mask.dtype == bool
     return q.ndim > 1 and known and supports(q, k, v) and max(q.shape[-1], v.shape[-1]) <= WIDTHS[-1]
 
 
-def _four(x):
-    """x with four axes, whatever the number of leading ones."""
+def _to_4d(x):
+    """x with four axes: leading axes are flattened, or added."""
     if x.ndim > 4:
         return x.reshape(-1, *x.shape[-3:])
     return x[(None,) * (4 - x.ndim)]
 
 
-def _attend(q, k, v, y, mask, is_causal, scale, drawn):
-    """Write y; returns a function that writes the gradients of q, k and v."""
+def _attend(q, k, v, y, mask, is_causal, scale, drops):
+    """Write y, and return a function that writes the gradients of q, k and v."""
     batch, number, queries, width = q.shape
     keys, value_width = v.shape[2:]
     xp = array_module(q)
     acc = accumulator(q.dtype)
     q, k, v = map(_contiguous_rows, (q, k, v))
     logarithms = xp.empty((batch, number, queries), acc)
-    plain = mask is None and drawn is NO_DRAW
+    plain = mask is None and drops is NO_DRAW
     problem = np.array([(number, queries, keys, width, value_width, is_causal)], PROBLEM)
     wide = next(w for w in WIDTHS if w >= max(width, value_width))
-    rows = 128 * 16 // wide  # of a block
+    rows = 128 * 16 // wide  # per block
 
     def run(name, length, *arguments):
         function = kernel(q, "attention", name, WIDTH=wide)
         grid = batch * number, -(-length // rows)
-        function(grid, (128,), (*arguments, problem, mask_argument(mask), acc.type(scale), drawn))
+        function(grid, (128,), (*arguments, problem, mask_argument(mask), acc.type(scale), drops))
 
     if not (plain and cudnn.attention(q, k, v, y, logarithms, is_causal, scale)):
         run("attention", queries, heads(q), heads(k), heads(v), heads(y), logarithms)

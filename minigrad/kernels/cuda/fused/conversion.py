@@ -1,4 +1,4 @@
-"""Conversion between float32, float16 and bfloat16, four numbers at a time."""
+"""Conversion between float32, float16 and bfloat16, four elements at a time."""
 
 from __future__ import annotations
 

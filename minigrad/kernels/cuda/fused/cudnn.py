@@ -1,17 +1,16 @@
-"""Attention through cuDNN, where NVIDIA's library and its frontend for Python are installed.
+"""Attention through cuDNN, if NVIDIA's library and its Python frontend are installed.
 
-cuDNN computes in 16 bits on the GPU's tensor cores. Its statistics L = log(sum(exp(s))) are those of our own
-kernel, so that forward and backward can each run through either. It reads and writes heads as views of the
-projections.
+cuDNN uses the GPU's tensor cores. It stores the same statistics L = log(sum(exp(s))) as our own kernel, so
+forward and backward can each use either. It reads and writes heads as views of the projections.
 
-It takes bfloat16 and float16, heads up to 128 wide in steps of 8, no mask or the causal one, which begins at
-the top left as ours does. The rest is our kernel's: a boolean mask would be a matrix of numbers to cuDNN, and
-a query that may see nothing would not give zeros; its dropout draws other numbers than ours. So are lengths
-that 128 does not divide: cuDNN takes a third of a second to plan for a shape, and a text that grows token by
-token would need a plan each.
+Supported are bfloat16 and float16, head widths up to 128 in steps of 8, and no mask or a causal one (aligned
+at the top left, like ours). Our kernel computes the rest: with a boolean mask cuDNN would need a matrix of
+numbers and would not return zeros for a fully masked query, and its dropout draws other numbers. Lengths must
+be multiples of 128: planning for a shape takes cuDNN a third of a second, and generating token by token would
+need a plan for each length.
 
-Backward adds up the gradient of the queries in the order in which the GPU gets to it, so that two runs differ
-by roundings (for one order cuDNN needs memory for queries × keys). Our kernel has one order: `use(False)`.
+Backward adds up the gradient of the queries in no fixed order, so two runs differ by rounding errors (for a
+fixed order cuDNN needs memory for queries × keys). Our kernel has a fixed order: `use(False)`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from ....core.devices import array_module
 from ....core.dtypes import HALF, bfloat16
 from ....core.modes import Switch
 
-# the widest head; what widths, lengths, addresses divide by
-WIDEST = 128
+MAX_WIDTH = 128  # of a head
+# widths, lengths and addresses must be multiples of these
 WIDTHS = 8
 LENGTHS = 128
 BYTES = 16
@@ -42,31 +41,31 @@ _modes = _Modes()
 
 
 class use(Switch):
-    """Whether cuDNN is used if it is installed: from now on, for a `with`, or in a function."""
+    """Whether to use cuDNN if it is installed: as a statement, a context manager or a decorator."""
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(_modes, "enabled", enabled, at_once=True)
 
 
 def takes(q: Any, k: Any, v: Any) -> bool:
-    """Whether cuDNN computes attention of these (batch, heads, length, width), without a mask."""
+    """Whether cuDNN is enabled and supports attention of these (batch, heads, length, width)."""
     return (
         _modes.enabled
         and q.dtype in HALF
-        and not any(x.shape[2] % LENGTHS or x.shape[3] % WIDTHS or x.shape[3] > WIDEST for x in (q, k, v))
+        and not any(x.shape[2] % LENGTHS or x.shape[3] % WIDTHS or x.shape[3] > MAX_WIDTH for x in (q, k, v))
         and _session_for(q) is not None
     )
 
 
 def attention(q: Any, k: Any, v: Any, y: Any, logarithms: Any, is_causal: bool, scale: float) -> bool:
-    """Write y and the statistics (batch, heads, queries); False, and nothing is written, if cuDNN cannot."""
+    """Write y and the statistics (batch, heads, queries); False, without writing, if unsupported."""
     return takes(q, k, v) and _run([*map(_readable, (q, k, v)), y], logarithms, is_causal, scale)
 
 
 def attention_backward(
     q: Any, k: Any, v: Any, y: Any, g: Any, logarithms: Any, into: list[Any], is_causal: bool, scale: float
 ) -> bool:
-    """Write the gradients of q, k and v for one of y; False, and nothing is written, if cuDNN cannot."""
+    """Write the gradients of q, k and v, given g of y; False, without writing, if unsupported."""
     return takes(q, k, v) and _run([*map(_readable, (q, k, v, y, g)), *into], logarithms, is_causal, scale)
 
 
@@ -90,7 +89,7 @@ def _run(arrays: list[Any], logarithms: Any, is_causal: bool, scale: float) -> b
 
 
 def _strides(x: Any) -> tuple[int, ...]:
-    """Strides in elements; along an axis of one element those of a contiguous array."""
+    """Strides in elements; for an axis of length 1, the stride of a contiguous array."""
     steps = []
     behind = 1
     for n, step in zip(reversed(x.shape), reversed(x.strides), strict=True):
@@ -100,7 +99,7 @@ def _strides(x: Any) -> tuple[int, ...]:
 
 
 def _readable(x: Any) -> Any:
-    """x, or a copy if cuDNN cannot read it: it reads 16 bytes at a time, and broadcasts nothing."""
+    """x, or a copy if cuDNN cannot read it: it reads 16 aligned bytes at a time, and does not broadcast."""
     *outer, last = _strides(x)
     apart = BYTES // x.itemsize
     fits = last == 1 and all(step > 0 and step % apart == 0 for step in outer) and x.data.ptr % BYTES == 0
@@ -118,17 +117,17 @@ class _Plan(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _plan(xp: Any, device: int, dtype: Any, layouts: tuple, is_causal: bool, scale: float) -> _Plan | None:
-    """How cuDNN computes a case on a GPU; None if it cannot."""
+    """cuDNN's plan for a case on a GPU; None if it is not supported."""
     session = _session(xp, device)
     assert session is not None
     try:
-        return planned(session.cudnn, dtype, layouts, is_causal, scale, handle=session.handle)
+        return build_plan(session.cudnn, dtype, layouts, is_causal, scale, handle=session.handle)
     except session.cudnn.cudnnGraphNotSupportedError:
         return None
 
 
-def planned(cudnn: Any, dtype: Any, layouts: tuple, is_causal: bool, scale: float, **where: Any) -> _Plan:
-    """A plan for q, k, v and y of these layouts; of backward also for the gradients of y, q, k and v."""
+def build_plan(cudnn: Any, dtype: Any, layouts: tuple, is_causal: bool, scale: float, **where: Any) -> _Plan:
+    """Build a plan for these layouts: q, k, v and y; for backward also the gradients of y, q, k and v."""
     kind = cudnn.data_type.BFLOAT16 if dtype == bfloat16 else cudnn.data_type.HALF
     single = cudnn.data_type.FLOAT
     graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=single, compute_data_type=single, **where)
@@ -157,7 +156,7 @@ def planned(cudnn: Any, dtype: Any, layouts: tuple, is_causal: bool, scale: floa
 
 
 def _build(cudnn: Any, graph: Any) -> None:
-    """Let cuDNN choose among its own kernels, not among those that the frontend compiles in Python."""
+    """Build with cuDNN's own kernels, not those that its Python frontend compiles."""
     graph.validate()
     graph.build_operation_graph()
     graph.deselect_engines(["sdpa_"])
@@ -170,7 +169,7 @@ def _build(cudnn: Any, graph: Any) -> None:
 
 
 class _Session:
-    """cuDNN's handle for a GPU."""
+    """The cudnn module and its handle for a GPU."""
 
     def __init__(self, cudnn: Any) -> None:
         self.cudnn = cudnn
@@ -178,7 +177,7 @@ class _Session:
 
 
 def _session_for(x: Any) -> _Session | None:
-    """cuDNN on the GPU and the stream in use; None where it or its frontend is not installed."""
+    """The session for the GPU and stream in use; None if cuDNN or its frontend is not installed."""
     cuda = array_module(x).cuda
     session = _session(array_module(x), cuda.runtime.getDevice())
     if session is not None:
@@ -190,5 +189,5 @@ def _session_for(x: Any) -> _Session | None:
 def _session(xp: Any, device: int) -> _Session | None:
     try:
         return _Session(importlib.import_module("cudnn"))
-    except (ImportError, OSError, RuntimeError):  # OSError, RuntimeError: of cuDNN itself, or of a part of it
+    except (ImportError, OSError, RuntimeError):  # OSError, RuntimeError: a library of cuDNN is missing
         return None

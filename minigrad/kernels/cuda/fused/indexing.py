@@ -1,4 +1,4 @@
-"""Rows of a table."""
+"""Embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA sources as kernels: compiled by CuPy for a dtype, cached, and launched on its current stream."""
+"""Compile CUDA sources with CuPy for a dtype, cache them, and launch them on its current stream."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from ....ops.draws import drop_threshold
 
 SOURCES = Path(__file__).parents[1] / "sources"
 SCALARS = {"float32": "float", "float64": "double", "float16": "float16", "bfloat16": "bfloat16"}
-WARP_ROW = 1024  # the longest row that one warp computes
+WARP_ROW = 1024  # the longest row that a single warp computes
 PARTS = 64  # the largest number of partial sums in a sum over rows
-# arrays of a launch, and elements of a block: see many.cuh
-MANY = 64
-CHUNK = 4096
+MANY = 64  # arrays per launch, see many.cuh
+CHUNK = 4096  # elements per block
 
 
 def supports(*arrays: Any) -> bool:
-    """Whether there is a kernel for these: arrays of one floating dtype, not empty; or None."""
+    """Whether the arrays are not empty and share a supported floating dtype; None is ignored."""
     present = [x for x in arrays if x is not None]
     return all(x.dtype == present[0].dtype and x.size for x in present) and present[0].dtype.name in SCALARS
 
@@ -38,7 +37,7 @@ def accumulator(dtype: Any) -> np.dtype:
 
 @lru_cache(maxsize=64)
 def code(source: str) -> str:
-    """A source with its includes inserted, each file once."""
+    """A source file with its includes inserted, each file once."""
     seen: set[str] = set()
 
     def text(name: str) -> str:
@@ -54,7 +53,7 @@ def code(source: str) -> str:
 
 
 def options(dtype: Any, **values: int | str) -> tuple[str, ...]:
-    """The compiler's options."""
+    """The compiler options for a dtype, with further macros in `values`."""
     defined = {
         "SCALAR": SCALARS[dtype.name],
         "ACCUMULATOR": SCALARS[accumulator(dtype).name],
@@ -74,7 +73,7 @@ def _module(library: Any, source: str, dtype: Any, values: tuple) -> Any:
 
 
 def kernel(x: Any, source: str, name: str, **values: int | str) -> Any:
-    """The kernel `name` of a source for arrays such as x: call it with (grid, block, arguments)."""
+    """The kernel `name` of a source, for the dtype of x: call it with (grid, block, arguments)."""
     return _function(array_module(x), source, name, x.dtype, tuple(values.items()))
 
 
@@ -91,7 +90,7 @@ def over_rows(rows: int, size: int) -> tuple[tuple, tuple]:
 
 
 def over_elements(number: int) -> tuple[tuple, tuple]:
-    """Grid and block where the threads take turns over the elements."""
+    """Grid and block of a grid-stride loop over the elements."""
     return (min(-(-number // 256), 1 << 16),), (256,)
 
 
@@ -101,18 +100,18 @@ def over_columns(rows: int, size: int) -> tuple[tuple, tuple]:
 
 
 def sum_of_parts(source: str, parts: Any, parameter: Any) -> Any:
-    """The last stage of a sum over rows, in the shape and dtype of a parameter."""
+    """Add up partial sums, the last stage of a sum over rows, in the shape and dtype of a parameter."""
     out = array_module(parameter).empty(parameter.shape, parameter.dtype)
     number, size = parts.shape
     kernel(parameter, source, "sum_of_parts")((-(-size // 256),), (256,), (parts, out, number, size))
     return out
 
 
-# ---------------------------------------------------------------- structs, which are passed by value
+# ---------------------------------------------------------------- structs, passed by value
 
 
 def struct(dtype: Any, *names: str) -> np.dtype:
-    """A struct in C, whose fields are all of one dtype; CuPy passes an array of one."""
+    """A C struct with fields of one dtype. CuPy passes it as an array with one element."""
     return np.dtype([(name, dtype) for name in names])
 
 
@@ -127,7 +126,7 @@ NO_DRAW, NO_MASK = np.zeros(1, DRAW), np.zeros(1, MASK)
 
 
 def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
-    """The argument `Draw` of a kernel: what `ops.draws.keep_mask(key, shape, p)` draws."""
+    """A kernel's `Draw` argument, which draws the same as `ops.draws.keep_mask(key, shape, p)`."""
     if not p or key is None:
         return NO_DRAW
     first = key.row * (math.prod(shape) // shape[0] if shape and shape[0] else 0)
@@ -135,19 +134,22 @@ def draw(key: Key | None, shape: tuple[int, ...], p: float) -> np.ndarray:
 
 
 def heads(x: Any) -> np.ndarray:
-    """The argument `Heads` of a kernel: an array (batch, heads, rows, columns), contiguous in the columns."""
+    """A kernel's `Heads` argument: an array (batch, heads, rows, columns), contiguous in the columns."""
     return np.array([(x.data.ptr, *(step // x.itemsize for step in x.strides[:3]))], HEADS)
 
 
 def mask_argument(mask: Any) -> np.ndarray:
-    """The argument `Mask` of a kernel: a boolean array (batch, heads, rows, columns), or None."""
+    """A kernel's `Mask` argument: a boolean array (batch, heads, rows, columns), or None."""
     return NO_MASK if mask is None else np.array([(mask.data.ptr, *mask.strides)], MASK)
 
 
 def launches(sources: list[Any], targets: list[int] | None = None) -> Iterator[tuple[np.ndarray, int]]:
-    """Contiguous arrays, and addresses to write to, as arguments `Many` of kernels, each with its blocks."""
-    places = targets or [0] * len(sources)
-    pairs = [pair for pair in zip(sources, places, strict=True) if pair[0].size]
+    """Yield the `Many` argument and the number of blocks of each launch over many contiguous arrays.
+
+    `targets` are addresses to write to, one for each array.
+    """
+    addresses = targets or [0] * len(sources)
+    pairs = [pair for pair in zip(sources, addresses, strict=True) if pair[0].size]
     for first in range(0, len(pairs), MANY):
         arrays, addresses = zip(*pairs[first : first + MANY], strict=True)
         blocks = [-(-a.size // CHUNK) for a in arrays]

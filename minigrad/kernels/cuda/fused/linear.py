@@ -1,6 +1,6 @@
-"""A linear layer: cuBLAS's products, and a sum over rows for the gradient of the bias.
+"""A linear layer: products by cuBLAS, and our own sum over rows for the gradient of the bias.
 
-CuPy's sum over the first axis of (16384, 768) numbers takes 360 us on an H200, this one a twentieth.
+CuPy's sum over the first axis of a (16384, 768) array takes 360 us on an H200, this one a twentieth of that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ....ops import linalg as ops
 from ..cublas import linear_with, sum_of_rows
 from .launching import PARTS, accumulator, contiguous, kernel, sum_of_parts, supports
 
-COLUMNS = 128  # of a block
+COLUMNS = 128  # per block
 
 
 @register(ops.linear, "cuda")

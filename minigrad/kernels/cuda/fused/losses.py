@@ -10,7 +10,7 @@ from .launching import accumulator, contiguous, kernel, over_rows, supports
 
 @register(ops.cross_entropy, "cuda")
 def cross_entropy(logits, target, ignore_index, reduction, label_smoothing):
-    """A class out of range gives NaN."""
+    """Cross-entropy; a class out of range gives NaN."""
     if not supports(logits):
         return None
     xp = array_module(logits)

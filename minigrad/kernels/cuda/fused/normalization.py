@@ -1,4 +1,4 @@
-"""Layer normalization, with and without a mean."""
+"""Layer normalization and RMS normalization."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, mean, inverse, d_x, rows, size)
             kernel(x, "normalization", "layer_norm_backward")(*over_rows(rows, size), arguments)
-        return d_x, *_parameters(x, g, mean, inverse, (weight, bias), needs[1:], rows, size)
+        return d_x, *_parameter_gradients(x, g, mean, inverse, (weight, bias), needs[1:], rows, size)
 
     return y, gradient
 
@@ -60,13 +60,13 @@ def rms_norm(x, weight, normalized_shape, eps):
             d_x = xp.empty_like(x)
             arguments = (x, weight, g, inverse, d_x, rows, size)
             kernel(x, "normalization", "rms_norm_backward")(*over_rows(rows, size), arguments)
-        return d_x, *_parameters(x, g, None, inverse, (weight,), needs[1:], rows, size)
+        return d_x, *_parameter_gradients(x, g, None, inverse, (weight,), needs[1:], rows, size)
 
     return y, gradient
 
 
-def _parameters(x, g, mean, inverse, parameters, needs, rows, size):
-    """Gradients of weight and bias, or of weight alone: None where they are not needed."""
+def _parameter_gradients(x, g, mean, inverse, parameters, needs, rows, size):
+    """Gradients of weight and bias, or of weight alone; None if not needed."""
     if not any(needs):
         return [None] * len(needs)
     grid, block = over_columns(rows, size)

@@ -1,4 +1,4 @@
-"""Adam's step over flat arrays; copies of many arrays, their norm, and scaling them, without waiting."""
+"""Adam's step over flat arrays; copying, scaling and the norm of many arrays, without synchronization."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .launching import CHUNK, accumulator, kernel, launches, over_elements, supp
 
 @register(adam_update, "cuda")
 def adam(p, g, m, v, hyperparameters):
-    """`g` may have 16 bits."""
+    """Adam's step. `g` may be float16 or bfloat16 while the rest is float32."""
     acc = accumulator(g.dtype)
     fit = all(a.dtype == acc for a in (p, m, v)) and all(a.flags.c_contiguous for a in (p, g, m, v))
     if not fit or not supports(g):
@@ -27,8 +27,8 @@ def adam(p, g, m, v, hyperparameters):
 
 @register(norm_of_all, "cuda")
 def total_norm(arrays, infinite):
-    """sqrt(sum x**2) over all elements of all arrays: a number on the GPU."""
-    if infinite or not _takes(arrays):
+    """sqrt(sum x**2) over all elements of all arrays, as a 0-d array on the GPU."""
+    if infinite or not _supports_all(arrays):
         return None
     xp = array_module(arrays[0])
     sums = xp.empty(sum(-(-a.size // CHUNK) for a in arrays), np.float64)
@@ -44,8 +44,8 @@ def total_norm(arrays, infinite):
 
 @register(scale_down, "cuda")
 def scale(arrays, norm, largest):
-    """Multiply all by largest / (norm + 1e-6) where that is below 1, or NaN."""
-    if not _takes(arrays):
+    """Multiply all arrays by largest / (norm + 1e-6) if that is below 1 or NaN."""
+    if not _supports_all(arrays):
         return None
     for many, blocks in launches(arrays):
         kernel(arrays[0], "clipping", "scale")((blocks,), (256,), (many, norm, np.float64(largest)))
@@ -54,7 +54,7 @@ def scale(arrays, norm, largest):
 
 @register(flatten, "cuda")
 def flatten_at_once(arrays, out):
-    if not _takes([*arrays, out]):
+    if not _supports_all([*arrays, out]):
         return None
     starts = [0, *accumulate(a.nbytes for a in arrays[:-1])]
     _copy(arrays, [out.data.ptr + start for start in starts])
@@ -63,7 +63,7 @@ def flatten_at_once(arrays, out):
 
 @register(copy_all, "cuda")
 def copy_at_once(sources, targets):
-    if not _takes([*sources, *targets]):
+    if not _supports_all([*sources, *targets]):
         return None
     _copy(sources, [a.data.ptr for a in targets])
     return targets
@@ -74,6 +74,6 @@ def _copy(sources, addresses):
         kernel(sources[0], "copies", "copy_many")((blocks,), (256,), (many,))
 
 
-def _takes(arrays):
-    """Whether all are contiguous, and of one dtype."""
+def _supports_all(arrays):
+    """Whether all arrays are contiguous and share a supported dtype."""
     return supports(*arrays) and all(a.flags.c_contiguous for a in arrays)

@@ -1,35 +1,35 @@
-// Scaled dot-product attention that stores no matrix of weights (Dao et al. 2022, "FlashAttention"):
-// W = softmax(scale q kᵀ) over the keys that may be seen, y = dropout(W) v.
+// Scaled dot-product attention without a stored matrix of weights (Dao et al. 2022, "FlashAttention"):
+// W = softmax(scale q kᵀ) over the visible keys, y = dropout(W) v.
 //
 // Forward goes over the keys once: with m the largest score so far, the sums of exp(s - m) and of
-// exp(s - m) v are multiplied by exp(old m - m) whenever m grows (algorithm 1). Of each query
-// L = log(sum(exp(s))) is kept, from which backward has W = exp(s - L) again (section 3.1). Backward is two
-// kernels, one by queries and one by keys, each of which sums alone what it writes, in one order.
+// exp(s - m) v are multiplied by exp(old m - m) whenever m grows (algorithm 1). It stores
+// L = log(sum(exp(s))) of each query, from which backward recomputes W = exp(s - L) (section 3.1). Backward
+// is two kernels, one by queries and one by keys, each of which adds up its results in a fixed order.
 //
-// WIDTH, the width of a head rounded up to 32, 64 or 128, comes from the compiler's options.
+// WIDTH, the width of a head rounded up to 32, 64 or 128, is a compiler option.
 
 #include "heads.cuh"
 #include "philox.cuh"
 
 const int THREADS = 128;
-const int OWN = 16;                                   // numbers of a row that one thread holds
-const int LANES = WIDTH / OWN;                        // threads that hold a row together
-const int ROWS = THREADS / LANES;                     // rows of a block
+const int OWN = 16;                                   // elements of a row in one thread
+const int LANES = WIDTH / OWN;                        // threads per row
+const int ROWS = THREADS / LANES;                     // rows per block
 const int TILE = 16384 / (WIDTH * sizeof(acc_t)) / 16 * 16;  // rows in shared memory at a time
-const int STEP = 16;                                  // keys that are scored before m is brought up to date
+const int STEP = 16;                                  // keys scored between updates of m
 
 typedef acc_t Tile[TILE][WIDTH];
 
 struct Problem {
     index_t heads, queries, keys;
     index_t width, value_width;  // of q and k, and of v
-    index_t is_causal;           // a query sees the keys up to its own place
+    index_t is_causal;           // a query sees the keys up to its own position
 };
 
-// Which number of its row a thread's k-th is: threads of a row take four each, in turns.
+// The index in its row of a thread's k-th element: the threads of a row take four each, in turns.
 __device__ inline int place(int lane, int k) { return (k / 4 * LANES + lane) * 4 + k % 4; }
 
-// This thread's numbers of row i, times `factor`; zeros where there is no such row.
+// This thread's elements of row i, times `factor`; zeros if there is no such row.
 __device__ inline void load_own(acc_t own[OWN], const Heads& x, index_t b, index_t h, index_t i, index_t rows,
                                 index_t width, int lane, acc_t factor) {
     for (int k = 0; k < OWN; k++)
@@ -42,7 +42,7 @@ __device__ inline void store_own(const acc_t own[OWN], const Heads& x, index_t b
         if (i < rows && place(lane, k) < width) x.at(b, h, i)[place(lane, k)] = own[k] * factor;
 }
 
-// Rows from `first` on into shared memory, by all threads of the block; zeros beyond what is there.
+// Load rows from `first` on into shared memory, by all threads of the block; zeros past the end.
 __device__ inline void load_tile(Tile tile, const Heads& x, index_t b, index_t h, index_t first, index_t rows,
                                  index_t width) {
     for (int n = threadIdx.x; n < TILE * WIDTH; n += THREADS) {
@@ -51,7 +51,7 @@ __device__ inline void load_tile(Tile tile, const Heads& x, index_t b, index_t h
     }
 }
 
-// own · row, the threads of a row together; each gets it.
+// own · row, summed over the threads of a row; returned to each.
 __device__ inline acc_t dot(const acc_t own[OWN], const acc_t* row, int lane) {
     acc_t total = 0;
 #pragma unroll
@@ -70,7 +70,7 @@ __device__ inline bool sees(const Problem& of, const Mask& mask, index_t b, inde
     return i < of.queries && j < of.keys && (!of.is_causal || j <= i) && mask.allows(b, h, i, j);
 }
 
-// The position of dropout's draw for query i and key j among those of all heads.
+// The index of dropout's draw for query i and key j among those of all heads.
 __device__ inline word_t element(const Problem& of, index_t i, index_t j) {
     return (blockIdx.x * (word_t)of.queries + i) * of.keys + j;
 }
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(
     load_own(own, q, b, h, i, of.queries, of.width, lane, scale);
 
     for (index_t first = 0; first < end; first += TILE) {
-        __syncthreads();  // everyone is done with the tile before
+        __syncthreads();  // all threads are done with the previous tile
         load_tile(keys, k, b, h, first, of.keys, of.width);
         load_tile(values, v, b, h, first, of.keys, of.value_width);
         __syncthreads();
@@ -102,13 +102,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(
                 if (!sees(of, mask, b, h, i, first + step + j)) score[j] = -infinity();
                 largest = fmax(largest, score[j]);
             }
-            const acc_t base = largest == -infinity() ? 0 : largest;  // nothing seen yet: exp(-inf - 0) is 0
+            const acc_t base = largest == -infinity() ? 0 : largest;  // no visible key yet: exp(-inf - 0) is 0
             const acc_t correction = exp(m - base);
             m = largest;
             total *= correction;
             for (int n = 0; n < OWN; n++) sum[n] *= correction;
 
-            unsigned kept = 0xffff;  // threads of a row draw for its next steps, one each
+            unsigned kept = 0xffff;  // each thread of a row draws for one of the next steps
             if (draw.threshold) {
                 const int turn = (first + step) / STEP % LANES;
                 if (turn == 0) drawn = kept_from(draw, element(of, i, first + step + lane * STEP));

@@ -1,9 +1,9 @@
-// The norm of all gradients together, and all of them made smaller (Pascanu et al. 2013, "On the difficulty of
-// training recurrent neural networks"). Norm and factor stay on the GPU. Sums over threads are in double.
+// The total norm of all gradients, and scaling them down (Pascanu et al. 2013, "On the difficulty of training
+// recurrent neural networks"). Norm and factor stay on the GPU. Sums over threads are in double.
 
 #include "many.cuh"
 
-// What the 256 threads of a block have, added up in one order; the first thread gets it.
+// The sum over the 256 threads of a block, in a fixed order; returned to the first thread.
 __device__ inline double block_sum(double value) {
     __shared__ double of_warps[8];
     for (int apart = 16; apart; apart /= 2) value += __shfl_xor_sync(WARP, value, apart);
@@ -35,7 +35,7 @@ extern "C" __global__ void root_of_sum(const double* sums, double* norm, index_t
     if (threadIdx.x == 0) *norm = sqrt(total);
 }
 
-// x *= largest / (norm + 1e-6) where that is below 1, or NaN
+// x *= largest / (norm + 1e-6) if that is below 1 or NaN
 extern "C" __global__ void scale(Many of, const double* norm, double largest) {
     const double factor = largest / (*norm + 1e-6);
     if (factor >= 1) return;

@@ -1,14 +1,14 @@
-// Sums over the rows of a matrix, a number a column, in two stages and always in one order: a block of
-// (32 columns, 8) threads sums some of the rows into its part, and `sum_of_parts` adds the parts.
+// Column sums of a matrix in two stages, in a fixed order: a block of (32 columns, 8) threads computes a partial
+// sum over some of the rows, and `sum_of_parts` adds the partial sums.
 
 #pragma once
 #include "common.cuh"
 
-const int SHARES = 8;  // threads of one column
+const int SHARES = 8;  // threads per column
 
-// What the threads of a column have, added up; for those with threadIdx.y == 0.
+// The sum over the threads of a column; returned to those with threadIdx.y == 0.
 __device__ inline acc_t column_sum(acc_t value, acc_t (*scratch)[32]) {
-    __syncthreads();  // everyone has read what an earlier call left in scratch
+    __syncthreads();  // all threads have read the results of an earlier call from scratch
     scratch[threadIdx.y][threadIdx.x] = value;
     __syncthreads();
     acc_t total = 0;

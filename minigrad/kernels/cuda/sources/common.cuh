@@ -1,8 +1,8 @@
-// What every source begins with.
+// Included by every source.
 //
-// SCALAR is what arrays hold: float, double, float16 or bfloat16. Arithmetic, statistics and sums are in
-// ACCUMULATOR: float, or double where arrays hold it. Both come from the compiler's options. No header is
-// needed, so that NVRTC compiles the sources wherever it is installed.
+// SCALAR is the type of arrays: float, double, float16 or bfloat16. Arithmetic, statistics and sums are in
+// ACCUMULATOR: double for arrays of double, else float. Both are compiler options. No system headers are
+// included, so NVRTC compiles the sources wherever it is installed.
 
 #pragma once
 
@@ -23,7 +23,7 @@ __device__ inline unsigned short float_to_half(float x) {
 }
 #endif
 
-// A number of 16 bits, read and written as a float: 1 sign, 5 bits of exponent, 10 of mantissa.
+// A 16-bit float, converted to and from float: sign, 5 bits of exponent, 10 of mantissa.
 struct float16 {
     unsigned short bits;
     float16() = default;
@@ -31,7 +31,7 @@ struct float16 {
     __device__ operator float() const { return half_to_float(bits); }
 };
 
-// The upper half of a float: 1 sign, 8 bits of exponent, 7 of mantissa; rounded to the nearest, ties to even.
+// The upper half of a float: sign, 8 bits of exponent, 7 of mantissa; rounded to nearest, ties to even.
 struct bfloat16 {
     unsigned short bits;
     bfloat16() = default;
@@ -45,7 +45,7 @@ struct bfloat16 {
 typedef SCALAR scalar_t;
 typedef ACCUMULATOR acc_t;
 
-// Four numbers that are read or written at once, where they begin at a multiple of their size.
+// Four elements that are read or written at once, at an aligned address.
 struct alignas(4 * sizeof(scalar_t)) Four {
     scalar_t at[4];
 };

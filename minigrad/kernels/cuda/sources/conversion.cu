@@ -1,4 +1,4 @@
-// Conversion of scalar_t to TARGET, from the compiler's options, rounded to the nearest, ties to even.
+// Conversion of scalar_t to TARGET (a compiler option), rounded to nearest, ties to even.
 
 #include "common.cuh"
 

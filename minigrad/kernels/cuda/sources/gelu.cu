@@ -6,7 +6,7 @@
 
 constexpr double TWICE = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double CUBIC = 0.044715;
-constexpr double FAR = 1e4;  // of z**2: beyond, s is 0 or 1, and a larger z**2 may be infinite
+constexpr double FAR = 1e4;  // limit of z**2: beyond it s is 0 or 1, and a larger z**2 may overflow
 constexpr double ROOT_HALF = 0.7071067811865476;    // 1 / sqrt(2)
 constexpr double DENSITY_AT_0 = 0.3989422804014327;  // 1 / sqrt(2 pi)
 
@@ -63,7 +63,7 @@ extern "C" __global__ void gelu_bias(
     for (index_t j = threadIdx.x; j < size; j += blockDim.x) y[j] = gelu_of(x[j] + (acc_t)bias[j], by_tanh);
 }
 
-// dx = g gelu'(x + bias), and of d bias, its sum over rows, parts (see columns.cuh)
+// dx = g gelu'(x + bias); d bias is its sum over rows, written as partial sums (see columns.cuh)
 extern "C" __global__ void gelu_bias_backward(
     const scalar_t* x, const scalar_t* bias, const scalar_t* g, scalar_t* dx, acc_t* d_bias, index_t rows,
     index_t size, bool by_tanh

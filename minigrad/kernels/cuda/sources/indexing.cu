@@ -1,13 +1,13 @@
-// Rows of a table, and their gradient: the sum over a row's uses. No floating-point atomics: each sum is
-// added in one order. A row's first and last use are found first (the smallest and the largest of integers
-// are the same in any order), and its uses are searched for between them only.
+// Embeddings. A row's gradient is the sum over its uses, in a fixed order: no floating-point atomics. A row's
+// first and last use are found first (a minimum and maximum of integers do not depend on the order), and its
+// uses are searched only between them.
 
 #include "rows.cuh"
 
-const int WARPS = 16;   // that share a row's uses
-const int COLUMNS = 4;  // of one thread
+const int WARPS = 16;   // that share the uses of a row
+const int COLUMNS = 4;  // per thread
 
-// y[i] = weight[ids[i]]; NaN where the table has no such row
+// y[i] = weight[ids[i]]; NaN if the id is out of range
 extern "C" __global__ void embedding(
     const scalar_t* weight, const index_t* ids, scalar_t* y, index_t number, index_t rows, index_t size
 ) {
@@ -19,7 +19,7 @@ extern "C" __global__ void embedding(
         y[i * size + j] = there ? weight[row * size + j] : (scalar_t)not_a_number();
 }
 
-// out = 0, and no row has been used yet
+// out = 0; mark all rows as unused
 extern "C" __global__ void embedding_clear(
     scalar_t* out, int* first_use, int* last_use, index_t rows, index_t size
 ) {
@@ -30,7 +30,7 @@ extern "C" __global__ void embedding_clear(
     }
 }
 
-// the first and the last place where each row is used
+// the first and last index i at which each row is used
 extern "C" __global__ void embedding_uses(
     const index_t* ids, int* first_use, int* last_use, index_t number, index_t rows
 ) {
@@ -43,9 +43,9 @@ extern "C" __global__ void embedding_uses(
     }
 }
 
-// out[row] = the sum of g[i] over the places i with ids[i] == row. The block of a row is that of its first
-// use; of the places from there to the last one each warp looks at every 16th 32, and the warps' sums are
-// added in their order. blockIdx.y counts groups of 128 columns.
+// out[row] = the sum of g[i] over all i with ids[i] == row. The block of a row's first use computes it; from
+// there to the last use, each warp scans every 16th group of 32 ids, and the warps' sums are added in order.
+// blockIdx.y counts groups of 128 columns.
 extern "C" __global__ void embedding_backward(
     const scalar_t* g, const index_t* ids, const int* first_use, const int* last_use, scalar_t* out,
     index_t number, index_t rows, index_t size
@@ -59,7 +59,7 @@ extern "C" __global__ void embedding_backward(
     for (index_t from = place + threadIdx.y * 32; from < end; from += WARPS * 32) {
         const index_t mine = from + threadIdx.x;
         unsigned uses = __ballot_sync(WARP, mine < end && ids[mine] == row);
-        for (; uses; uses &= uses - 1) {  // the lowest bit goes
+        for (; uses; uses &= uses - 1) {  // clear the lowest bit
             const scalar_t* used = g + (from + __ffs(uses) - 1) * size;
             for (int k = 0; k < COLUMNS; k++)
                 if (column + 32 * k < size) total[k] += used[column + 32 * k];

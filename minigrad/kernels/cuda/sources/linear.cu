@@ -2,9 +2,9 @@
 
 #include "columns.cuh"
 
-const int WIDE = 4;  // columns of a thread
+const int WIDE = 4;  // columns per thread
 
-// Parts of the sum of each column, see columns.cuh; a block of (32, 8) threads sums 128 columns.
+// Partial sums of each column, see columns.cuh; a block of (32, 8) threads sums 128 columns.
 extern "C" __global__ void column_sums(const scalar_t* g, acc_t* parts, index_t rows, index_t size) {
     __shared__ acc_t scratch[SHARES][32];
     const index_t column = ((index_t)blockIdx.x * 32 + threadIdx.x) * WIDE;

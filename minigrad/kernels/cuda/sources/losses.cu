@@ -1,10 +1,10 @@
 // Cross-entropy of rows of scores: -sum of q log softmax(x), q = (1 - e) onehot(target) + e / V, with V
-// classes and e the label smoothing. Of each row m, the largest, and log(sum(exp(x - m))) are kept, from which
-// backward has softmax; their sum may not have the digits of both.
+// classes and e the label smoothing. Each row's largest score m and log(sum(exp(x - m))) are stored, from
+// which backward recomputes softmax; separately, since their sum may lose digits.
 
 #include "rows.cuh"
 
-// loss = log(sum(exp(x))) - sum of q x. A class that is not there makes a loss of NaN.
+// loss = log(sum(exp(x))) - sum of q x; NaN for a class out of range.
 extern "C" __global__ void cross_entropy(
     const scalar_t* x, const index_t* target, acc_t* losses, acc_t* shifts, index_t rows, index_t classes,
     index_t ignored, acc_t smoothing
@@ -43,7 +43,7 @@ extern "C" __global__ void cross_entropy(
     shifts[2 * row] = m, shifts[2 * row + 1] = there ? shift : not_a_number();
 }
 
-// value = the sum of the losses, or their mean over the rows that count, of which there are `number`; by one block
+// value = the sum of the losses, or their mean over the `number` rows that are not ignored; by one block
 extern "C" __global__ void cross_entropy_total(
     const acc_t* losses, const index_t* target, scalar_t* value, acc_t* number, index_t rows, index_t ignored,
     index_t is_mean
@@ -61,7 +61,7 @@ extern "C" __global__ void cross_entropy_total(
     *number = is_mean ? count : 1;
 }
 
-// dx = (softmax(x) - q) g / number; g is one number for all rows, or `each` 1: one for every row
+// dx = (softmax(x) - q) g / number; g has one number for all rows or, if `each` is 1, one per row
 extern "C" __global__ void cross_entropy_backward(
     const scalar_t* x, const index_t* target, const acc_t* shifts, const scalar_t* g, index_t each,
     const acc_t* number, scalar_t* dx, index_t rows, index_t classes, index_t ignored, acc_t smoothing

@@ -1,5 +1,5 @@
-// Many arrays in one launch, since a launch costs a microsecond and most parameters are small: each block
-// computes CHUNK elements of one of them. The struct is passed by value, so that nothing is uploaded.
+// Many arrays in one launch, since a launch costs a microsecond and most parameters are small. Each block
+// computes CHUNK elements of one array. The struct is passed by value, so nothing is uploaded.
 
 #pragma once
 #include "common.cuh"
@@ -10,11 +10,11 @@ const int CHUNK = 4096;
 struct Many {
     word_t source[MANY], target[MANY];  // addresses
     index_t size[MANY];                 // elements
-    index_t chunk[MANY];                // blocks of the arrays before it
-    index_t number;                     // arrays
+    index_t chunk[MANY];                // blocks of the preceding arrays
+    index_t number;                     // number of arrays
 };
 
-// Which array is this block's, and which of its elements.
+// The array that this block works on, and its range of elements.
 struct Share {
     int array;
     index_t first, end;

@@ -1,12 +1,12 @@
-// Layer normalization (Ba, Kiros and Hinton 2016, equation 4) and its relative without a mean (Zhang and
-// Sennrich 2019, equation 4), over rows. Of a row 1 / sqrt(var + eps) and the mean are kept for backward: the mean as
-// two numbers, the second what rounding left of it, which is not small to deviations much smaller than the mean.
+// Layer normalization (Ba, Kiros and Hinton 2016, equation 4) and RMS normalization (Zhang and Sennrich 2019,
+// equation 4), over rows. A row's 1 / sqrt(var + eps) and mean are stored for backward: the mean as two numbers,
+// the second its rounding error, which matters if the deviations are much smaller than the mean.
 
 #include "columns.cuh"
 #include "rows.cuh"
 
-// 1 / sqrt(mean((x - centre - rest)**2) + eps) of a row. Squares that leave the range are taken of x over the
-// largest of the row.
+// 1 / sqrt(mean((x - centre - rest)**2) + eps) of a row. If squares overflow or underflow, x is divided by the
+// row's largest element first.
 __device__ inline acc_t inverse_root(
     const scalar_t* x, acc_t centre, acc_t rest, index_t size, acc_t eps, acc_t* scratch
 ) {
@@ -117,7 +117,7 @@ extern "C" __global__ void rms_norm_backward(
     }
 }
 
-// d weight = sum of g h over rows, d bias = sum of g; parts of both, see columns.cuh. Without a mean it is 0.
+// d weight = sum of g h over rows, d bias = sum of g, both as partial sums (see columns.cuh); mean may be null.
 extern "C" __global__ void norm_parameters(
     const scalar_t* x, const scalar_t* g, const acc_t* mean, const acc_t* inverse, acc_t* d_weight, acc_t* d_bias,
     index_t rows, index_t size

@@ -9,7 +9,7 @@ struct Step {
     acc_t root;    // 1 / sqrt(1 - b2**t)
     acc_t eps;
     acc_t shrink;  // 1 - lr weight_decay (AdamW), or 1
-    acc_t decay;   // weight_decay where it is added to the gradient (Adam), or 0
+    acc_t decay;   // weight_decay if it is added to the gradient (Adam), or 0
 };
 
 // m += c1 (d - m), v = b2 v + c2 d**2, p = shrink p - rate m / (root sqrt(v) + eps), d = g + decay p.

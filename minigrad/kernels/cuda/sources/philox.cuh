@@ -1,20 +1,20 @@
-// Random bits that are a function of their key and their place alone: Philox 4x64-10 (Salmon et al. 2011,
-// "Parallel Random Numbers: As Easy as 1, 2, 3"), the numbers that minigrad.random draws, bit for bit.
+// Random bits as a function of a key and a position: Philox 4x64-10 (Salmon et al. 2011, "Parallel Random
+// Numbers: As Easy as 1, 2, 3"). Bit for bit the numbers that minigrad.random draws.
 
 #pragma once
 #include "common.cuh"
 
-// Which numbers are drawn, and how many of 65,536 equally likely ones mean "drop".
+// The key of the draws, and how many of 65,536 equally likely values mean "drop".
 struct Draw {
     word_t seed, stream, step, call;
-    const word_t* counters;  // a step and a call on the GPU, which are added to the two above; or null
+    const word_t* counters;  // a step and a call in GPU memory, added to the two above; or null
     word_t first;            // the position, in the whole batch, of the first element
-    word_t threshold;        // 0: nothing is dropped
+    word_t threshold;        // 0: no dropout
 };
 
-// Word by word what NumPy's generator gives from the counter (block, call, step, 0) on.
+// The words that NumPy's generator returns from the counter (block, call, step, 0) on.
 __device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
-    word_t a = block + 1;  // NumPy counts before it draws
+    word_t a = block + 1;  // NumPy increments before it draws
     word_t b = draw.call, c = draw.step, d = 0;
     if (draw.counters) c += draw.counters[0], b += draw.counters[1];
     word_t k = draw.seed, m = draw.stream;
@@ -31,7 +31,7 @@ __device__ inline void philox(const Draw& draw, word_t block, word_t out[4]) {
     out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
-// A block of the sequence decides on 16 elements, by 16 bits each: bit i is 1 where element i is kept.
+// A block of the sequence decides on 16 elements, with 16 bits each: bit i is 1 if element i is kept.
 __device__ inline unsigned kept_of_block(const Draw& draw, word_t block) {
     word_t words[4];
     philox(draw, block, words);
@@ -41,7 +41,7 @@ __device__ inline unsigned kept_of_block(const Draw& draw, word_t block) {
     return kept;
 }
 
-// The same for the 16 elements from any place on.
+// The same for 16 elements starting at any index.
 __device__ inline unsigned kept_from(const Draw& draw, word_t element) {
     element += draw.first;
     const unsigned skip = element % 16;
@@ -50,7 +50,7 @@ __device__ inline unsigned kept_from(const Draw& draw, word_t element) {
     return kept & 0xffff;
 }
 
-// 1 / (the fraction that is kept), by which what is kept is multiplied; 0 where nothing is.
+// 1 / (the fraction kept), which scales the kept elements; 0 if none is kept.
 __device__ inline acc_t dropout_scale(const Draw& draw) {
     return draw.threshold < 65536 ? (acc_t)65536 / (65536 - draw.threshold) : 0;
 }

@@ -1,5 +1,5 @@
-// Rows of a matrix, each by itself. A short row is one warp's, blockDim = (32, rows of a block); a long one
-// is a whole block's, blockDim = (threads, 1). Sums are added in one order, so that they never differ.
+// Reductions over the rows of a matrix. A warp computes a short row, blockDim = (32, rows per block); a block
+// computes a long one, blockDim = (threads, 1). Sums are added in a fixed order.
 
 #pragma once
 #include "common.cuh"
@@ -14,11 +14,12 @@ struct Larger {
     __device__ acc_t operator()(acc_t a, acc_t b) const { return a > b ? a : b; }
 };
 
-// What the threads of a row have, combined; every thread gets it. `scratch` is shared memory, a number a warp.
+// Combine the values of a row's threads; returned to every thread. `scratch` is shared memory, one value per
+// warp.
 template <class Combine> __device__ acc_t over_row(acc_t value, Combine combine, acc_t* scratch) {
     for (int apart = 16; apart; apart /= 2) value = combine(value, __shfl_xor_sync(WARP, value, apart));
     if (blockDim.x == 32) return value;
-    __syncthreads();  // everyone has read what an earlier call left in scratch
+    __syncthreads();  // all threads have read the results of an earlier call from scratch
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
     __syncthreads();
     value = scratch[0];

@@ -1,10 +1,10 @@
-// Softmax and its logarithm over rows.
+// Softmax and log-softmax over rows.
 
 #include "heads.cuh"
 #include "rows.cuh"
 
-// y = exp(x - m) / sum(exp(x - m)), m the largest, over what the mask allows; a row of which it allows
-// nothing is zeros. Row r of x is row (b, h, i) of an array (batch, heads, queries, size).
+// y = exp(x - m) / sum(exp(x - m)), with m the largest, where the mask is true; zeros for a fully masked row.
+// Row r of x is row (b, h, i) of an array (batch, heads, queries, size).
 extern "C" __global__ void softmax(
     const scalar_t* x, Mask mask, scalar_t* y, index_t rows, index_t size, index_t heads, index_t queries
 ) {
@@ -18,7 +18,7 @@ extern "C" __global__ void softmax(
     for (index_t j = threadIdx.x; j < size; j += blockDim.x)
         if (mask.allows(b, h, i, j)) m = Larger()(m, x[j]);
     m = row_max(m, scratch);
-    if (mask.data && m == -infinity()) m = 0;  // nothing is seen: then exp(-inf - 0) is 0, and so is y
+    if (mask.data && m == -infinity()) m = 0;  // fully masked: then exp(-inf - 0) is 0, and so is y
     acc_t total = 0;
     for (index_t j = threadIdx.x; j < size; j += blockDim.x)
         if (mask.allows(b, h, i, j)) total += exp(x[j] - m);
