@@ -1,6 +1,6 @@
-"""The ops, modules and functions that PyTorch's users expect beyond what training a Transformer uses.
+"""Further ops, modules and functions of PyTorch's, beyond what training a Transformer needs.
 
-Importing it makes them functions and methods beside those of `ops`, and modules beside those of `nn`.
+Importing this package adds them to the functions and methods of `ops` and to the modules of `nn`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FAMILIES = (
     matrix_products, contractions, inverses, decompositions, distances, sampling,
 )  # fmt: skip
 
-# functions that take no tensor first, or several
+# functions whose first argument is not a tensor, or that take several tensors
 NOT_METHODS = {
     "block_diag", "bucketize", "cartesian_prod", "cdist", "celu", "chain_matmul", "combinations",
     "cosine_similarity", "cumulative_trapezoid", "einsum", "gradient", "isin", "meshgrid",

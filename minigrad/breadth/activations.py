@@ -1,4 +1,4 @@
-"""Relatives of relu, in straight pieces and smooth."""
+"""Activation functions: piecewise linear and smooth variants of relu."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __family__ = "activation"
 __all__ = ["celu", "hardshrink", "prelu", "selu", "threshold"]
 
 
-# ---------------------------------------------------------------- in pieces
+# ---------------------------------------------------------------- piecewise linear
 
 
 @differentiable(samples=unary(distinct), latex=r"g\,[x > 0] + \mathrm{negative\_slope}\;g\,[x \le 0]")
 def leaky_relu(x, /, negative_slope=0.01):
-    """x where it is positive, negative_slope * x elsewhere (Maas, Hannun and Ng 2013)."""
+    """Compute x for positive elements, negative_slope * x for others (Maas, Hannun and Ng 2013)."""
     xp = namespace(x)
     positive = x > 0
     bend = lambda y: xp.where(positive, y, y * negative_slope)
@@ -41,16 +41,16 @@ def leaky_relu(x, /, negative_slope=0.01):
     latex=(r"g\,[x > 0] + weight\,g\,[x \le 0]", r"g\,x\,[x \le 0]"),
 )
 def prelu(x, weight):
-    """x where it is positive, weight * x elsewhere (He et al. 2015).
+    """Compute x for positive elements, weight * x for others (He et al. 2015).
 
-    There is one weight, or one for each element of axis 1.
+    `weight` has one element, or one for each channel (axis 1).
     """
     x, weight = all_floating(x, weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise ShapeError(
-            f"prelu of shape {x.shape} has one weight or {channels}, got shape {weight.shape}.\n"
-            f"Give one for all, or one for each element of axis 1."
+            f"prelu's weight must have 1 or {channels} elements for x of shape {x.shape}, got shape "
+            f"{weight.shape}.\nPass one weight for all, or one for each channel (axis 1)."
         )
     if weight.numel() == 1:
         weight = reshape(weight, ())
@@ -61,12 +61,12 @@ def prelu(x, weight):
 
 @differentiable(samples=unary(distinct), latex=r"g\,[\mathrm{min\_val} < x < \mathrm{max\_val}]")
 def hardtanh(x, /, min_val=-1.0, max_val=1.0):
-    """x between two limits; the derivative is 0 at them (where that of `clamp` is 1) and beyond."""
+    """Limit x to [min_val, max_val]. At the limits the derivative is 0 (that of `clamp` is 1)."""
     if not min_val <= max_val:
-        raise OptionError(f"min_val {min_val} is above max_val {max_val}.\nExchange them.")
+        raise OptionError(f"min_val {min_val} is greater than max_val {max_val}.\nSwap them.")
     xp = namespace(x)
     if x.dtype == bool:
-        raise DtypeError("hardtanh of booleans.\nConvert them: .to('float32').")
+        raise DtypeError("hardtanh does not take booleans.\nConvert them: .to('float32').")
     if not is_floating(x.dtype):
         min_val, max_val = int(min_val), int(max_val)
     flat = (x <= min_val) | (x >= max_val)
@@ -81,36 +81,36 @@ def relu6(x):
 
 @derived(samples=unary(distinct), latex=r"\frac{g}{6}\,[-3 < x < 3]")
 def hardsigmoid(x):
-    """relu6(x + 3) / 6, a logistic function of three straight pieces."""
+    """relu6(x + 3) / 6, a piecewise linear sigmoid."""
     return relu6(as_tensor(x) + 3) / 6
 
 
 @derived(samples=unary(distinct), latex=r"g\,\frac{2x + 3}{6}\,[-3 < x < 3] + g\,[x \ge 3]")
 def hardswish(x):
-    """x relu6(x + 3) / 6 (Howard et al. 2019); at -3 and 3 the derivatives are those outside, 0 and 1."""
+    """x relu6(x + 3) / 6 (Howard et al. 2019); the derivatives at -3 and 3 are 0 and 1."""
     x = as_floating(x)
-    inner = where(ge(absolute(x), 3), 0.0, x)  # in 16 bits x + 3 may round to 6: not the clamped sum
+    inner = where(ge(absolute(x), 3), 0.0, x)  # not the clamped sum: in 16 bits, x + 3 may round to 6
     return where(ge(x, 3), x, inner * (inner + 3) / 6)
 
 
 @derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def hardshrink(x, lambd=0.5):
-    """x where |x| > lambd, 0 elsewhere."""
+    """Compute x where |x| > lambd, 0 elsewhere."""
     x = as_floating(x)
     return where(le(absolute(x), lambd), 0.0, x)
 
 
 @derived(samples=unary(distinct, lambd=0.6), latex=r"g\,[|x| > \lambda]")
 def softshrink(x, lambd=0.5):
-    """x moved by lambd towards 0, and 0 where it would cross it."""
+    """Move x towards 0 by lambd: sign(x) max(|x| - lambd, 0)."""
     if not lambd >= 0:
-        raise OptionError(f"lambd must be at least 0, got {lambd}.\nPass one.")
+        raise OptionError(f"lambd must be at least 0, got {lambd}.\nThe default is 0.5.")
     return subtract(x, clamp(x, -lambd, lambd))
 
 
 @derived(samples=unary(distinct, threshold=0.2, value=-3.0), latex=r"g\,[x > \text{threshold}]")
 def threshold(x, threshold, value):
-    """x where it is above `threshold`, `value` elsewhere."""
+    """Compute x where x > threshold, `value` elsewhere."""
     return where(le(x, threshold), value, x)
 
 
@@ -126,9 +126,9 @@ def threshold(x, threshold, value):
     flops=per_element(3),
 )
 def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
-    """x where it is positive, alpha (e**x - 1) elsewhere (Clevert, Unterthiner and Hochreiter 2016).
+    """Compute x for positive elements, alpha (e**x - 1) for others (Clevert et al. 2016).
 
-    `input_scale` multiplies x within the exponential and `scale` all of it, for selu and celu. At 0 the
+    For selu and celu, `input_scale` multiplies x within the exponential, and `scale` the result. At 0 the
     derivative is that of the exponential.
     """
     xp = namespace(x)
@@ -146,7 +146,7 @@ def elu(x, /, alpha=1.0, scale=1.0, input_scale=1.0):
     latex=r"g\,[x > 0] + g\,e^{x / \alpha}\,[x \le 0]",
 )
 def celu(x, alpha=1.0):
-    """x where it is positive, alpha (e**(x / alpha) - 1) elsewhere: a smooth elu (Barron 2017)."""
+    """Compute x for positive elements, alpha (e**(x / alpha) - 1) for others: a smooth elu (Barron 2017)."""
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
@@ -171,7 +171,7 @@ def selu(x):
     flops=per_element(5),
 )
 def softplus(x, /, beta=1.0, threshold=20.0):
-    """log(1 + e**(beta x)) / beta, and x itself where beta x > threshold; d/dx = sigmoid(beta x)."""
+    """log(1 + e**(beta x)) / beta, or x where beta x > threshold; d/dx = sigmoid(beta x)."""
     xp = namespace(x)
     z = x * beta
     linear = z > threshold
@@ -212,10 +212,10 @@ def tanhshrink(x, /):
     latex=r"(g\,\sigma(b),\; g\,a\,\sigma(b)\,(1 - \sigma(b)))",
 )
 def glu(x, dim=-1):
-    """a sigmoid(b), where a and b are the halves of x along `dim` (Dauphin et al. 2017)."""
+    """a sigmoid(b), with a and b the halves of x along `dim` (Dauphin et al. 2017)."""
     x = as_tensor(x)
     if x.ndim == 0 or x.shape[dim] % 2:
-        raise ShapeError(f"glu halves axis {dim} of shape {x.shape}, which is odd.\nGive it an even axis.")
+        raise ShapeError(f"glu needs an even axis, got axis {dim} of shape {x.shape}.\nPass another dim.")
     half = x.shape[dim] // 2
     a, b = split(x, [half, half], dim)
     return a * sigmoid(b)

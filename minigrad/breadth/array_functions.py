@@ -1,4 +1,4 @@
-"""What the rules of breadth find in `namespace(x)` beside what `ops` provides."""
+"""Array functions that the rules of breadth find in `namespace(x)`, in addition to those of `ops`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .gamma_functions import lgamma, polygamma
 
 
 def diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
-    """A view of the diagonals of matrices; NumPy's is read only."""
+    """A view of the diagonals of matrices; NumPy's is read-only."""
     view = np.diagonal(x, offset, dim1, dim2)
     view.flags.writeable = x.flags.writeable
     return view

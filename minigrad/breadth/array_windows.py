@@ -1,8 +1,8 @@
-"""Windows over the last axes, and convolution as matrix products of them with a kernel ("im2col").
+"""Windows over the last axes, and convolution as matrix products of windows with a kernel ("im2col").
 
-A window's element k along an axis is at position * stride + k * dilation, counted from the beginning of the
-padding; `padding` is a pair (before, after) for each axis, filled with zeros. A negative `after` keeps the
-windows from that many elements at the end.
+Element k of a window along an axis is at index position * stride + k * dilation of the padded axis.
+`padding` is a pair (before, after) for each axis, the numbers of zeros to add; a negative `after` leaves out
+elements at the end.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..ops.linalg import product
 
 
 def _last(slices: Iterable[Any]) -> Any:
-    """The index of these on the last axes."""
+    """An index that applies these slices to the last axes."""
     return (..., *slices)
 
 
 def sliding_windows(x, kernel, stride, padding, dilation):
-    """(..., *size) -> (..., *positions, *kernel): a view, of x or of x with zeros around it."""
+    """(..., *size) -> (..., *positions, *kernel): a view of x, or of a zero-padded copy."""
     n = len(kernel)
     x = x[_last(slice(None, min(after, 0) or None) for _, after in padding)]
     if any(map(any, padding)):
@@ -37,7 +37,7 @@ def sliding_windows(x, kernel, stride, padding, dilation):
 
 
 def overlap_add(g, size, stride, padding, dilation):
-    """(..., *positions, *kernel) -> (..., *size): each window's elements added where they came from."""
+    """(..., *positions, *kernel) -> (..., *size): add up the elements of windows at their indices."""
     n = len(size)
     lead = g.shape[: -2 * n]
     positions = g.shape[-2 * n : -n]
@@ -58,7 +58,7 @@ def overlap_add(g, size, stride, padding, dilation):
 
 
 def _columns(x, kernel, stride, padding, dilation, groups):
-    """x (N, C, *size) as windows: (N, groups, C / groups, *kernel, *positions)."""
+    """The windows of x (N, C, *size) as (N, groups, C / groups, *kernel, *positions)."""
     n = len(kernel)
     cut = sliding_windows(x, kernel, stride, padding, dilation)
     cut = cut.reshape(len(x), groups, x.shape[1] // groups, *cut.shape[2:])
@@ -66,7 +66,7 @@ def _columns(x, kernel, stride, padding, dilation, groups):
 
 
 def convolution(x, w, stride, padding, dilation, groups):
-    """y[n, o, i] = sum of x[n, c, i * stride + k * dilation] w[o, c, k] over c and k: a product per image."""
+    """y[n, o, i] = sum of x[n, c, i * stride + k * dilation] w[o, c, k] over c and k, a product per image."""
     columns = _columns(x, w.shape[2:], stride, padding, dilation, groups)
     positions = columns.shape[-(w.ndim - 2) :]
     rows = math.prod(w.shape[1:])
@@ -89,7 +89,7 @@ def convolution_input(g, w, size, stride, padding, dilation, groups):
 
 
 def convolution_weight(x, g, kernel, stride, padding, dilation, groups):
-    """w[o, c, k] = sum of g[n, o, i] x[n, c, i * stride + k * dilation] over n and i: one product."""
+    """w[o, c, k] = sum of g[n, o, i] x[n, c, i * stride + k * dilation] over n and i, as one product."""
     channels = x.shape[1] // groups
     places = len(x) * math.prod(g.shape[2:])
     moveaxis = array_module(x).moveaxis

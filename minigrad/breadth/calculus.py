@@ -1,4 +1,4 @@
-"""Calculus on samples: differences, slopes and areas under a curve that is known at some points."""
+"""Calculus on sampled functions: differences, gradients and integrals."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
     latex=r"g_{i-1} - g_i",
 )
 def diff(x, n=1, dim=-1, prepend=None, append=None):
-    """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
+    """Subtract from each element the previous one, n times; `prepend` and `append` are joined to x first."""
     x = as_tensor(x)
     if not isinstance(n, int) or n < 0:
-        raise OptionError(f"diff of order {n}.\nGive an integer from 0 on.")
+        raise OptionError(f"n must be a non-negative integer, got {n}.\nThe default is 1.")
     if not x.ndim:
-        raise ShapeError("diff of a number.\nGive a tensor that has an axis.")
+        raise ShapeError("diff needs at least one axis, got a 0-d tensor.\nPass a vector.")
     ends = [as_tensor(end) for end in (prepend, x, append) if end is not None]
     if not n:
         return x.clone()
@@ -43,11 +43,11 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
     return x
 
 
-# ---------------------------------------------------------------- areas
+# ---------------------------------------------------------------- integrals
 
 
 def _strips(y, x, dx, dim):
-    """The areas under the straight lines between neighbours."""
+    """The areas of the trapezoids between neighbours."""
     dim = axis_of(dim, y.ndim)
     if x is None:
         y = as_floating(y)
@@ -60,7 +60,7 @@ def _strips(y, x, dx, dim):
 
 
 def _column(steps, dim, ndim):
-    """A vector laid along one of `ndim` axes."""
+    """Reshape a vector to `ndim` axes, along axis `dim`."""
     return steps.reshape([-1 if i == dim else 1 for i in range(ndim)])
 
 
@@ -74,21 +74,21 @@ _curves = (
 
 @derived(autocast="float32", samples=_curves)
 def trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral of y along an axis, by straight lines between its points, which are `dx` apart or at x."""
+    """Integrate y along an axis by the trapezoidal rule, with samples `dx` apart or at the points x."""
     y = as_tensor(y)
     return _strips(y, x, dx, dim).sum(dim) if y.shape[axis_of(dim, y.ndim)] else y.sum(dim)
 
 
 @derived(autocast="float32", samples=_curves)
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral of y from the first point to each of the others, by straight lines between the points."""
+    """Integrate y from the first point to each of the others by the trapezoidal rule."""
     return _strips(as_tensor(y), x, dx, dim).cumsum(dim)
 
 
 trapz = trapezoid  # PyTorch's other name
 
 
-# ---------------------------------------------------------------- slopes
+# ---------------------------------------------------------------- gradients
 
 
 @derived(
@@ -97,33 +97,36 @@ trapz = trapezoid  # PyTorch's other name
     | cases((distinct, 3, 4), spacing=[np.array([0, 1, 3, 4])], dim=1, edge_order=2)
 )
 def gradient(x, *, spacing=1, dim=None, edge_order=1):
-    """The slope of x along each axis (or those of `dim`), a tensor for each.
+    """Estimate the gradient of a sampled function along each axis (or those in `dim`), a tensor for each.
 
-    It is that of the parabola through each point and its neighbours; at the ends that of a line, or with
-    edge_order=2 of the parabola through the last three points. `spacing` is how far apart the points are: a
-    number, or for each axis a number or the points' places.
+    Inner points use central differences (the parabola through a point and its neighbours), edges one-sided
+    differences of order `edge_order`, 1 or 2. `spacing` is the distance between points: a number, or for each
+    axis a number or a vector of coordinates.
     """
     x = as_floating(x)
     if edge_order not in (1, 2):
-        raise OptionError(f"edge_order is 1 or 2, got {edge_order!r}.\nChoose one of them.")
+        raise OptionError(f"edge_order must be 1 or 2, got {edge_order!r}.\nChoose one of them.")
     dims = dim if isinstance(dim, tuple | list) else range(x.ndim) if dim is None else (dim,)
     axes_of(dim, x.ndim)  # raises for repeated axes
     spacing = 1 if spacing is None else spacing
     if isinstance(spacing, Tensor) and spacing.ndim:
         raise ArgumentError(
             f"spacing must be a number or a list with one for each axis, got {describe(spacing)}.\n"
-            f"Places along one axis are a list of one vector: [places]."
+            f"Pass coordinates along a single axis as a list of one vector: [x]."
         )
     spacings = spacing if isinstance(spacing, tuple | list) else [spacing] * len(dims)
     if len(spacings) != len(dims):
-        raise OptionError(f"{len(spacings)} spacings for {len(dims)} axes.\nGive one for each.")
+        raise OptionError(f"expected {len(dims)} spacings, got {len(spacings)}.\nPass one for each axis.")
     return tuple(_slope(x, h, axis_of(d, x.ndim), edge_order) for d, h in zip(dims, spacings, strict=True))
 
 
 def _slope(x, spacing, dim, edge_order):
     n = x.shape[dim] if x.ndim else 1
     if n <= edge_order:
-        raise ShapeError(f"the slope of {n} elements.\nGive at least {edge_order + 1} along the axis.")
+        raise ShapeError(
+            f"gradient needs at least {edge_order + 1} elements along an axis, got {n}.\n"
+            f"Pass more elements, or other axes in `dim`."
+        )
     if isinstance(spacing, int | float):
         steps = full(n - 1, float(spacing), x.dtype, x.device)
     else:

@@ -1,6 +1,6 @@
 """Sums of products over named or numbered axes: einsum, tensordot, and chains of matrices.
 
-All are rewritten into permutations, reshapes and matrix products, and so need no derivative of their own.
+All are composed of permutations, reshapes and matrix products, so they need no derivatives here.
 """
 
 from __future__ import annotations
@@ -38,24 +38,28 @@ __all__ = ["chain_matmul", "einsum", "inner", "kron", "tensordot"]
     | cases("bi,bi->b", (real, 2, 3), (real, 2, 3)),
 )
 def einsum(equation, *operands):
-    """Einstein's sums: products of elements, summed over every letter that is not in the output.
+    """Sum products of elements over the axes that are not in the output (Einstein summation).
 
-    "ij,jk->ik" names the axes of each operand, and the output's. Without "->" the output has, in order, the
-    letters that come once. A letter twice in one operand is its diagonal; "..." is all axes without a
-    letter. Axes of 1 element broadcast. Two operands at a time are contracted, from the left.
+    "ij,jk->ik" names the axes of each operand and of the output. Without "->" the output has, in alphabetical
+    order, the letters that occur once. A letter that occurs twice in one operand takes its diagonal; "..."
+    stands for all axes without a letter. Axes of length 1 broadcast. Operands are contracted in pairs, from
+    left to right.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if not isinstance(equation, str):
-        raise OptionError(f'einsum of an equation {describe(equation)}.\nGive letters: "ij,jk->ik".')
+        raise OptionError(
+            f"einsum's equation must be a string, got {describe(equation)}.\n"
+            f'Pass letters for the axes: "ij,jk->ik".'
+        )
     tensors = [as_tensor(x) for x in operands]
-    terms, output = _parsed(equation, tuple(x.ndim for x in tensors))
+    terms, output = _parse(equation, tuple(x.ndim for x in tensors))
     _check_sizes(equation, terms, [x.shape for x in tensors])
     return (_contract if len(tensors) == 1 else _contract_several)(tensors, terms, output)
 
 
 def _contract(tensors, terms, output):
-    """Two operands at a time, from the left."""
+    """Contract the operands in pairs, from left to right."""
     value, axes = _single(tensors[0], terms[0], _after(terms, 1, output))
     for i in range(1, len(tensors)):
         other, others = _single(tensors[i], terms[i], {*axes, *_after(terms, i + 1, output)})
@@ -68,24 +72,24 @@ _contract_several = round_once(_contract, products=True)
 
 
 def _after(terms, i, output):
-    """The axes that are still needed after the first i operands."""
+    """The axes that are still needed after the first i operands are contracted."""
     return {*output, *(axis for term in terms[i:] for axis in term)}
 
 
 @lru_cache(maxsize=1024)
-def _parsed(equation, ndims):
-    """The axes of each operand and of the output: letters, and for those of "..." numbers from the right."""
+def _parse(equation, ndims):
+    """Return the axes of each operand and of the output: letters, and for "..." numbers from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     operands = left.split(",")
     for character in left.replace(",", "").replace("...", "") + right.replace("...", ""):
         if not (character.isascii() and character.isalpha()):
             raise OptionError(
-                f'einsum "{equation}": {character!r} is not a letter.\nAxes are a to z, A to Z, and "...".'
+                f'einsum "{equation}": {character!r} is not a letter.\nName axes a to z, A to Z, or "...".'
             )
     if len(operands) != len(ndims):
         raise OptionError(
-            f'einsum "{equation}" names {len(operands)} operands, got {len(ndims)}.\n'
-            f"Give the axes of each, with a comma between."
+            f'einsum "{equation}" expects {len(operands)} operands, got {len(ndims)}.\n'
+            f"Name the axes of each, separated by commas."
         )
     terms = [_axes(equation, text, ndim) for text, ndim in zip(operands, ndims, strict=True)]
     unnamed = sorted({a for term in terms for a in term if isinstance(a, int)})
@@ -96,31 +100,32 @@ def _parsed(equation, ndims):
     for axis in before + behind:
         if axis not in letters:
             raise OptionError(
-                f'einsum "{equation}": output axis {axis!r} is in no operand.\nIts length is not known.'
+                f'einsum "{equation}": output axis {axis!r} is not in any operand.\n'
+                f"Remove it, or name it in an operand."
             )
         if right.count(axis) > 1:
-            raise OptionError(f'einsum "{equation}": output axis {axis!r} comes twice.\nName it once.')
+            raise OptionError(f'einsum "{equation}": output axis {axis!r} is repeated.\nName it once.')
     return terms, [*before, *(unnamed if dots else ()), *behind]
 
 
 def _axes(equation, text, ndim):
-    """One operand's axes."""
+    """The axes of one operand."""
     before, dots, behind = text.partition("...")
     if "." in behind:
         raise OptionError(
-            f'einsum "{equation}": "{text}" has "..." twice.\nIt means all other axes, and may appear once.'
+            f'einsum "{equation}": "{text}" has "..." twice.\nWrite it once: it stands for all other axes.'
         )
     unnamed = ndim - len(before) - len(behind)
     if unnamed < 0 or (unnamed and not dots):
         raise ShapeError(
-            f'einsum "{equation}": "{text}" names {len(before) + len(behind)} axes of a tensor of {ndim}.\n'
+            f'einsum "{equation}": "{text}" names {len(before) + len(behind)} axes of a tensor with {ndim}.\n'
             f'Name each axis, or write "..." for the others.'
         )
     return [*before, *range(-unnamed, 0), *behind]
 
 
 def _check_sizes(equation, terms, shapes):
-    """A letter's axes are equally long; those of different operands may also have 1 element and broadcast."""
+    """Raise a ShapeError unless the axes of each letter match: equal lengths, or 1 in another operand."""
     sizes: dict = {}
     for term, shape in zip(terms, shapes, strict=True):
         own: dict = {}
@@ -129,20 +134,20 @@ def _check_sizes(equation, terms, shapes):
             if n != known and (axis in own or 1 not in (n, known)):
                 name = f"axis {axis!r}" if isinstance(axis, str) else f'axis {axis} of "..."'
                 raise ShapeError(
-                    f'einsum "{equation}": {name} has {known} elements and {n}.\n'
-                    f"A letter has one length; the shapes are {', '.join(map(str, shapes))}."
+                    f'einsum "{equation}": {name} has lengths {known} and {n}.\n'
+                    f"Pass equal lengths; the shapes are {', '.join(map(str, shapes))}."
                 )
             own[axis] = n
             sizes[axis] = n if known == 1 else known
 
 
 def _sum(x, axes, keepdim=False):
-    """A sum that keeps its dtype, as a matrix product does."""
+    """Sum in the dtype of x, like a matrix product."""
     return x.sum(axes, keepdim, None if x.dtype == bool else x.dtype)
 
 
 def _single(x, axes, needed):
-    """One operand with each axis once, and only those that are needed: diagonals and sums."""
+    """Reduce one operand to its distinct, needed axes by diagonals and sums."""
     axes = list(axes)
     while len(set(axes)) < len(axes):
         i = next(i for i, a in enumerate(axes) if a in axes[i + 1 :])
@@ -154,9 +159,9 @@ def _single(x, axes, needed):
 
 
 def _contracted(x, x_axes, y, y_axes, needed):
-    """The product of two operands, summed over the axes that are not needed any more."""
+    """Multiply two operands, and sum over the axes that are no longer needed."""
     common = [a for a in x_axes if a in y_axes]
-    for a in common:  # an axis of 1 element broadcasts: the other operand is summed alone
+    for a in common:  # an axis of length 1 broadcasts: sum the other operand
         i = x_axes.index(a)
         j = y_axes.index(a)
         if a not in needed and x.shape[i] != y.shape[j]:
@@ -169,7 +174,7 @@ def _contracted(x, x_axes, y, y_axes, needed):
     y = _ordered(y, y_axes, batch + (summed + columns if rows or columns else summed))
     n, r = len(batch), len(rows)
     x_shape, y_shape = tuple(x.shape), tuple(y.shape)
-    if not summed:  # nothing to sum
+    if not summed:
         return x.reshape(*x_shape, *(1,) * len(columns)) * y.reshape(*y_shape[:n], *(1,) * r, *y_shape[n:]), (
             batch + rows + columns
         )
@@ -202,26 +207,28 @@ def _shaped(x, shape):
     | cases((real, 2), (real, 3), dims=0),
 )
 def tensordot(a, b, dims=2):
-    """Sums of products over pairs of axes: the last `dims` of a with the first of b, or two lists of axes."""
+    """Sum products over pairs of axes: the last `dims` axes of a and the first of b, or two lists of axes."""
     a, b = as_tensor(a), as_tensor(b)
     if not isinstance(dims, int | tuple | list):
-        raise ArgumentError(f"dims must be an integer or two lists of axes, got {describe(dims)}.\nPass one.")
+        raise ArgumentError(
+            f"dims must be an integer or two lists of axes, got {describe(dims)}.\nThe default is 2."
+        )
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(
-                f"{dims} axes of tensors of shapes {a.shape} and {b.shape}.\nGive no more than both have."
+                f"dims={dims} is more axes than shapes {a.shape} and {b.shape} have.\nPass a smaller number."
             )
         dims = range(a.ndim - dims, a.ndim), range(dims)
     if len(dims) != 2:
-        raise OptionError(f"dims has {len(dims)} entries.\nGive an integer, or two lists of axes.")
+        raise OptionError(f"dims must be an integer or two lists of axes, got {len(dims)}.\nPass two.")
     pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
     if any(len(set(axes)) < len(pairs) for axes in zip(*pairs, strict=True)):
         raise ShapeError(f"an axis is repeated in dims={dims}.\nName each axis once.")
     for i, j in pairs:
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
             raise ShapeError(
-                f"axis {i} of the first has {a.shape[i]} elements, axis {j} of the second {b.shape[j]}.\n"
-                f"Axes that are summed together are equally long."
+                f"axis {i} of a has length {a.shape[i]}, but axis {j} of b has length {b.shape[j]}.\n"
+                f"Axes that are summed together must have equal lengths."
             )
     of_a = list(range(a.ndim))
     of_b = list(range(a.ndim, a.ndim + b.ndim))
@@ -236,14 +243,14 @@ def tensordot(a, b, dims=2):
     samples=cases((real, 2, 3), (real, 4, 2, 3)) | cases((real, 3), (real, 3)) | cases((real,), (real, 2)),
 )
 def inner(x, y):
-    """The sums of x * y over the last axis of each, for every pair of their other axes."""
+    """Sum x * y over the last axis of each, for every combination of their other axes."""
     x, y = as_tensor(x), as_tensor(y)
     return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
 @derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 2)) | cases((real, 2), (real, 2, 1, 2)))
 def kron(x, y):
-    """The Kronecker product: each element of x replaced by that element times y."""
+    """Compute the Kronecker product: replace each element of x by that element times y."""
     x, y = as_tensor(x), as_tensor(y)
     axes = max(x.ndim, y.ndim)
     n, m = ((1,) * (axes - t.ndim) + tuple(t.shape) for t in (x, y))
@@ -251,7 +258,7 @@ def kron(x, y):
     return blocks.reshape([i * j for i, j in zip(n, m, strict=True)])
 
 
-# ---------------------------------------------------------------- of many matrices
+# ---------------------------------------------------------------- chains of matrices
 
 
 @derived(
@@ -259,13 +266,13 @@ def kron(x, y):
     samples=cases([(real, 2, 3), (real, 3, 4), (real, 4, 2)]) | cases([(real, 3), (real, 3, 2), (real, 2)]),
 )
 def multi_dot(tensors):
-    """The product of several matrices, in the order that multiplies the fewest numbers.
+    """Multiply several matrices in the order that needs the fewest multiplications.
 
-    The first and the last may be vectors, a row and a column.
+    The first and the last may be vectors, taken as a row and a column.
     """
     tensors = [as_tensor(x) for x in tensors]
     if len(tensors) < 2:
-        raise OptionError(f"multi_dot of {len(tensors)} tensors.\nGive two or more.")
+        raise OptionError(f"multi_dot needs at least two tensors, got {len(tensors)}.\nPass a list of them.")
     row = tensors[0].ndim == 1
     column = tensors[-1].ndim == 1
     first = [tensors[0].unsqueeze(0)] if row else tensors[:1]
@@ -277,7 +284,7 @@ def multi_dot(tensors):
 
 @derived(exact_in_half="gpu", samples=cases((real, 2, 3), (real, 3, 4), (real, 4, 2)))
 def chain_matmul(*matrices):
-    """The product of several matrices, in the order that multiplies the fewest numbers."""
+    """Multiply several matrices in the order that needs the fewest multiplications."""
     return as_tensor(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 

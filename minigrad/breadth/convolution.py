@@ -1,12 +1,12 @@
-"""Convolution over one, two or three axes, and its transpose. Their names are in `nn.functional`.
+"""Convolution and transposed convolution over one, two or three axes, exported by `nn.functional`.
 
-Input x, kernel w and output y of a convolution meet in one sum over all windows,
+Input x, kernel w and output y of a convolution appear in one sum over all windows,
 
     sum of y[n, o, i] w[o, c, k] x[n, c, i * stride + k * dilation],
 
-linear in each of the three. So the gradient with respect to any of them is the same sum without it: a
-convolution when y is left out, its transpose when x is, and a correlation of x with y when w is. Three
-rules, each the derivative of the others, are enough for every order.
+which is linear in each of them. So the gradient with respect to each is the same sum without it: a
+convolution without y, its transpose without x, and a correlation of x and y without w. These three rules,
+each the derivative of the others, are enough for derivatives of every order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
 
 
 def _flops(windows, kernel):
-    """Twice as many as pairs of a window and an element of the kernel that it meets."""
+    """Two operations for each window and each element of the kernel."""
 
     def count(inputs, result, settings):
         n, _, *positions = windows(inputs, result)
@@ -53,7 +53,7 @@ FLAT = {"stride": (1, 2), "padding": ((1, 1), (0, 0)), "dilation": (2, 1), "grou
     flops=_flops(lambda inputs, result: result, lambda inputs, result: inputs[1]),
 )
 def convolution(x, w, /, stride, padding, dilation, groups):
-    """y[n, o, i] = sum of x[n, c, i * stride + k * dilation] w[o, c, k] over channels c and places k.
+    """y[n, o, i] = sum of x[n, c, i * stride + k * dilation] w[o, c, k] over c and k.
 
     x (N, C, *size), w (O, C / groups, *kernel) -> (N, O, *positions); `padding` is a pair for each axis.
     """
@@ -118,10 +118,10 @@ def convolution_weight(x, y, /, kernel, stride, padding, dilation, groups):
     | cases((real, 2, 5), (real, 4, 1, 2), groups=2),
 )
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Each window times the kernel, summed: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
+    """Apply a 1-d convolution: input (N, C, L), weight (O, C / groups, K) -> (N, O, L').
 
-    L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1. The kernel is not turned around. `padding`
-    zeros are added at both ends; "valid" is none, "same" as many as keep L with stride 1. N may be missing.
+    L' = (L + 2 padding - dilation (K - 1) - 1) // stride + 1. The kernel is not flipped. `padding` zeros are
+    added at both ends; "valid" means none, "same" as many as keep L with stride 1. N is optional.
     """
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -132,7 +132,10 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     | cases((real, 1, 2, 3, 4), (real, 2, 1, 2, 2), None, padding="same", groups=2),
 )
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """(N, C, H, W) with a weight (O, C / groups, KH, KW): (N, O, H', W'); see `conv1d`."""
+    """Apply a 2-d convolution: (N, C, H, W), weight (O, C / groups, KH, KW) -> (N, O, H', W').
+
+    See `conv1d`.
+    """
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -141,7 +144,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     samples=cases((real, 1, 2, 2, 3, 2), (real, 2, 2, 1, 2, 2), (real, 2), padding=(0, 1, 0)),
 )
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """(N, C, D, H, W) with a weight (O, C / groups, KD, KH, KW): (N, O, D', H', W'); see `conv1d`."""
+    """Apply a 3-d convolution: (N, C, D, H, W), weight (O, C / groups, KD, KH, KW) -> (N, O, D', H', W').
+
+    See `conv1d`.
+    """
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -151,10 +157,10 @@ def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     | cases((real, 2, 3), (real, 2, 1, 3), padding=1, groups=2),
 )
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """Each element times the kernel, added up: input (N, C, L), weight (C, O / groups, K) -> (N, O, L').
+    """Apply a 1-d transposed convolution: input (N, C, L), weight (C, O / groups, K) -> (N, O, L').
 
-    L' = (L - 1) stride - 2 padding + dilation (K - 1) + 1 + output_padding. It is the gradient of conv1d with
-    respect to its input; `padding` takes elements away from both ends, `output_padding` adds to the last.
+    L' = (L - 1) stride - 2 padding + dilation (K - 1) + 1 + output_padding. This is the gradient of conv1d
+    with respect to its input. `padding` removes elements at both ends, `output_padding` adds some at the end.
     """
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -164,7 +170,10 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
     samples=cases((real, 1, 2, 2, 3), (real, 2, 2, 2, 2), (real, 2), stride=(1, 2), padding=(1, 0)),
 )
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """(N, C, H, W), weight (C, O / groups, KH, KW): (N, O, H', W'); see `conv_transpose1d`."""
+    """Apply a 2-d transposed convolution: (N, C, H, W), weight (C, O / groups, KH, KW) -> (N, O, H', W').
+
+    See `conv_transpose1d`.
+    """
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -173,7 +182,10 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     samples=cases((real, 1, 2, 2, 1, 2), (real, 2, 1, 1, 2, 2), (real, 1), dilation=(1, 1, 2)),
 )
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """(N, C, D, H, W), weight (C, O / groups, KD, KH, KW): (N, O, D', H', W'); see `conv_transpose1d`."""
+    """Apply a 3-d transposed convolution: (N, C, D, H, W), weight (C, O / groups, KD, KH, KW).
+
+    Returns (N, O, D', H', W'); see `conv_transpose1d`.
+    """
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -189,10 +201,10 @@ def _convolve(n, x, w, bias, stride, padding, dilation, groups):
     for length, (before, after), span in zip(x.shape[2:], pairs, spans, strict=True):
         if length + before + after <= span:
             raise ShapeError(
-                f"a kernel that spans {span + 1} elements over {length}, padded with {before + after}.\n"
-                f"Pad more, or take a smaller kernel or dilation."
+                f"the kernel spans {span + 1} elements, but the input has {length} plus a padding of "
+                f"{before + after}.\nPad more, or use a smaller kernel or dilation."
             )
-    return _finished(convolution(x, w, stride, pairs, dilation, groups), bias, n, batched)
+    return _finish(convolution(x, w, stride, pairs, dilation, groups), bias, n, batched)
 
 
 def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation):
@@ -203,8 +215,8 @@ def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation
     extra = per_axis("output_padding", output_padding, n, least=0)
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise OptionError(
-            f"output_padding {extra} with stride {stride} and dilation {dilation}.\n"
-            f"It must be smaller than one of them."
+            f"output_padding {extra} must be smaller than stride {stride} or dilation {dilation}.\n"
+            f"Pass a smaller one."
         )
     size = tuple(
         (length - 1) * s - 2 * p + d * (k - 1) + 1 + e
@@ -214,30 +226,33 @@ def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation
     )
     if min(size) < 1:
         raise ShapeError(
-            f"the result would have the size {size}.\nPad less: padding takes elements away here."
+            f"the result would have size {size}.\nPad less: padding removes elements of the result."
         )
     pairs = tuple((p, p - e) for p, e in zip(padding, extra, strict=True))
     y = convolution_input(x, w, size, stride, pairs, dilation, groups)
-    return _finished(y, bias, n, batched)
+    return _finish(y, bias, n, batched)
 
 
-def _finished(y, bias, n, batched):
-    """The bias added to each channel, and the batch axis taken away again if the input had none."""
+def _finish(y, bias, n, batched):
+    """Add the bias to each channel, and remove the batch axis if the input had none."""
     if bias is not None:
         y = y + as_tensor(bias).reshape(-1, *[1] * n)
     return y if batched else y.squeeze(0)
 
 
 def _checked(name, n, x, w, bias, groups, channels, outputs):
-    """x with a batch axis, the kernel, and whether x had that axis; `channels` is the kernel's axis of C."""
+    """Check shapes. Returns x with a batch axis, the kernel, and whether x had a batch axis.
+
+    `channels` is the kernel's axis of input channels.
+    """
     x, w = as_tensor(x), as_tensor(w)
-    if int64 not in (x.dtype, w.dtype):  # narrower integers would wrap around, booleans count to one
+    if int64 not in (x.dtype, w.dtype):  # sums of narrower integers would wrap around
         x, w = all_floating(x, w)
     letters = ", ".join("DHW"[3 - n :] if n > 1 else "L")
     if w.ndim != n + 2 or x.ndim not in (n + 1, n + 2):
         raise ShapeError(
-            f"{name} of an input of shape {x.shape} with a weight of shape {w.shape}.\n"
-            f"Give (N, C, {letters}) or (C, {letters}), and a weight with {n + 2} axes."
+            f"{name} got an input of shape {x.shape} and a weight of shape {w.shape}.\n"
+            f"Pass an input (N, C, {letters}) or (C, {letters}), and a weight with {n + 2} axes."
         )
     batched = x.ndim == n + 2
     x = x if batched else x.unsqueeze(0)
@@ -247,22 +262,22 @@ def _checked(name, n, x, w, bias, groups, channels, outputs):
     made = w.shape[outputs] * (groups if outputs else 1)
     if x.shape[1] != own or w.shape[0] % groups:
         raise ShapeError(
-            f"{name} of {x.shape[1]} channels (axis 1 of {tuple(x.shape)}) with a weight of shape {w.shape} "
-            f"in {groups} groups.\n"
-            f"The weight takes {own} channels, and its first axis is a multiple of the groups."
+            f"{name} got {x.shape[1]} channels (axis 1 of {tuple(x.shape)}) and a weight of shape {w.shape} "
+            f"with groups={groups}.\n"
+            f"The weight expects {own} channels; its first axis must be a multiple of `groups`."
         )
     if bias is not None and as_tensor(bias).shape != (made,):
         raise ShapeError(
-            f"{name} with a bias of shape {as_tensor(bias).shape}.\n"
-            f"Give one number for each of the {made} channels."
+            f"{name} got a bias of shape {as_tensor(bias).shape}.\n"
+            f"Pass one number for each of the {made} output channels."
         )
     return x, w, batched
 
 
 def _named_padding(name, stride, spans):
-    """The pairs that "same" and "valid" mean; an odd number puts the one more at the end."""
+    """Padding pairs for "same" and "valid"; the extra element of an odd number goes at the end."""
     if name not in ("same", "valid"):
-        raise OptionError(f'padding is "same", "valid" or numbers, got {name!r}.\nChoose one of them.')
+        raise OptionError(f'padding must be "same", "valid" or integers, got {name!r}.\nChoose one of them.')
     if name == "same" and any(s != 1 for s in stride):
-        raise OptionError(f'padding="same" with stride {stride}.\nIt keeps the size, so the stride is 1.')
+        raise OptionError(f'padding="same" needs stride 1, got {stride}.\nPass numbers for the padding.')
     return tuple((span // 2, span - span // 2) if name == "same" else (0, 0) for span in spans)

@@ -1,4 +1,4 @@
-"""Where numbers are and how many there are: searches, histograms, distinct values; without derivatives."""
+"""Searches, histograms and distinct values, all without derivatives."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ _few = integers(0, 4)
 
 @derived(samples=cases(np.array([1.0, 3.0, 5.0]), (real, 2, 4)) | cases(np.array([1, 3]), 3, right=True))
 def searchsorted(sorted_sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where each value belongs in a sorted sequence: before its equals, or behind them if `right`.
+    """Find the index at which to insert each value into a sorted sequence.
 
-    A sequence with several axes is searched row by row, each by its own row of values.
+    The index is before equal elements, or after them if `right`. In a sequence with several axes, each row is
+    searched for its own row of values.
     """
     sequence = as_tensor(sorted_sequence).array
     values = as_tensor(values).array
     if side not in (None, "left", "right") or (right and side == "left"):
-        raise OptionError(f"side is 'left' or 'right', got {side!r} with right={right}.\nGive one of them.")
+        raise OptionError(f"side must be 'left' or 'right', got {side!r} with right={right}.\nPass only one.")
     if sorter is not None:
         sequence = array_module(sequence).take_along_axis(sequence, as_tensor(sorter).array, -1)
     side = "right" if right or side == "right" else "left"
     if sequence.ndim > 1 and sequence.shape[:-1] != values.shape[:-1]:
         raise ShapeError(
-            f"rows of shape {sequence.shape} searched for values of shape {values.shape}.\n"
-            f"Give as many rows of values, or one sequence for all."
+            f"sequences of shape {sequence.shape} do not match values of shape {values.shape}.\n"
+            f"Pass a row of values for each sequence, or one sequence for all."
         )
-    found = through_cpu(_found, sequence, values, side)
+    found = through_cpu(_search, sequence, values, side)
     return as_tensor(as_array(found).astype(np.int32 if out_int32 else np.int64))
 
 
-def _found(sequence, values, side):
-    """The places in the sequence, or row by row in each."""
+def _search(sequence, values, side):
+    """Insertion indices into the sequence, or row by row into each."""
     if sequence.ndim == 1:
         return np.searchsorted(sequence, values, side)
     rows = zip(_rows(sequence), _rows(values), strict=True)
@@ -64,16 +65,16 @@ def _rows(values):
 
 @derived(samples=cases((real, 2, 4), np.array([-0.5, 0.5])) | cases((real, 3), np.array([0.0]), right=True))
 def bucketize(x, boundaries, *, out_int32=False, right=False):
-    """Between which of the sorted `boundaries` each element lies: 0 is below the first.
+    """Return the index of the bucket between sorted `boundaries` that each element falls into.
 
-    An element that equals a boundary lies below it, or above it if `right`.
+    Bucket 0 is below the first boundary. An element equal to a boundary is below it, or above it if `right`.
     """
     return searchsorted(boundaries, x, out_int32=out_int32, right=right)
 
 
 @derived(samples=cases((_few, 2, 3), (_few, 2)) | cases((_few, 4), (_few, 1), invert=True))
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
-    """Whether each element is among the test elements, or if `invert` is not."""
+    """Test whether each element is among the test elements (or, if `invert`, is not)."""
     elements, tests = as_tensor(elements), as_tensor(test_elements)
     dtype = result_type(elements, tests)
     arrays = elements.to(dtype).array, tests.to(dtype).array
@@ -85,12 +86,12 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 @derived(samples=cases((_few, 5)) | cases((_few, 3), np.array([5, 1, 2]), minlength=6))
 def bincount(x, weights=None, minlength=0):
-    """How often each integer from 0 on occurs, or the sum of its weights."""
+    """Count how often each integer from 0 on occurs, or add up its weights."""
     x = as_tensor(x).array
     if x.dtype.kind not in "iu" or x.ndim != 1:
-        raise DtypeError(f"bincount of {x.dtype}{list(x.shape)}.\nGive one axis of integers (x.long()).")
+        raise DtypeError(f"bincount needs a vector of integers, got {x.dtype}{list(x.shape)}.\nUse x.long().")
     if x.size and x.min() < 0:
-        raise RangeError(f"bincount of {x.min()}.\nThe numbers count from 0.")
+        raise RangeError(f"bincount needs non-negative integers, got {x.min()}.\nRemove or shift them.")
     if weights is None:
         return as_tensor(through_cpu(np.bincount, x, None, minlength).astype(np.int64))
     weights = as_tensor(weights).array
@@ -100,25 +101,25 @@ def bincount(x, weights=None, minlength=0):
 
 @derived(samples=cases((real, 20), bins=4) | cases((real, 2, 3), 3, -1, 1))
 def histc(x, bins=100, min=0, max=0):
-    """The number of elements in each of `bins` equal bins from `min` to `max` (0 and 0: all of x)."""
+    """Count the elements in each of `bins` equal bins from `min` to `max` (0 and 0: the range of x)."""
     x = as_tensor(x)
     data = (x.to(uint8) if x.dtype == bool else x).array
     if min == max:
         min, max = (data.min().item(), data.max().item()) if data.size else (min, max)
         min, max = (min, max) if min != max else (min - 1, max + 1)
     if not min < max:
-        raise OptionError(f"a histogram from {min} to {max}.\nGive numbers, the lower first.")
+        raise OptionError(f"min must not exceed max, got {min} and {max}.\nPass finite numbers, min first.")
     hist, _ = through_cpu(np.histogram, _not_half(data[data == data]), bins, (min, max))  # without NaN
     return as_tensor(hist.astype(data.dtype))
 
 
 def _not_half(data):
-    """Half precision as float32: the bin that an element is in would be rounded."""
+    """Convert half precision to float32, in which bins are not rounded."""
     return data.astype(np.float32) if data.dtype in HALF else data
 
 
 class Histogram(NamedTuple):
-    """What fell into each bin, and where the bins begin and end."""
+    """The content of each bin, and the edges of the bins."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -129,12 +130,12 @@ class Histogram(NamedTuple):
     | cases((real, 2, 3), bins=np.array([-9.0, 0.0, 9.0]), density=True)
 )
 def histogram(x, bins: object, *, range=None, weight=None, density=False):
-    """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges.
+    """Count the elements, or add up their weights, in each bin; returns (hist, bin_edges).
 
-    With `density` its integral is 1.
+    `bins` is a number of equal bins or their edges. With `density` the histogram integrates to 1.
     """
     if range is not None and not (isinstance(range, tuple | list) and len(range) == 2):
-        raise ArgumentError(f"range must be two numbers, got {describe(range)}.\nPass (least, largest).")
+        raise ArgumentError(f"range must be two numbers, got {describe(range)}.\nPass (lowest, highest).")
     data = as_floating(x).array.reshape(-1)
     bins = bins if isinstance(bins, int) else as_tensor(bins).array
     weights = None if weight is None else as_floating(weight).array.reshape(-1)
@@ -149,9 +150,9 @@ def histogram(x, bins: object, *, range=None, weight=None, density=False):
 
 @derived(samples=cases((_few, 2, 3), return_counts=True) | cases((_few, 4, 1), dim=0))
 def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct values (or slices along `dim`) in increasing order.
+    """Return the distinct values (or slices along `dim`) in increasing order.
 
-    Then, where asked for, which of them each element is, and how many of each there are.
+    `return_inverse` adds the index of each element in them, `return_counts` the number of each.
     """
     x = as_tensor(x)
     axis = None if dim is None else axis_of(dim, x.ndim)
@@ -159,12 +160,12 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     distinct = partial(np.unique, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     values, inverse, counts = through_cpu(distinct, x.array)
     shape = x.shape if axis is None else (x.shape[axis],)
-    return _asked(values, inverse.reshape(shape), counts, return_inverse, return_counts)
+    return _select_results(values, inverse.reshape(shape), counts, return_inverse, return_counts)
 
 
 @derived(samples=cases((_few, 8), return_counts=True) | cases((_few, 4, 1), dim=0))
 def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
-    """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
+    """Remove elements (or slices along `dim`) that equal the previous one; settings as in `unique`."""
     x = as_tensor(x)
     axis = 0 if dim is None else axis_of(dim, x.ndim)
     xp = array_module(x.array)
@@ -175,9 +176,9 @@ def unique_consecutive(x, return_inverse=False, return_counts=False, dim=None):
     values = xp.moveaxis(line[starts], 0, axis)
     inverse = (xp.cumsum(new) - 1).reshape(x.shape if dim is None else len(line))
     counts = xp.diff(starts, append=len(line))
-    return _asked(values, inverse, counts, return_inverse, return_counts)
+    return _select_results(values, inverse, counts, return_inverse, return_counts)
 
 
-def _asked(values, inverse, counts, return_inverse, return_counts):
+def _select_results(values, inverse, counts, return_inverse, return_counts):
     results = [values, *[inverse] * return_inverse, *[counts] * return_counts]
     return tuple(map(as_tensor, results)) if len(results) > 1 else as_tensor(values)

@@ -1,8 +1,8 @@
 """Decompositions of matrices: Cholesky, QR, eigenvalues of symmetric matrices, singular values.
 
-Every function takes one matrix or a batch. The gradients are those of Seeger et al.
-(2017), "Auto-Differentiating Linear Algebra". Vectors are known only up to a sign (or, where their values are
-equal, a rotation): a gradient is right for what does not depend on that.
+Every function takes a matrix or a batch of matrices. The gradients follow Seeger et al. (2017),
+"Auto-Differentiating Linear Algebra". Singular vectors and eigenvectors are unique only up to a sign (or a
+rotation, if their values are equal), so gradients are correct only for results that do not depend on it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def _lower(x):
     flops=cubic(1 / 3, "1/3"),
 )
 def cholesky_factor(x, /):
-    """L with L Lᵀ = X, read from its lower triangle; dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), Φ the lower triangle with
-    half its diagonal.
+    """L with L Lᵀ = X, from the lower triangle of X.
+
+    dX = sym(L⁻ᵀ Φ(Lᵀ G) L⁻¹), where Φ takes the lower triangle with half its diagonal.
     """
     lower = value_in_rule("cholesky_factor", _lower, x)
 
@@ -64,9 +65,9 @@ def cholesky_factor(x, /):
     latex=r"\operatorname{sym}\left(L^{-\top}\,\operatorname{lower}(L^\top g)\,L^{-1}\right)",
 )
 def cholesky(x, upper=False):
-    """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X.
+    """Factor a positive definite X = L Lᵀ; returns the lower triangular L, or Lᵀ with upper=True.
 
-    The lower triangle of X is read, or with upper=True the upper one; the gradient is that of a symmetric X.
+    Only the lower (with upper=True, the upper) triangle of X is read. The gradient assumes a symmetric X.
     """
     lower = cholesky_factor(mirrored(x, True) if upper else x)
     return lower.mT if upper else lower
@@ -74,7 +75,7 @@ def cholesky(x, upper=False):
 
 @derived(exact_in_half="gpu", samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2), upper=True))
 def cholesky_inverse(factor, upper=False):
-    """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    """Compute X⁻¹ from the Cholesky factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
     back = inv(triangle(factor, upper))
     return back @ back.mT if upper else back.mT @ back
 
@@ -84,7 +85,7 @@ def cholesky_inverse(factor, upper=False):
     | cases((real, 2, 2, 1), (invertible, 2, 2, 2), upper=True)
 )
 def cholesky_solve(b, factor, upper=False):
-    """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+    """Compute X⁻¹ B from the Cholesky factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
     lower = triangle(factor, upper).mT if upper else triangle(factor, upper)
     return solve_matrices(lower.mT, solve_matrices(lower, b))
 
@@ -93,7 +94,7 @@ def cholesky_solve(b, factor, upper=False):
 
 
 class QR(NamedTuple):
-    """Orthonormal columns, and an upper triangle."""
+    """Q with orthonormal columns, and an upper triangular R."""
 
     Q: Tensor
     R: Tensor
@@ -105,8 +106,10 @@ class QR(NamedTuple):
     flops=cubic(2, "about 2"),
 )
 def qr_factors(x, /):
-    """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ, where copyltu mirrors the
-    lower triangle into the upper one. Columns beyond the rows are Q times those of R.
+    """X = Q R, reduced. With M = R G_Rᵀ - G_Qᵀ Q: dX = (G_Q + Q copyltu(M)) R⁻ᵀ.
+
+    copyltu mirrors the lower triangle into the upper one. If X has more columns than rows, the further
+    columns of R are Qᵀ times those of X.
     """
     q, r = value_in_rule("qr_factors", lambda x: tuple(by_lapack(np.linalg.qr, x, square=False)), x)
     rows, columns = x.shape[-2:]
@@ -116,17 +119,17 @@ def qr_factors(x, /):
         gq = xp.zeros_like(q) if gs[0] is None else gs[0]
         gr = xp.zeros_like(r) if gs[1] is None else gs[1]
         if columns <= rows:
-            return (_of_qr(gq, gr, q, r),)
+            return (_qr_gradient(gq, gr, q, r),)
         left = x[..., rows:]
         right = gr[..., rows:]
-        square = _of_qr(gq + left @ transposed(right), gr[..., :rows], q, r[..., :rows])
+        square = _qr_gradient(gq + left @ transposed(right), gr[..., :rows], q, r[..., :rows])
         return (xp.concat((square, q @ right), axis=-1),)
 
     return (q, r), gradient
 
 
-def _of_qr(gq, gr, q, r):
-    """The gradient for a matrix with no more columns than rows."""
+def _qr_gradient(gq, gr, q, r):
+    """The gradient of QR for a matrix with at least as many rows as columns."""
     m = r @ transposed(gr) - transposed(gq) @ q
     mirrored = namespace(m).tril(m) + transposed(namespace(m).tril(m, -1))
     back = value_in_rule(
@@ -137,12 +140,12 @@ def _of_qr(gq, gr, q, r):
 
 @derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2)) | cases((real, 2, 3)))
 def qr(a, mode="reduced"):
-    """X = Q R, with orthonormal columns Q (..., m, k) and an upper triangle R (..., k, n), k = min(m, n).
+    """Factor X = Q R: orthonormal columns Q (..., m, k), upper triangular R (..., k, n), k = min(m, n).
 
-    Only the mode "reduced" is supported: the other columns of a complete Q have no derivative.
+    Only mode="reduced" is supported: the further columns of a complete Q have no derivative.
     """
     if mode != "reduced":
-        raise OptionError(f'qr with mode {mode!r}.\nThere is "reduced" only, whose columns have derivatives.')
+        raise OptionError(f'mode must be "reduced", got {mode!r}.\nOnly reduced columns have derivatives.')
     return QR(*qr_factors(a))
 
 
@@ -150,7 +153,7 @@ def qr(a, mode="reduced"):
 
 
 class Eigen(NamedTuple):
-    """Eigenvalues, ascending, and their vectors as columns."""
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -178,7 +181,10 @@ def _eigen(x, upper):
     flops=cubic(9, "about 9"),
 )
 def eigen_factors(x, /, upper=False):
-    """(λ, V) of a symmetric X; dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), E[i, j] = λ[j] - λ[i]."""
+    """(λ, V) with X = V diag(λ) Vᵀ for a symmetric X.
+
+    dX = sym(V (diag(G_λ) + (Vᵀ G_V) / E) Vᵀ), with E[i, j] = λ[j] - λ[i].
+    """
     values, vectors = value_in_rule("eigen_factors", _eigen, x, upper)
 
     def gradient(gs, needs):
@@ -194,17 +200,17 @@ def eigen_factors(x, /, upper=False):
 
 @derived(samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), UPLO="U")))
 def eigh(a, UPLO="L"):
-    """(eigenvalues, eigenvectors) of a symmetric matrix: ascending, and columns.
+    """Return (eigenvalues, eigenvectors) of a symmetric matrix: in ascending order, and as columns.
 
-    Only the lower triangle of a is read, or with UPLO="U" the upper one; the gradient is that of a symmetric
-    matrix. Where eigenvalues are equal the eigenvectors have no derivative.
+    Only the lower (with UPLO="U", the upper) triangle of a is read. The gradient assumes a symmetric matrix.
+    Eigenvectors of equal eigenvalues have no derivative.
     """
     return Eigen(*eigen_factors(a, _is_upper(UPLO)))
 
 
 def _is_upper(UPLO):
     if UPLO not in ("L", "l", "U", "u"):
-        raise OptionError(f'UPLO is "L" or "U", got {UPLO!r}.\nIt names the triangle that is read.')
+        raise OptionError(f'UPLO must be "L" or "U", got {UPLO!r}.\nIt selects the triangle that is read.')
     return UPLO in "Uu"
 
 
@@ -213,7 +219,7 @@ def _is_upper(UPLO):
     latex=r"V \operatorname{diag}(g)\,V^\top",
 )
 def eigvalsh(a, UPLO="L"):
-    """The eigenvalues of a symmetric matrix, ascending; dX = V diag(G) Vᵀ. UPLO as in `eigh`."""
+    """Return the eigenvalues of a symmetric matrix in ascending order; dX = V diag(G) Vᵀ. See `eigh`."""
     return eigen_factors(a, _is_upper(UPLO))[0]
 
 
@@ -240,8 +246,10 @@ def _singular(x, full):
     flops=cubic(14, "about 14"),
 )
 def svd_factors(x, /, full=False):
-    """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ, with skew(A) = A - Aᵀ
-    and E[i, j] = S[j]² - S[i]²; and what of G_U / S and G_V / S is orthogonal to U and V.
+    """X = U diag(S) Vᵀ; dX = U (diag(G_S) + S skew(VᵀG_V) / E + skew(UᵀG_U) / E S) Vᵀ + the rest.
+
+    skew(A) = A - Aᵀ and E[i, j] = S[j]² - S[i]². The rest is the part of G_U / S orthogonal to U, and of
+    G_V / S orthogonal to V.
     """
     u, s, vt = factors = value_in_rule("svd_factors", _singular, x, full)
 
@@ -249,13 +257,13 @@ def svd_factors(x, /, full=False):
         k = s.shape[-1]
         gu = None if gs[0] is None else gs[0][..., :k]
         gv = None if gs[2] is None else transposed(gs[2][..., :k, :])
-        return (_of_svd(gu, gs[1], gv, u[..., :k], s, transposed(vt[..., :k, :])),)
+        return (_svd_gradient(gu, gs[1], gv, u[..., :k], s, transposed(vt[..., :k, :])),)
 
     return factors, gradient
 
 
-def _of_svd(gu, gs, gv, u, s, v):
-    """The gradient, of those that there are."""
+def _svd_gradient(gu, gs, gv, u, s, v):
+    """The gradient of SVD, given the gradients of U, S and V; None for those that are not needed."""
     gaps = _gaps(s * s)
     row = s[..., None, :]
     column = s[..., :, None]
@@ -277,26 +285,26 @@ def _of_svd(gu, gs, gv, u, s, v):
 
 @derived(samples=cases((real, 3, 3), full_matrices=False) | cases((real, 2, 3, 2), full_matrices=False))
 def svd(a, full_matrices=True):
-    """X = U diag(S) Vh, the singular values S descending.
+    """Factor X = U diag(S) Vh, with the singular values S in descending order.
 
-    The columns of U and rows of Vh beyond the shorter side, which full_matrices=False leaves out, have no
-    derivative, and where singular values are equal neither have the others.
+    The further columns of U or rows of Vh, which full_matrices=False leaves out, have no derivative. Nor have
+    the singular vectors of equal singular values.
     """
     return SVD(*svd_factors(a, bool(full_matrices)))
 
 
 @derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2)), latex=r"U \operatorname{diag}(g)\,V^\top")
 def svdvals(a):
-    """The singular values, descending; dX = U diag(G) Vᵀ."""
+    """Return the singular values in descending order; dX = U diag(G) Vᵀ."""
     return svd_factors(a)[1]
 
 
 @derived(samples=cases((real, 3, 3)) | cases((real, 2, 3, 2), atol=0.1))
 def matrix_rank(a, *, atol=None, rtol=None, hermitian=False):
-    """How many singular values are above max(atol, rtol * the largest), as int64.
+    """Count the singular values above max(atol, rtol * largest), as int64.
 
-    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
-    says that the matrix is symmetric; then its lower triangle is read.
+    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. With `hermitian` the
+    matrix is taken as symmetric, and only its lower triangle is read.
     """
     a = as_tensor(a).detach()
     s = svdvals(mirrored(a) if hermitian else a).numpy()

@@ -29,8 +29,8 @@ __all__ = [
 # ---------------------------------------------------------------- diagonals
 
 
-def _line(rows, columns, offset):
-    """The indices of a diagonal: rows, and columns `offset` to the right."""
+def _diagonal_indices(rows, columns, offset):
+    """Row and column indices of the diagonal `offset` to the right of the main one."""
     i = np.arange(max(-offset, 0), max(min(rows, columns - offset), 0))
     return Ellipsis, i, i + offset
 
@@ -38,7 +38,7 @@ def _line(rows, columns, offset):
 def _matrix_axes(ndim, dim1, dim2):
     dim1, dim2 = axis_of(dim1, ndim), axis_of(dim2, ndim)
     if ndim < 2 or dim1 == dim2:
-        raise ShapeError(f"a diagonal of axes {dim1} and {dim2} of {ndim}.\nName two different axes.")
+        raise ShapeError(f"dim1 and dim2 are the same axis, {dim1} and {dim2} of {ndim}.\nPass two axes.")
     return dim1, dim2
 
 
@@ -52,13 +52,13 @@ def _matrix_axes(ndim, dim1, dim2):
     flops=zero_flops,
 )
 def diagonal(x, /, offset=0, dim1=0, dim2=1):
-    """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
+    """Return the diagonals x[i, i + offset] of the matrices in two axes, as the last axis."""
     dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
     xp = namespace(x)
     others = [d for d in range(x.ndim) if d not in (dim1, dim2)]
     order = [*others, dim1, dim2]
     shape = tuple(x.shape[d] for d in order)
-    line = _line(shape[-2], shape[-1], offset)
+    line = _diagonal_indices(shape[-2], shape[-1], offset)
 
     def gradient(g):
         back = np.argsort(order).tolist()
@@ -69,53 +69,53 @@ def diagonal(x, /, offset=0, dim1=0, dim2=1):
 
 @derived(samples=cases((real, 2, 3)) | cases((real,), 1) | cases((real, 2, 2), -1, 0, 2))
 def diag_embed(x, offset=0, dim1=-2, dim2=-1):
-    """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
+    """Make matrices, in axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
     x = as_tensor(x) if as_tensor(x).ndim else view_as_shape(x, (1,))
     dim1, dim2 = _matrix_axes(x.ndim + 1, dim1, dim2)
     n = x.shape[-1] + abs(offset)
-    matrices = scattered(x, (*x.shape[:-1], n, n), _line(n, n, offset))
+    matrices = scattered(x, (*x.shape[:-1], n, n), _diagonal_indices(n, n, offset))
     return movedim(matrices, (-2, -1), (dim1, dim2))
 
 
 @derived(samples=cases((real, 3), -1) | cases((real, 2, 3), 1))
 def diag(x, diagonal=0):
-    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    """Return the diagonal of a matrix, or a matrix with the given vector on its diagonal."""
     if x.ndim == 1:
         return diag_embed(x, diagonal)
     if x.ndim != 2:
-        raise ShapeError(f"diag of shape {x.shape}.\nGive a vector or a matrix; see diagonal and diag_embed.")
+        raise ShapeError(f"diag needs a vector or a matrix, got {x.shape}.\nUse diagonal or diag_embed.")
     return _diagonal(x, diagonal)
 
 
 @derived(samples=cases((real, 2, 2), 1) | cases((real,)))
 def diagflat(x, offset=0):
-    """The matrix with all elements of x on its diagonal."""
+    """Make a matrix with all elements of x on a diagonal."""
     return diag_embed(ravel(x), offset)
 
 
 @derived(samples=cases((real, 3, 2)) | cases((real, 2, 2)), latex=r"g\,I")
 def trace(x):
-    """The sum of the diagonal of a matrix."""
+    """Sum the diagonal of a matrix."""
     if x.ndim != 2:
-        raise ShapeError(f"trace of shape {x.shape}.\nGive a matrix.")
+        raise ShapeError(f"trace needs a matrix, got shape {x.shape}.\nFor a batch, use diagonal and sum.")
     return sum_of(diagonal(x))
 
 
 @derived(samples=cases((real, 3, 2), (real, 2)) | cases((real, 2, 3, 2), (real, 3, 1), 1, 0, 2))
 def diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
-    """x with `src` as its diagonal."""
+    """Return a copy of x with `src` on a diagonal."""
     dim1, dim2 = _matrix_axes(x.ndim, dim1, dim2)
     matrices = movedim(x, (dim1, dim2), (-2, -1))
-    line = _line(matrices.shape[-2], matrices.shape[-1], offset)
+    line = _diagonal_indices(matrices.shape[-2], matrices.shape[-1], offset)
     expected = (*matrices.shape[:-2], len(line[1]))
     if src.shape != expected:
-        raise ShapeError(f"a diagonal of shape {src.shape} for one of shape {expected}.\nGive that shape.")
+        raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nPass the diagonal's shape.")
     return movedim(replaced(matrices, as_tensor(src).to(x.dtype), line), (-2, -1), (dim1, dim2))
 
 
 @derived(samples=cases((real, 2, 3), (real, 2), (real,)) | cases((real, 1, 2)))
 def block_diag(*tensors):
-    """One matrix with the given matrices (vectors are rows) along its diagonal, and 0 elsewhere."""
+    """Make a matrix with the given matrices (vectors as rows) along its diagonal, and 0 elsewhere."""
     blocks = [atleast_2d(x) for x in tensors]
     width = sum(b.shape[1] for b in blocks)
     before = 0
@@ -127,7 +127,7 @@ def block_diag(*tensors):
     return cat(rows, 0)
 
 
-_diagonal = diagonal  # for functions with a setting of that name
+_diagonal = diagonal  # for functions with an argument of that name
 
 
 # ---------------------------------------------------------------- triangles
@@ -139,7 +139,7 @@ _diagonal = diagonal  # for functions with a setting of that name
     flops=zero_flops,
 )
 def tril(x, /, diagonal=0):
-    """The lower triangle of each matrix, zero above the diagonal."""
+    """Return the lower triangle of each matrix, with zeros above the diagonal."""
     xp = _of_matrices(x, diagonal)
     return xp.tril(x, diagonal), (lambda g: xp.tril(g, diagonal),)
 
@@ -150,7 +150,7 @@ def tril(x, /, diagonal=0):
     flops=zero_flops,
 )
 def triu(x, /, diagonal=0):
-    """The upper triangle of each matrix, zero below the diagonal."""
+    """Return the upper triangle of each matrix, with zeros below the diagonal."""
     xp = _of_matrices(x, diagonal)
     return xp.triu(x, diagonal), (lambda g: xp.triu(g, diagonal),)
 
@@ -159,15 +159,15 @@ def _of_matrices(x, diagonal):
     if not isinstance(diagonal, int | np.integer):
         raise DtypeError(f"a diagonal must be an integer, got {diagonal!r}.\nThe main one is 0.")
     if x.ndim < 2:
-        raise ShapeError(f"a triangle of a tensor with {x.ndim} axes.\nGive a matrix, or a batch of them.")
+        raise ShapeError(f"expected a matrix or a batch of matrices, got shape {x.shape}.\nAdd an axis.")
     return namespace(x)
 
 
 def tril_indices(row, col, offset=0, *, dtype=int64, device=None):
-    """The rows and columns of the lower triangle of a matrix: (2, n)."""
+    """Return the row and column indices of the lower triangle of a matrix, shape (2, n)."""
     return tensor(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
 def triu_indices(row, col, offset=0, *, dtype=int64, device=None):
-    """The rows and columns of the upper triangle of a matrix: (2, n)."""
+    """Return the row and column indices of the upper triangle of a matrix, shape (2, n)."""
     return tensor(np.stack(np.triu_indices(row, offset, col)), dtype, device)

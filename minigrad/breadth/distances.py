@@ -1,4 +1,4 @@
-"""How far vectors are apart, the angle between them, forms of two: the names are in `nn.functional`."""
+"""Distances, cosine similarity and bilinear forms, exported by `nn.functional`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __family__ = "matrix"
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
 
 
-def no_less(x, least):
-    """x, at least `least`, by which its gradient is not cut off."""
+def clamp_value(x, least):
+    """max(x, least), with the gradient of x everywhere."""
     return x + (x.detach().clamp(min=least) - x.detach())
 
 
@@ -35,14 +35,14 @@ def no_less(x, least):
     ),
 )
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """The cosine of the angle between x1 and x2 along `dim`; no length counts as less than `eps`."""
+    """Compute the cosine of the angle between x1 and x2 along `dim`; norms are at least `eps`."""
     if not eps >= 0:
-        raise OptionError(f"eps must be at least 0, got {eps}.\nPass such a number.")
+        raise OptionError(f"eps must be at least 0, got {eps}.\nThe default is 1e-8.")
     x1, x2 = all_floating(x1, x2)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = broadcast_to(x1, shape), broadcast_to(x2, shape)
-    one = x1 / no_less(norm(x1, 2, dim, keepdim=True), eps)
-    return (one * (x2 / no_less(norm(x2, 2, dim, keepdim=True), eps))).sum(dim)
+    one = x1 / clamp_value(norm(x1, 2, dim, keepdim=True), eps)
+    return (one * (x2 / clamp_value(norm(x2, 2, dim, keepdim=True), eps))).sum(dim)
 
 
 @derived(
@@ -52,7 +52,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     | cases((real, 3), (real, 3), p=3.0),
 )
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """The norm of order p of x1 - x2 + eps along the last axis."""
+    """Compute the p-norm of x1 - x2 + eps along the last axis."""
     x1, x2 = all_floating(x1, x2)
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
@@ -63,17 +63,14 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     | cases((real, 3), (real, 2), (real, 1, 3, 2)),
 )
 def bilinear(input1, input2, weight, bias=None):
-    """input1ᵀ Weight input2 + bias: (..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out).
-
-    It is linear in all products of a number of input1 and one of input2.
-    """
+    """input1ᵀ W input2 + bias: (..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out)."""
     input1 = as_tensor(input1)
     input2 = as_tensor(input2)
     weight = as_tensor(weight)
     if weight.ndim != 3 or (input1.shape[-1:] + input2.shape[-1:]) != weight.shape[1:]:
         raise ShapeError(
-            f"bilinear of inputs {input1.shape} and {input2.shape} with a weight of shape {weight.shape}.\n"
-            f"A weight is (out, in1, in2), with the inputs' last axes."
+            f"bilinear got inputs of shape {input1.shape} and {input2.shape} and a weight of shape "
+            f"{weight.shape}.\nThe weight must be (out, in1, in2), with the lengths of the inputs' last axes."
         )
     input1, input2 = all_floating(input1, input2)  # a product of integers may wrap around
     products = input1.unsqueeze(-1) * input2.unsqueeze(-2)
@@ -87,7 +84,7 @@ def bilinear(input1, input2, weight, bias=None):
     | cases((real,), (real, 2), p=1),
 )
 def dist(x, y, p: float = 2):
-    """The norm of order p of x - y, of all elements."""
+    """Compute the p-norm of x - y over all elements."""
     x, y = all_floating(x, y)
     return norm(x - y, p)
 
@@ -99,27 +96,27 @@ def dist(x, y, p: float = 2):
     | cases((real, 2, 3), (real, 2, 3), p=3.0),
 )
 def cdist(x1, x2, p=2.0, compute_mode=None):
-    """The norm of order p of x1[i] - x2[j] for all pairs of rows: (..., n, D), (..., m, D) -> (..., n, m).
+    """Compute the p-norm of x1[i] - x2[j] for all pairs of rows: (..., n, D), (..., m, D) -> (..., n, m).
 
-    Where it is 0 its derivative is 0. Differences are taken, and no products: `compute_mode` changes nothing.
+    The derivative at 0 is 0. Distances are computed from differences, so `compute_mode` has no effect.
     """
     x1, x2 = all_floating(x1, x2)
     _check_order(p)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(
-            f"distances between rows of shapes {x1.shape} and {x2.shape}.\nGive rows of one length."
+            f"cdist needs rows of equal length, got shapes {x1.shape} and {x2.shape}.\nTranspose, or slice."
         )
     return norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 
 @derived(autocast="float32", samples=cases((real, 4, 3)) | cases((real, 3, 2), p=1.0))
 def pdist(x, p=2.0):
-    """The norm of order p of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
+    """Compute the p-norm of x[i] - x[j] for each pair i < j of rows: (n, D) -> (n (n - 1) / 2,)."""
     x = as_floating(x)
     _check_order(p)
     if x.ndim != 2:
         raise ShapeError(
-            f"distances within a tensor of shape {x.shape}.\nGive a matrix, whose rows are points."
+            f"pdist needs a matrix whose rows are points, got shape {x.shape}.\nUse cdist for batches."
         )
     first, second = np.triu_indices(x.shape[0], 1)
     return norm(x[first] - x[second], p, -1)
@@ -127,4 +124,4 @@ def pdist(x, p=2.0):
 
 def _check_order(p):
     if not p >= 0:
-        raise OptionError(f"a distance of order {p}.\nGive a number of at least 0.")
+        raise OptionError(f"p must be at least 0, got {p}.\nThe default is 2.")

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms in other bases, the other circular and hyperbolic functions, inverses."""
+"""Exponentials and logarithms in other bases, and trigonometric and hyperbolic functions with inverses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def logaddexp2(x, y, /):
     )
 
 
-# ---------------------------------------------------------------- circles
+# ---------------------------------------------------------------- trigonometric
 
 
 @differentiable(autocast="float32", floating=True, samples=unary(within_one), latex=r"g\,(1 + \tan^2 x)")
@@ -118,14 +118,14 @@ def atan(x, /):
     latex=(r"g\,\frac{y}{x^2 + y^2}", r"-g\,\frac{x}{x^2 + y^2}"),
 )
 def atan2(x, y, /):
-    """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2.
+    """The angle of the point (y, x), in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2.
 
-    r**2 = x**2 + y**2; where it is 0 both derivatives are taken to be 0.
+    The first argument is the vertical coordinate. r**2 = x**2 + y**2; at 0 both derivatives are set to 0.
     """
     xp = namespace(x, y)
 
     def over_square(g, side):
-        r = xp.hypot(x, y)  # of which the square may be too large, or 0
+        r = xp.hypot(x, y)  # its square may overflow or underflow
         zero = r == 0
         r = xp.where(zero, 1.0, r)
         return g * xp.where(zero, 0.0, side / r / r)
@@ -135,9 +135,9 @@ def atan2(x, y, /):
 
 @derived(samples=unary(away_from_zero), latex=r"g\,\frac{\cos \pi x - \operatorname{sinc} x}{x}")
 def sinc(x):
-    """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0.
+    """sin(pi x) / (pi x), and 1 at 0, where its derivative is 0.
 
-    Near 0 it is the sum of (-1)**n (pi x)**(2n) / (2n + 1)!: the derivatives of the quotient cancel there.
+    Near 0 the series of (-1)**n (pi x)**(2n) / (2n + 1)! is used, since the quotient's derivatives cancel.
     """
     x = as_floating(x)
     angle = x * math.pi
@@ -150,7 +150,7 @@ def sinc(x):
     return where(near, series, sin(angle) / angle)
 
 
-# ---------------------------------------------------------------- hyperbolas
+# ---------------------------------------------------------------- hyperbolic
 
 
 @differentiable(autocast="float32", floating=True, samples=unary(real), latex=r"g \cosh x")

@@ -1,4 +1,4 @@
-"""The inverses and the scaled relatives of the error function, for arrays, which NumPy lacks."""
+"""Inverse and scaled error functions of arrays, which NumPy does not have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ops.special_functions import FAR, erf, in_double, scaled_erfc
 
 @in_double
 def erfcx(x):
-    """erfc(x) e**(x**2), elementwise, which falls as 1 / (sqrt(pi) x) where erfc(x) has long been 0."""
+    """erfc(x) e**(x**2), elementwise; for large x, where erfc(x) underflows, about 1 / (sqrt(pi) x)."""
     z = np.abs(x)
     below = np.minimum(x, 0)
     return np.where(x < 0, 2 * np.exp(np.square(np.maximum(below, -FAR))) - scaled_erfc(z), scaled_erfc(z))
@@ -20,13 +20,13 @@ def erfcx(x):
 
 @in_double
 def erfcx_derivative(x, n):
-    """The derivative of order n >= 1 of erfcx, elementwise (Abramowitz, Stegun 7.2.9).
+    """The derivative of order n >= 1 of erfcx, elementwise (Abramowitz and Stegun 7.2.9).
 
-    It is (-2)**n n! w_n, w_n = e**(x**2) times the n-th repeated integral of erfc, with w_-1 = 2/sqrt(pi),
-    w_0 = erfcx(x) and 2 k w_k = w_{k-2} - 2 x w_{k-1} (7.2.5). For large x that difference cancels; there
-    the ratios r_k = w_k / w_{k-1} = 1 / (2 (x + (k + 1) r_{k+1})) are found from a large k down.
+    It is (-2)**n n! w_n, with w_n = e**(x**2) times the n-th repeated integral of erfc: w_-1 = 2/sqrt(pi),
+    w_0 = erfcx(x) and 2 k w_k = w_{k-2} - 2 x w_{k-1} (7.2.5). For large x that difference cancels, and the
+    ratios r_k = w_k / w_{k-1} = 1 / (2 (x + (k + 1) r_{k+1})) are computed from a large k downwards.
     """
-    if device_of(x) != CPU:  # seldom used: computed on the CPU
+    if device_of(x) != CPU:  # rarely used, so always computed on the CPU
         return through_cpu(erfcx_derivative, x, n)
     before = 2 / math.sqrt(math.pi)
     w = erfcx(np.minimum(x, 1))
@@ -43,7 +43,7 @@ def erfcx_derivative(x, n):
 
 
 def _inverse(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The y with erf(y) = p and erfc(y) = q, 0 <= p = 1 - q: Winitzki's guess (2008), then Halley's steps."""
+    """The y with erf(y) = p and erfc(y) = q, p = 1 - q >= 0: Winitzki's guess (2008), refined by Halley."""
     near = p < 0.5
     inside = (q > 0) & (p >= 0)
     p, q = np.where(inside, p, 0.5), np.where(inside, q, 0.5)

@@ -1,6 +1,6 @@
-"""torch.nn.functional beyond `nn/functional`: the functions defined here, and those of other files.
+"""Functions of torch.nn.functional beyond `nn/functional`, collected from this package.
 
-Here are dropout of whole channels and for selu, Gumbel's softmax, and softmin.
+Defined here are dropout of channels, alpha dropout, Gumbel-softmax, and softmin.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ from .windows import fold, unfold
 
 
 def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: int) -> Tensor:
-    """Zero or keep each channel as a whole; `axes` axes follow the channels."""
+    """Zero each channel as a whole with probability p; `axes` axes follow the channels."""
     if input.ndim not in (axes + 1, axes + 2):
         raise ShapeError(
-            f"{name} of shape {input.shape}.\nGive (N, C, ...) or (C, ...), with {axes} axes after C."
+            f"{name} got shape {input.shape}.\nPass (N, C, ...) or (C, ...), with {axes} axes after C."
         )
     check_probability(p)
     if not training or not p:
@@ -110,25 +110,25 @@ def _channel_dropout(name: str, input: Tensor, p: float, training: bool, axes: i
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Dropout of whole channels: (N, C, L) or (C, L) (Tompson et al. 2015)."""
+    """Zero whole channels with probability p: (N, C, L) or (C, L) (Tompson et al. 2015)."""
     return _channel_dropout("dropout1d", input, p, training, 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Dropout of whole channels: (N, C, H, W); three axes are (N, C, L), as PyTorch's."""
+    """Zero whole channels with probability p: (N, C, H, W); three axes are (N, C, L), as in PyTorch."""
     return _channel_dropout("dropout2d", input, p, training, 1 if input.ndim == 3 else 2)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    """Zero whole channels with probability p: (N, C, D, H, W) or (C, D, H, W)."""
     return _channel_dropout("dropout3d", input, p, training, 3)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
-    """Dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
+    """Apply dropout that keeps mean 0 and variance 1 after selu (Klambauer et al. 2017).
 
-    Dropped elements become a = -1.7581, selu's limit at -infinity; then all are scaled by
-    ((1 - p) (1 + p a**2))**-0.5, and shifted by -a p times that.
+    Dropped elements become a = -1.7581, selu's limit at -infinity. Then all elements are scaled by
+    s = ((1 - p) (1 + p a**2))**-0.5 and shifted by -a p s.
     """
     check_probability(p)
     if not training or p == 0:
@@ -138,24 +138,24 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     a = -1.7580993408473766
     keep = Tensor(draws.keep_mask(random.next_key("dropout"), input.shape, p))
     scale = ((1 - p) * (1 + p * a * a)) ** -0.5
-    return _rescaled(input, keep, a, scale, -a * p * scale)
+    return _drop_and_rescale(input, keep, a, scale, -a * p * scale)
 
 
 @round_once
-def _rescaled(x: Tensor, keep: Tensor, other: float, scale: float, shift: float) -> Tensor:
+def _drop_and_rescale(x: Tensor, keep: Tensor, other: float, scale: float, shift: float) -> Tensor:
     return where(keep, x, other) * scale + shift
 
 
 def gumbel_softmax(
     logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """softmax((logits + g) / tau) along `dim`, g drawn from Gumbel's distribution (Jang et al. 2017).
+    """Draw softmax((logits + g) / tau) along `dim`, g from Gumbel's distribution (Jang et al. 2017).
 
-    `hard`: one-hot at the largest, with the gradient of the soft one. `eps` has no effect, as in PyTorch.
+    `hard` returns one-hot vectors, with the gradient of the soft sample. `eps` has no effect, as in PyTorch.
     """
     if not tau > 0:
-        raise OptionError(f"tau must be a positive number, got {tau}.\nPass one.")
-    soft = _relaxed(logits, empty_like(logits).exponential_(), tau, dim)
+        raise OptionError(f"tau must be a positive number, got {tau}.\nThe default is 1.")
+    soft = _gumbel_sample(logits, empty_like(logits).exponential_(), tau, dim)
     if not hard:
         return soft
     largest = soft.argmax(dim, keepdim=True)
@@ -163,13 +163,13 @@ def gumbel_softmax(
 
 
 @round_once
-def _relaxed(logits: Tensor, draws: Tensor, tau: float, dim: int) -> Tensor:
-    """A sample of Gumbel's softmax by exponential draws."""
+def _gumbel_sample(logits: Tensor, draws: Tensor, tau: float, dim: int) -> Tensor:
+    """A sample of Gumbel-softmax, from exponential draws."""
     return softmax((logits - draws.log()) / tau, dim)
 
 
 def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
-    """softmax(-input) along `dim`; computed in `dtype` if that is given."""
+    """Compute softmax(-input) along `dim`, in `dtype` if given."""
     return more_activations.softmin(input, dim, dtype)
 
 

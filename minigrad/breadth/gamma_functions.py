@@ -1,7 +1,7 @@
-"""The logarithm of the gamma function and its derivatives, which NumPy lacks.
+"""The logarithm of the gamma function and its derivatives for arrays, which NumPy does not have.
 
-Each is a series for large numbers (Abramowitz, Stegun 6.1.41, 6.4.11), reached from small ones by the
-recurrence gamma(x + 1) = x gamma(x), and from negative ones by reflection.
+Each is an asymptotic series for large x (Abramowitz and Stegun 6.1.41, 6.4.11). Small x are reduced to it by
+the recurrence gamma(x + 1) = x gamma(x), and negative x by reflection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BERNOULLI = (
     43867 / 798,
     -174611 / 330,
 )
-_LARGE = 10  # from here on the series has all digits
+_LARGE = 10  # from here on the series is accurate
 
 
 @in_double
@@ -60,7 +60,7 @@ def polygamma(x, n):
     pole = (x <= 0) & (offset == 0)
     cotangent = 1 / xp.tan(math.pi * xp.where(offset == 0, 0.5, offset))
     other = (-1) ** n * value - math.pi * _derivative_of_cotangent(n)(cotangent)
-    if n == 0:  # its poles have two sides, of which only those of 0 and -0 can be told apart
+    if n == 0:  # at poles the limit depends on the side, known only for 0 and -0
         other = xp.where(pole, xp.where(x == 0, xp.copysign(np.inf, -x), np.nan), other)
     else:
         other = xp.where(pole, (-1) ** (n + 1) * np.inf, other)
@@ -68,7 +68,7 @@ def polygamma(x, n):
 
 
 def _digamma(x):
-    """For x >= 0.5."""
+    """digamma(x) for x >= 0.5."""
     xp = array_module(x)
     y = x + _LARGE
     series = sum(b / (2 * k) * y ** (-2.0 * k) for k, b in enumerate(_BERNOULLI, 1))
@@ -76,7 +76,7 @@ def _digamma(x):
 
 
 def _zeta(s, x):
-    """The sum of (x + k)**-s over k = 0, 1, 2, ... (Hurwitz), for x >= 0.5, after Euler and Maclaurin."""
+    """Hurwitz's zeta, the sum of (x + k)**-s over k = 0, 1, ..., for x >= 0.5, by Euler and Maclaurin."""
     y = x + _LARGE
     total = sum((x + k) ** -float(s) for k in range(_LARGE)) + y ** (1.0 - s) / (s - 1) + y ** -float(s) / 2
     factor = float(s)
@@ -87,7 +87,7 @@ def _zeta(s, x):
 
 
 def _derivative_of_cotangent(n):
-    """The derivative of order n of cot(pi x), as a function of cot(pi x), whose own is -pi (1 + cot**2)."""
+    """The derivative of order n of c = cot(pi x), as a function of c; the first is -pi (1 + c**2)."""
     polynomial = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(n):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
@@ -96,7 +96,7 @@ def _derivative_of_cotangent(n):
 
 
 def _from_integer(x):
-    """How far x is from the nearest integer; for infinities 0.5."""
+    """x minus the nearest integer; 0.5 for infinities."""
     xp = array_module(x)
     finite = xp.where(xp.isinf(x), 0.5, x)
     return finite - xp.round(finite)

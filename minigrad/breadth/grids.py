@@ -1,4 +1,4 @@
-"""Grids of coordinates, and every choice of elements of vectors."""
+"""Coordinate grids, Cartesian products and combinations."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["cartesian_prod", "combinations", "meshgrid"]
 
 @derived(samples=cases((real, 2), (real, 3)) | cases([(real, 2), (real, 3), (real,)], indexing="xy"))
 def meshgrid(*tensors, indexing="ij"):
-    """The coordinates of a grid: tensor i varies along axis i; with "xy" the first two axes are exchanged."""
+    """Return the coordinates of a grid: tensor i varies along axis i; "xy" swaps the first two axes."""
     if indexing not in ("ij", "xy"):
-        raise OptionError(f'indexing is "ij" or "xy", got {indexing!r}.\nChoose one of them.')
+        raise OptionError(f'indexing must be "ij" or "xy", got {indexing!r}.\nChoose one of them.')
     listed = len(tensors) == 1 and isinstance(tensors[0], tuple | list)
     lines = [as_tensor(x) for x in (tensors[0] if listed else tensors)]
     if not lines:
-        raise OptionError("meshgrid of no tensors.\nGive at least one.")
+        raise OptionError("meshgrid needs at least one tensor.\nPass vectors.")
     for i, x in enumerate(lines):
         if x.ndim > 1:
-            raise ShapeError(f"meshgrid's tensor {i} has {x.ndim} axes.\nGive vectors: x.flatten().")
+            raise ShapeError(f"meshgrid needs vectors, but tensor {i} has {x.ndim} axes.\nUse x.flatten().")
     lines = [ravel(x) for x in lines]
     order = list(range(len(lines)))
     if indexing == "xy" and len(lines) > 1:
@@ -45,7 +45,7 @@ def meshgrid(*tensors, indexing="ij"):
 
 @derived(samples=cases((real, 2), (real, 3)) | cases((real, 2)))
 def cartesian_prod(*tensors):
-    """Every choice of one element of each vector, as rows."""
+    """Return every choice of one element from each vector, as rows."""
     if len(tensors) == 1:
         return as_tensor(tensors[0])
     return stack([ravel(grid) for grid in meshgrid(*tensors)], -1)
@@ -53,10 +53,10 @@ def cartesian_prod(*tensors):
 
 @derived(samples=cases((real, 4)) | cases((real, 3), 3, True) | cases((real, 2), 3))
 def combinations(x, r=2, with_replacement=False):
-    """Every choice of r elements of a vector, in its order, as rows."""
+    """Return every choice of r elements of a vector, in its order, as rows."""
     x = as_tensor(x)
     if x.ndim != 1 or r < 0:
-        raise ShapeError(f"{r} elements out of shape {x.shape}.\nChoose out of a vector.")
+        raise ShapeError(f"combinations needs a vector and r >= 0, got {x.shape} and {r}.\nUse x.flatten().")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(x.numel()), r)), dtype=np.int64)
     return getitem(x, places.reshape(-1, r) if r else np.zeros(0, np.int64))

@@ -1,6 +1,6 @@
 """Inverses, systems of linear equations, determinants, powers and exponentials of square matrices.
 
-Every function takes one matrix or a batch of them, (..., n, n). G is the gradient of the result.
+Every function takes a matrix or a batch of matrices, (..., n, n). G is the gradient of the result.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ __all__ = ["det", "inverse", "logdet", "matrix_exp", "matrix_power", "pinverse",
 
 
 def cubic(factor, text):
-    """`factor` times n³ for each matrix."""
+    """A cost of `factor` times n³ for each matrix."""
     count = lambda inputs, result, settings: int(factor * math.prod(inputs[0]) * inputs[0][-1])
     return Flops(f"{text} n³ for each matrix", count)
 
 
 def transposed(x):
-    """Each matrix transposed."""
+    """Transpose each matrix."""
     return x.swapaxes(-1, -2)
 
 
 REMEDIES = {
-    "is singular": "It has no inverse: one of its rows is made up of others.",
-    "is not positive definite": "One of its eigenvalues is not above 0; adding eps * mg.eye(n) raises all.",
+    "is singular": "It has no inverse: its rows are linearly dependent.",
+    "is not positive definite": "An eigenvalue is not positive; adding eps * mg.eye(n) raises all of them.",
 }
 
 
 def by_lapack(compute, x, *others, square=True):
-    """compute(x, *others) of matrices, by LAPACK on the CPU; where that cannot be, say of which."""
+    """compute(x, *others) by LAPACK on the CPU. If LAPACK fails, the error names the matrix of the batch."""
     check_matrix(x, square)
-    return through_cpu(partial(_explained, compute), x, *others)
+    return through_cpu(partial(_name_failing_matrix, compute), x, *others)
 
 
-def _explained(compute, x, *others):
+def _name_failing_matrix(compute, x, *others):
     try:
         return compute(x, *others)
     except np.linalg.LinAlgError as error:
         place = _failing(compute, x, others)
         which = f"matrix {list(place)} of the batch" if place else "the matrix"
-        said = str(error).lower().removeprefix("matrix ")
-        what = "is singular" if "singular" in said else said
-        remedy = REMEDIES.get(what, "Look for NaN and infinities in it.")
-        raise MinigradError(f"{which} {what}.\n{remedy}") from error
+        message = str(error).lower().removeprefix("matrix ")
+        problem = "is singular" if "singular" in message else message
+        remedy = REMEDIES.get(problem, "Check it for NaN and infinities.")
+        raise MinigradError(f"{which} {problem}.\n{remedy}") from error
 
 
 def check_matrix(x, square=True):
     if x.ndim < 2:
-        raise ShapeError(f"a tensor of shape {x.shape} is not a matrix.\nGive a matrix, or a batch of them.")
+        raise ShapeError(f"expected a matrix or a batch of matrices, got shape {x.shape}.\nAdd an axis.")
     if square and x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"matrices of shape {x.shape} are not square.\nTheir last two axes must be equal.")
+        raise ShapeError(f"matrices must be square, got shape {x.shape}.\nThe last two axes must be equal.")
 
 
 def _failing(compute, x, others):
-    """The batch index of the first matrix that fails alone."""
+    """The batch index of the first matrix for which `compute` fails."""
     for place in np.ndindex(x.shape[:-2]):
         try:
             compute(x[place], *(np.broadcast_to(o, (*x.shape[:-2], *o.shape[-2:]))[place] for o in others))
@@ -89,7 +89,7 @@ def _failing(compute, x, others):
     flops=cubic(2, "2"),
 )
 def inv(x, /):
-    """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
+    """Compute the inverse Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
     y = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), x)
     return y, (lambda g: -(transposed(y) @ g @ transposed(y)),)
 
@@ -126,16 +126,16 @@ def _of_solution(db, x, needs):
     latex=(r"-A^{-\top} g\,X^\top", r"A^{-\top} g"),
 )
 def solve(a, b, *, left=True):
-    """X with A X = B, or with left=False X A = B; b is a matrix, a vector, or a batch of either.
+    """Solve A X = B, or with left=False X A = B, for X; b is a matrix, a vector, or a batch of either.
 
-    As in PyTorch b is a batch of vectors where its shape is a's without the last axis.
+    As in PyTorch, b is a batch of vectors if its shape is a's without the last axis.
     """
     a, b = as_tensor(a), as_tensor(b)
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     if a.ndim < 2 or not b.ndim or b.shape[-2 if left and not vector else -1] != a.shape[-1]:
         raise ShapeError(
-            f"solve with matrices of shape {a.shape} and right sides of shape {b.shape}.\n"
-            f"A right side has as many {'rows' if left else 'columns'} as the matrix has."
+            f"solve got matrices of shape {a.shape} and right-hand sides of shape {b.shape}.\n"
+            f"A right-hand side must have as many {'rows' if left else 'columns'} as its matrix."
         )
     if vector:
         return solve_matrices(a, b.unsqueeze(-1)).squeeze(-1)
@@ -148,7 +148,7 @@ def solve(a, b, *, left=True):
     | cases((invertible, 2, 2), (real, 3, 2), upper=False, left=False)
 )
 def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
-    """X with A X = B, or with left=False X A = B, where only one triangle of a counts."""
+    """Solve A X = B, or with left=False X A = B, for X; only one triangle of a is read."""
     a = triangle(a, upper)
     if unitriangular:
         a = triangle(a, upper, 1 if upper else -1) + eye(a.shape[-1], dtype=a.dtype, device=a.device)
@@ -156,7 +156,7 @@ def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
 
 
 def triangle(x, upper, diagonal=0):
-    """The upper or the lower triangle."""
+    """The upper or lower triangle of x."""
     return as_tensor(x).triu(diagonal) if upper else as_tensor(x).tril(diagonal)
 
 
@@ -165,7 +165,7 @@ def triangle(x, upper, diagonal=0):
 
 @differentiable(samples=of_symmetric(cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2), upper=True)))
 def mirrored(x, /, upper=False):
-    """The symmetric matrix with the lower, or the upper, triangle of x; dX = G, as if x were symmetric."""
+    """Mirror the lower (or upper) triangle of x into the other one; dX = G, as for a symmetric x."""
     xp = namespace(x)
     half, rest = (xp.triu(x), xp.triu(x, 1)) if upper else (xp.tril(x), xp.tril(x, -1))
     return half + transposed(rest), (lambda g: g,)
@@ -175,14 +175,14 @@ def mirrored(x, /, upper=False):
 
 
 def limits(*tolerances):
-    """Tolerances as the numbers and arrays that `cutoff` takes."""
+    """Convert tolerances to the numbers and arrays that `cutoff` takes."""
     return [t.numpy() if isinstance(t, Tensor) else t for t in tolerances]
 
 
 def cutoff(s, shape, atol, rtol):
-    """Up to where a singular value counts as 0: max(atol, rtol times the largest).
+    """max(atol, rtol * largest): singular values up to it count as 0.
 
-    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given.
+    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given.
     """
     if rtol is None:
         rtol = 0.0 if atol is not None else finfo(s.dtype).eps * max(shape[-2:])
@@ -224,10 +224,10 @@ def pseudoinverse(x, /, atol, rtol):
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
 def pinv(x, rtol=None, hermitian=False, *, atol=None):
-    """The pseudoinverse of Moore and Penrose; singular values up to max(atol, rtol * largest) count as 0.
+    """Compute the Moore-Penrose pseudoinverse; singular values up to max(atol, rtol * largest) count as 0.
 
-    rtol is by default the dtype's epsilon times the longer side, or 0 where an atol is given. `hermitian`
-    says that x is symmetric; then its lower triangle is read.
+    rtol defaults to the dtype's epsilon times the longer side, or to 0 if atol is given. With `hermitian` x
+    is taken as symmetric, and only its lower triangle is read.
     """
     return pseudoinverse(mirrored(x) if hermitian else x, *limits(atol, rtol))
 
@@ -238,7 +238,7 @@ def pinv(x, rtol=None, hermitian=False, *, atol=None):
     latex=r"-Y^\top g\,Y^\top + (I - X Y)\,g^\top Y Y^\top + Y^\top Y g^\top (I - Y X)",
 )
 def pinverse(x, rcond=1e-15):
-    """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
+    """Compute the Moore-Penrose pseudoinverse; singular values up to rcond * largest count as 0."""
     return pseudoinverse(x, *limits(None, rcond))
 
 
@@ -254,7 +254,7 @@ def pinverse(x, rcond=1e-15):
     flops=cubic(2 / 3, "2/3"),
 )
 def det(x, /):
-    """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹.
+    """Compute the determinant d; dX = G d X⁻ᵀ, as the matrix of cofactors, which exists also if d is 0.
 
     The second derivative is finite unless two singular values are 0.
     """
@@ -271,7 +271,7 @@ def _determinant(x):
 
 
 def _cofactors(x, d):
-    """det(X) X⁻ᵀ = det(U) det(V) U D Vᵀ of a singular value decomposition, D[i] the product of all others."""
+    """det(X) X⁻ᵀ = det(U) det(V) U D Vᵀ from an SVD; D[i] is the product of all S[j] with j != i."""
     if not (d == 0).any():
         return d[..., None, None] * transposed(value_in_rule("inv", _inverse, x))
     xp = namespace(x)
@@ -298,7 +298,7 @@ class SignAndLogarithm(NamedTuple):
     flops=cubic(2 / 3, "2/3"),
 )
 def sign_and_log(x, /):
-    """(sign of the determinant, log |det|); d log|det| / dX = X⁻ᵀ."""
+    """Sign and logarithm of the determinant; d log|det| / dX = X⁻ᵀ."""
     values = value_in_rule("sign_and_log", lambda x: tuple(by_lapack(np.linalg.slogdet, x)), x)
 
     def gradient(gs, needs):
@@ -312,13 +312,13 @@ def sign_and_log(x, /):
 
 @derived(samples=cases((invertible, 3, 3)) | cases((invertible, 2, 2, 2)), latex=r"g_2\,X^{-\top}")
 def slogdet(x):
-    """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
+    """Return (sign, log |det|) of the determinant, without overflow; d logabsdet / dX = X⁻ᵀ."""
     return SignAndLogarithm(*sign_and_log(x))
 
 
 @derived(samples=cases((symmetric, 3, 3)) | cases((symmetric, 2, 2, 2)), latex=r"g\,X^{-\top}")
 def logdet(x):
-    """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
+    """Compute the log of the determinant: NaN if it is negative, -inf if it is 0; dX = G X⁻ᵀ."""
     sign, logarithm = sign_and_log(x)
     return where(sign < 0, math.nan, logarithm)
 
@@ -334,14 +334,14 @@ def logdet(x):
     | cases((invertible, 2, 2), 6),
 )
 def matrix_power(x, n):
-    """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
+    """Raise a matrix to the integer power n by repeated squaring; a negative n inverts it first."""
     x = as_tensor(x)
     check_matrix(x)
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
         one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        return where(one >= 0, one, x)  # whatever x holds, and its gradient is 0
+        return where(one >= 0, one, x)  # the identity, with a gradient of 0 for x
     power = None
     while n:
         if n & 1:
@@ -351,7 +351,7 @@ def matrix_power(x, n):
     return power
 
 
-# numerators of the Padé approximation of order 13 (Higham 2005, table 2.3), divided by the first
+# coefficients of the Padé approximation of order 13 (Higham 2005, table 2.3), divided by the first
 PADE = [n / 64764752532480000 for n in (
     64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)]  # fmt: skip
@@ -359,7 +359,7 @@ PADE = [n / 64764752532480000 for n in (
 
 @derived(exact_in_half="gpu", samples=cases((real, 3, 3)) | cases((real, 2, 2, 2)))
 def matrix_exp(x):
-    """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
+    """Compute e^X = I + X + X² / 2! + ... by scaling and squaring (Higham 2005, algorithm 2.3)."""
     x = as_tensor(x)
     check_matrix(x)
     size = float(np.abs(x.numpy()).sum(-2).max(initial=0.0))
@@ -378,16 +378,16 @@ def matrix_exp(x):
     return y
 
 
-# ---------------------------------------------------------------- of more axes
+# ---------------------------------------------------------------- tensors
 
 
 @derived(samples=cases((invertible, 4, 4), ind=1) | cases((invertible, 2, 2), ind=1))
 def tensorinv(a, ind=2):
-    """The inverse of a as a map from its last axes to its first `ind`."""
+    """Invert a as a linear map from its last axes to its first `ind` axes."""
     a = as_tensor(a)
     if not 0 < ind <= a.ndim:
         raise OptionError(
-            f"the first {ind} axes of a tensor with {a.ndim}.\nPass a smaller `ind`, at least 1."
+            f"ind must be from 1 to {a.ndim} for a tensor with {a.ndim} axes, got {ind}.\nThe default is 2."
         )
     rows, columns = tuple(a.shape[:ind]), tuple(a.shape[ind:])
     return inv(a.reshape(math.prod(rows), math.prod(columns))).reshape(*columns, *rows)
@@ -395,7 +395,7 @@ def tensorinv(a, ind=2):
 
 @derived(samples=cases((invertible, 4, 4), (real, 4)))
 def tensorsolve(a, b, dims=None):
-    """X with tensordot(a, X, X.ndim) = b; the axes `dims` of a are moved to its end first."""
+    """Solve tensordot(a, X, X.ndim) = b for X; the axes `dims` of a are moved to its end first."""
     a, b = as_tensor(a), as_tensor(b)
     if dims is not None:
         axes_of(dims, a.ndim)  # raises for invalid or repeated axes

@@ -1,4 +1,4 @@
-"""Linear algebra under the names of torch.linalg."""
+"""Linear algebra functions with the names of torch.linalg."""
 
 from ..ops.linalg import matmul
 from ..ops.norms import vector_norm
@@ -30,10 +30,10 @@ __all__ = [
 
 
 def cross(input, other, *, dim=-1):
-    """The cross product along an axis of 3 elements."""
+    """Compute the cross product along an axis of length 3."""
     return _cross(input, other, dim)
 
 
 def diagonal(a, *, offset=0, dim1=-2, dim2=-1):
-    """The elements a[..., i, i + offset] of each matrix, as the last axis."""
+    """Return the diagonal a[..., i, i + offset] of each matrix, as the last axis."""
     return _diagonal(a, offset, dim1, dim2)

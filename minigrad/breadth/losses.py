@@ -1,6 +1,6 @@
-"""How far a prediction is from its target: classes, probabilities and numbers (margins: `margin_losses`).
+"""Losses for classes, probabilities and regression (for margins, see `margin_losses`).
 
-Their names are in `nn.functional`.
+They are exported by `nn.functional`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..ops.comparisons import where
 from ..ops.elementary import logaddexp
 from ..ops.losses import check_reduction, class_numbers, likelihoods, reduced
 from ..ops.samplers import cases, distinct, integers, positive, probability, real
-from .distances import no_less
+from .distances import clamp_value
 
 __family__ = "loss"
 __all__ = [
@@ -40,10 +40,10 @@ __all__ = [
     latex=(r"-\frac{g}{n}\,\operatorname{onehot}(target)", None),
 )
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    """-input[target], where input holds log-probabilities: (N, V), (V,) or (N, V, d1, ...), target without V.
+    """-input[target] of log-probabilities: (N, V), (V,) or (N, V, d1, ...); target has no axis V.
 
-    `weight` is how much each class counts; targets equal to `ignore_index` count nothing. "mean" divides by
-    the weight of what counts.
+    `weight` has one weight per class; targets equal to `ignore_index` are ignored. "mean" divides by the
+    weights of all other targets.
     """
     check_reduction(reduction)
     input, target = as_floating(input), class_numbers("nll_loss", input, target)
@@ -63,7 +63,7 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     flops=per_element(8),
 )
 def bernoulli_loss(p, t, /):
-    """-t log p - (1 - t) log(1 - p), no logarithm below -100, and in d/dp no p (1 - p) below 1e-12."""
+    """-t log p - (1 - t) log(1 - p). Logarithms are at least -100, and p (1 - p) in d/dp at least 1e-12."""
     xp = namespace(p, t)
     with np.errstate(divide="ignore"):
         log_p = xp.maximum(xp.log(p), -100.0)
@@ -81,14 +81,14 @@ def bernoulli_loss(p, t, /):
     latex=(r"\frac{g}{n}\,\frac{input - target}{input\,(1 - input)}", None),
 )
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """-target log(input) - (1 - target) log(1 - input), of probabilities; each times `weight`.
+    """-target log(input) - (1 - target) log(1 - input) of probabilities, times `weight`.
 
-    Logarithms are cut off at -100. Of logits, `binary_cross_entropy_with_logits` is exact where this is not.
+    Logarithms are clamped to at least -100. For logits, `binary_cross_entropy_with_logits` is more accurate.
     """
     input, target = of_one_shape("binary_cross_entropy", input, target)
     if ((input.array < 0) | (input.array > 1)).any():
         raise RangeError(
-            "binary_cross_entropy takes probabilities from 0 to 1, and some are not.\n"
+            "binary_cross_entropy needs probabilities between 0 and 1, but some are not.\n"
             "Apply sigmoid first, or use binary_cross_entropy_with_logits."
         )
     losses = bernoulli_loss(input, target)
@@ -104,10 +104,10 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     latex=(r"\frac{g}{n}\,(\sigma(input) - target)", r"-\frac{g}{n}\,input"),
 )
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    """binary_cross_entropy(sigmoid(input), target), computed without overflow; each times `weight`.
+    """binary_cross_entropy(sigmoid(input), target), computed without overflow, times `weight`.
 
-    It is target log(1 + exp(-input)) + (1 - target) log(1 + exp(input)), of which each term has its digits in
-    the tail. `pos_weight` is how much target, not 1 - target, counts.
+    It is target log(1 + exp(-input)) + (1 - target) log(1 + exp(input)), which is accurate in both tails.
+    `pos_weight` multiplies the first term.
     """
     input, target = all_floating(*of_one_shape("binary_cross_entropy_with_logits", input, target))
     positive = target if pos_weight is None else target * as_floating(pos_weight)
@@ -116,16 +116,16 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
 
 
 def product(weight, losses):
-    """weight * losses, 0 where the weight is 0, also of an infinite loss."""
+    """weight * losses, but 0 where the weight is 0, even for an infinite loss."""
     return weight * losses.masked_fill((weight == 0) & losses.isinf(), 0.0)
 
 
 def of_one_shape(name, input, target):
-    """Both as tensors; an error unless they have one shape."""
+    """Convert both to tensors; raises a ShapeError if their shapes differ."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         raise ShapeError(
-            f"{name} of input {input.shape} with target {target.shape}.\nGive a target of the input's shape."
+            f"{name} got input {input.shape} and target {target.shape}.\nPass a target of the input's shape."
         )
     return input, target
 
@@ -138,8 +138,8 @@ def of_one_shape(name, input, target):
 def kl_div(input, target, reduction="mean", log_target=False):
     """target (log(target) - input), 0 where target is 0; input (and target, if `log_target`) are logarithms.
 
-    Added up over classes this is the Kullback-Leibler divergence; reduction="batchmean" adds up all and
-    divides by the length of axis 0.
+    The sum over classes is the Kullback-Leibler divergence. reduction="batchmean" divides the sum by the
+    length of axis 0.
     """
     input, target = all_floating(input, target)
     if log_target:
@@ -151,16 +151,16 @@ def kl_div(input, target, reduction="mean", log_target=False):
     return reduced(losses, reduction)
 
 
-# ---------------------------------------------------------------- numbers
+# ---------------------------------------------------------------- regression
 
 
 def _pair(name, input, target):
-    """Both as tensors; a warning where they broadcast: (N, 1) with (N,) gives (N, N), seldom meant."""
+    """Convert both to tensors; warns if they broadcast, since (N, 1) with (N,) gives (N, N), rarely meant."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         warn(
-            f"{name} of input {input.shape} with target {target.shape}, which broadcast to all pairs.\n"
-            f"Give a target of the input's shape."
+            f"{name} broadcasts input {input.shape} with target {target.shape}.\n"
+            f"Pass a target of the input's shape."
         )
     return input, target
 
@@ -191,7 +191,7 @@ def mse_loss(input, target, reduction="mean", weight=None):
     ),
 )
 def l1_loss(input, target, reduction="mean"):
-    """|input - target|; the derivative where they are equal is 0."""
+    """|input - target|, with derivative 0 where they are equal."""
     input, target = _pair("l1_loss", input, target)
     if reduction == "mean":
         input, target = all_floating(input, target)
@@ -206,7 +206,7 @@ def l1_loss(input, target, reduction="mean"):
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
     if not beta >= 0:
-        raise OptionError(f"beta is at least 0, got {beta}.\nPass one in that range.")
+        raise OptionError(f"beta must be at least 0, got {beta}.\nThe default is 1.")
     input, target = all_floating(*_pair("smooth_l1_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=beta)
@@ -221,7 +221,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
     if not delta > 0:
-        raise OptionError(f"delta is above 0, got {delta}.\nPass one in that range.")
+        raise OptionError(f"delta must be above 0, got {delta}.\nThe default is 1.")
     input, target = all_floating(*_pair("huber_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=delta)
@@ -234,10 +234,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     | cases((real, 2, 3), (real, 2, 3), (positive, 2), reduction="none"),
 )
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """(log(var) + (input - target)**2 / var) / 2, `full`: + log(2 pi) / 2 (Nix and Weigend 1994).
+    """(log(var) + (input - target)**2 / var) / 2, plus log(2 pi) / 2 if `full` (Nix and Weigend 1994).
 
-    `var` is at least `eps`, by which its gradient is not cut off; it is a number, or has the input's shape,
-    with 1 for one of the axes, or nothing for the last.
+    `var` is raised to at least `eps`, without changing its gradient. It is a number, or has the input's
+    shape, possibly with one axis of length 1 or without the last axis.
     """
     input, target, var = all_floating(input, target, var)
     one_for_an_axis = [(*input.shape[:i], 1, *input.shape[i + 1 :]) for i in range(input.ndim)]
@@ -245,12 +245,12 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         var = var.unsqueeze(-1)
     elif var.ndim and var.shape not in (input.shape, *one_for_an_axis):
         raise ShapeError(
-            f"gaussian_nll_loss of input {input.shape} with var {var.shape}.\n"
-            f"Give a var of the input's shape, with 1 for one of its axes, or without the last axis."
+            f"gaussian_nll_loss got input {input.shape} and var {var.shape}.\n"
+            f"Pass a var of the input's shape, with one axis of length 1, or without the last axis."
         )
     if (var.array < 0).any():
-        raise RangeError("gaussian_nll_loss with a negative variance.\nApply exp or softplus to get one.")
-    var = no_less(var, eps)
+        raise RangeError("gaussian_nll_loss got a negative variance.\nApply exp or softplus to var.")
+    var = clamp_value(var, eps)
     losses = 0.5 * (var.log() + (input - target).square() / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
@@ -261,9 +261,9 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     | cases((positive, 3), (positive, 3), log_input=False, reduction="none"),
 )
 def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
-    """exp(input) - target input; unless `log_input`, input - target log(input + eps).
+    """exp(input) - target input or, without `log_input`, input - target log(input + eps).
 
-    `full` adds Stirling's approximation of log(target!) where target is above 1.
+    `full` adds Stirling's approximation of log(target!) where target > 1.
     """
     input, target = all_floating(input, target)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()

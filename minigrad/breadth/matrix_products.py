@@ -1,4 +1,4 @@
-"""PyTorch's other products of vectors and matrices, in terms of `matmul` and `multiply`."""
+"""PyTorch's other products of vectors and matrices, composed of `matmul` and `multiply`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- of two vectors or matrices
+# ---------------------------------------------------------------- two vectors or matrices
 
 
-def _with_axes(*counts):
-    """A function that gives its arguments back as tensors, if they have so many axes each."""
+def _require_ndims(*counts):
+    """Return a function that converts its arguments to tensors and checks their numbers of axes."""
     kinds = ("numbers", "vectors", "matrices", "batches of matrices")
 
     def checked(*inputs):
@@ -34,20 +34,20 @@ def _with_axes(*counts):
         if any(x.ndim != n for x, n in zip(tensors, counts, strict=True)):
             expected = " and ".join(dict.fromkeys(kinds[n] for n in counts))
             shapes = " and ".join(str(x.shape) for x in tensors)
-            raise ShapeError(f"expected {expected}, got shapes {shapes}.\nUse matmul for any others.")
+            raise ShapeError(f"expected {expected}, got shapes {shapes}.\nUse matmul for other shapes.")
         return tensors
 
     return checked
 
 
-_vectors, _matrices, _batches = _with_axes(1, 1), _with_axes(2, 2), _with_axes(3, 3)
+_vectors, _matrices, _batches = _require_ndims(1, 1), _require_ndims(2, 2), _require_ndims(3, 3)
 
-_matrix_and_vector = _with_axes(2, 1)
+_matrix_and_vector = _require_ndims(2, 1)
 
 
 @derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3, 4)), latex=(r"g\,y^\top", r"x^\top g"))
 def mm(x, y):
-    """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
+    """Multiply two matrices, (n, m) and (m, p) -> (n, p)."""
     return matmul(*_matrices(x, y))
 
 
@@ -55,33 +55,34 @@ def mm(x, y):
     exact_in_half=True, samples=cases((real, 2, 2, 3), (real, 2, 3, 4)), latex=(r"g\,y^\top", r"x^\top g")
 )
 def bmm(x, y):
-    """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
+    """Multiply two batches of matrices, (B, n, m) and (B, m, p) -> (B, n, p)."""
     x, y = _batches(x, y)
     if x.shape[0] != y.shape[0]:
         raise ShapeError(
-            f"batches of {x.shape[0]} and {y.shape[0]} matrices.\nGive equally many, or use matmul."
+            f"bmm got batches of {x.shape[0]} and {y.shape[0]} matrices.\n"
+            f"Pass equally many, or use matmul, which broadcasts."
         )
     return matmul(x, y)
 
 
 @derived(exact_in_half=True, samples=cases((real, 2, 3), (real, 3)), latex=(r"g\,y^\top", r"x^\top g"))
 def mv(x, y):
-    """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
+    """Multiply a matrix and a vector, (n, m) and (m,) -> (n,)."""
     return matmul(*_matrix_and_vector(x, y))
 
 
 @derived(exact_in_half=True, samples=cases((real, 3), (real, 3)), latex=(r"g\,y", r"g\,x"))
 def dot(x, y):
-    """The sum of x * y, of two vectors."""
+    """Compute the dot product of two vectors."""
     return matmul(*_vectors(x, y))
 
 
-vdot = dot  # which of complex numbers would conjugate the first
+vdot = dot  # they differ only for complex numbers
 
 
 @derived(exact_in_half=True, samples=cases((real, 3), (real, 2)), latex=(r"g\,y", r"g^\top x"))
 def outer(x, y):
-    """Every product x[i] * y[j] of two vectors."""
+    """Compute the outer product x[i] * y[j] of two vectors."""
     x, y = _vectors(x, y)
     return multiply(x.unsqueeze(1), y)
 
@@ -90,28 +91,28 @@ def outer(x, y):
     autocast="lower", samples=cases((real, 2, 3), (real, 2, 3)) | cases((real, 2, 3), (real, 3, 2, 1), dim=1)
 )
 def vecdot(x, y, *, dim=-1):
-    """The sum of x * y along an axis, the others broadcast."""
+    """Compute dot products along an axis; the other axes broadcast."""
     return multiply(*all_floating(x, y)).sum(dim)
 
 
-# ---------------------------------------------------------------- a product and what is added to it
+# ---------------------------------------------------------------- a product plus an input
 
 
 def _factors(x, y, beta, alpha):
-    """x and y, as floats where beta or alpha is one: a product of integers may wrap around."""
+    """Convert x and y to floats if beta or alpha is a float: products of integers may wrap around."""
     return all_floating(x, y) if isinstance(beta, float) or isinstance(alpha, float) else (x, y)
 
 
-def _added(input, product, beta, alpha):
-    """beta * input + alpha * product; with beta = 0 `input` does not count, not even its NaN."""
+def _scaled_sum(input, product, beta, alpha):
+    """beta * input + alpha * product; with beta = 0 `input` is ignored, even if it is NaN."""
     if alpha != 1:
         product = alpha * product
     input = as_tensor(input)
     own = product.shape[max(product.ndim - input.ndim, 0) :]
     if len(own) < input.ndim or any(n not in (1, m) for n, m in zip(input.shape, own, strict=True)):
         raise ShapeError(
-            f"an input of shape {input.shape} and a product of shape {product.shape}.\n"
-            f"The input must broadcast to the product."
+            f"input of shape {input.shape} does not broadcast to the product's shape {product.shape}.\n"
+            f"Reshape the input."
         )
     return product if beta == 0 else (input if beta == 1 else beta * input) + product
 
@@ -123,8 +124,8 @@ def _added(input, product, beta, alpha):
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addmm(input, x, y, *, beta=1, alpha=1):
-    """beta * input + alpha * x @ y, of matrices x and y."""
-    return _added(input, mm(*_factors(x, y, beta, alpha)), beta, alpha)
+    """beta * input + alpha * x @ y, for matrices x and y."""
+    return _scaled_sum(input, mm(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -134,8 +135,8 @@ def addmm(input, x, y, *, beta=1, alpha=1):
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addmv(input, x, y, *, beta=1, alpha=1):
-    """beta * input + alpha * x @ y, of a matrix x and a vector y."""
-    return _added(input, mv(*_factors(x, y, beta, alpha)), beta, alpha)
+    """beta * input + alpha * x @ y, for a matrix x and a vector y."""
+    return _scaled_sum(input, mv(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -148,7 +149,7 @@ def addr(input, x, y, *, beta=1, alpha=1):
     """beta * input + alpha * outer(x, y)."""
     x, y = _factors(x, y, beta, alpha)
     dtype = result_type(*map(as_tensor, (input, x, y)))
-    return _added(as_tensor(input).to(dtype), outer(x, y).to(dtype), beta, alpha)
+    return _scaled_sum(as_tensor(input).to(dtype), outer(x, y).to(dtype), beta, alpha)
 
 
 @derived(
@@ -158,8 +159,8 @@ def addr(input, x, y, *, beta=1, alpha=1):
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def baddbmm(input, x, y, *, beta=1, alpha=1):
-    """beta * input + alpha * x @ y, of batches of matrices x and y."""
-    return _added(input, bmm(*_factors(x, y, beta, alpha)), beta, alpha)
+    """beta * input + alpha * x @ y, for batches of matrices x and y."""
+    return _scaled_sum(input, bmm(*_factors(x, y, beta, alpha)), beta, alpha)
 
 
 @derived(
@@ -169,14 +170,14 @@ def baddbmm(input, x, y, *, beta=1, alpha=1):
     latex=(r"\beta\,g", r"\alpha\,g\,y^\top", r"\alpha\,x^\top g"),
 )
 def addbmm(input, x, y, *, beta=1, alpha=1):
-    """beta * input + alpha * the sum over the batch of x @ y."""
+    """beta * input + alpha * sum of x @ y over the batch."""
     x, y = _batches(*_factors(x, y, beta, alpha))
     rows = x.transpose(0, 1).reshape(x.shape[1], x.shape[0] * x.shape[2])
     columns = y.reshape(y.shape[0] * y.shape[1], y.shape[2])
-    return _added(input, matmul(rows, columns), beta, alpha)
+    return _scaled_sum(input, matmul(rows, columns), beta, alpha)
 
 
-# ---------------------------------------------------------------- crosses and powers
+# ---------------------------------------------------------------- cross products and powers
 
 
 @derived(
@@ -184,14 +185,14 @@ def addbmm(input, x, y, *, beta=1, alpha=1):
     latex=(r"y \times g", r"g \times x"),
 )
 def cross(x, y, dim=None):
-    """The cross product along an axis of 3 elements, by default the first such axis."""
+    """Compute the cross product along an axis of length 3, by default the first such axis."""
     x, y = as_tensor(x), as_tensor(y)
     if dim is None:
         dim = next((i for i, n in enumerate(x.shape) if n == 3), -1)
     if x.ndim != y.ndim or not x.ndim or not x.shape[dim] == y.shape[dim] == 3:
         raise ShapeError(
-            f"the cross product of shapes {x.shape} and {y.shape} along axis {dim}.\n"
-            f"Both need as many axes, and 3 elements along that one."
+            f"cross got shapes {x.shape} and {y.shape} along axis {dim}.\n"
+            f"Both must have equally many axes, and length 3 along that axis."
         )
     x0, x1, x2 = unbind(x, dim)
     y0, y1, y2 = unbind(y, dim)
@@ -200,8 +201,9 @@ def cross(x, y, dim=None):
 
 @derived(autocast="float32", samples=cases((real, 3)) | cases((real, 2, 3), N=4) | cases((real, 2), N=1))
 def vander(x, N=None):
-    """The powers x**0, x**1, ... of each element along a new last axis; N of them, by default as many as x
-    has elements there. A number counts as a vector of one element.
+    """Compute the powers x**0, x**1, ..., x**(N - 1) of each element, along a new last axis.
+
+    N defaults to the length of x's last axis. A 0-d tensor is taken as a vector of one element.
     """
     x = as_tensor(x)
     x = x if x.ndim else x.reshape(1)

@@ -1,4 +1,4 @@
-"""Lengths of vectors and matrices, and distances between vectors."""
+"""Norms of vectors and matrices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __family__ = "reduction"
 __all__ = ["norm", "renorm"]
 
 
-# ---------------------------------------------------------------- lengths of vectors
+# ---------------------------------------------------------------- vectors
 
 
 @derived(
@@ -27,9 +27,9 @@ __all__ = ["norm", "renorm"]
     latex=r"g\,\operatorname{sign}(x)\left(\frac{|x|}{y}\right)^{p - 1}",
 )
 def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0.
+    """Compute sum(|x|**p)**(1/p) over all elements or along `dim`; the derivative at 0 is 0.
 
-    "fro" is p = 2; "nuc" is the sum of the singular values of the matrices in two axes.
+    "fro" means p = 2; "nuc" is the sum of the singular values of the matrices in two axes.
     """
     x = as_tensor(x)
     if p == "nuc":
@@ -37,7 +37,7 @@ def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
     return vector_norm(x, 2 if p in (None, "fro") else p, dim, keepdim, dtype=dtype)
 
 
-# ---------------------------------------------------------------- sizes of matrices
+# ---------------------------------------------------------------- matrices
 
 
 @derived(
@@ -50,17 +50,17 @@ def norm(x, p="fro", dim=None, keepdim=False, *, dtype=None):
     | cases((distinct, 3, 3), ord=-math.inf),
 )
 def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    """The size of the matrices in two axes, by its order.
+    """Compute a norm of the matrices in two axes.
 
-    "fro": the root of the sum of squares. "nuc", 2, -2: the sum, the largest, the smallest singular value.
-    1, -1: the largest, the smallest sum of |x| over a column; inf, -inf: over a row.
+    `ord`: "fro" is the root of the sum of squares; "nuc", 2 and -2 are the sum, maximum and minimum of the
+    singular values; 1 and -1 the maximum and minimum sum of |x| over a column; inf and -inf over a row.
     """
     x = as_tensor(x)
     if dtype is not None:
         x = x.to(dtype)
     axes = [axis_of(d, x.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))]
     if len(set(axes)) != 2 or x.ndim < 2:
-        raise ShapeError(f"a matrix's norm along dim={dim} of shape {x.shape}.\nName two axes.")
+        raise ShapeError(f"a matrix norm needs two axes, got dim={dim} for shape {x.shape}.\nPass two.")
     if ord == "fro":
         return vector_norm(x, 2, axes, keepdim)
     if ord in ("nuc", 2, -2):
@@ -70,7 +70,7 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
         return value.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdim else value
     if ord not in (1, -1, math.inf, -math.inf):
         raise OptionError(
-            f'a matrix\'s norm of order {ord!r}.\nChoose "fro", "nuc", inf, -inf, 1, -1, 2 or -2.'
+            f'ord must be "fro", "nuc", inf, -inf, 1, -1, 2 or -2, got {ord!r}.\nChoose one of them.'
         )
     summed, left = axes if abs(ord) == 1 else reversed(axes)
     sums = vector_norm(x, 1, summed, keepdim=True)
@@ -83,18 +83,16 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     samples=cases((real, 2, 3)) | cases((real, 3, 3), 2) | cases((distinct, 2, 3), math.inf, 1),
 )
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """A vector's norm, or a matrix's where `dim` names two axes, or x has two and an order is given.
+    """Compute a vector norm, or a matrix norm if `dim` names two axes, or x has two and `ord` is given.
 
-    Without an order it is the root of the sum of squares of all elements.
+    Without `ord` it is the root of the sum of squares of all elements.
     """
     x = as_tensor(x)
     axes = tuple(dim) if isinstance(dim, tuple | list) else None if dim is None else (dim,)
     if ord is None:
         return vector_norm(x, 2, axes, keepdim, dtype=dtype)
     if axes is None and x.ndim not in (1, 2):
-        raise ShapeError(
-            f"a norm of order {ord!r} of a tensor with {x.ndim} axes.\nName the one or two axes by `dim`."
-        )
+        raise ShapeError(f"a norm of order {ord!r} needs one or two axes, got {x.ndim}.\nName them by `dim`.")
     axes = axes or tuple(range(x.ndim))
     kind = matrix_norm if len(axes) == 2 else vector_norm
     return kind(x, ord, axes, keepdim, dtype=dtype)
@@ -107,7 +105,7 @@ def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     | cases((invertible, 3, 3), p=1),
 )
 def cond(x, p=None):
-    """The condition number |X| |X⁻¹| in a norm of matrices, by default in that of order 2."""
+    """Compute the condition number |X| |X⁻¹| in a matrix norm, by default of order 2."""
     x = as_tensor(x)
     if 0 in x.shape[-2:]:
         return as_floating(x).sum((-2, -1))
@@ -122,13 +120,13 @@ def cond(x, p=None):
     samples=cases((away_from_zero, 2, 3), 2, 0, 1.0) | cases((away_from_zero, 2, 3, 2), 1.5, 1, 2.0),
 )
 def renorm(x, p: float, dim, maxnorm):
-    """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+    """Scale down each slice along `dim` whose p-norm is above `maxnorm` to that norm."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
     if not p > 0 or not maxnorm >= 0 or x.ndim < 2:
         raise OptionError(
-            f"renorm of {x.ndim} axes by the norm of order {p} to at most {maxnorm}.\n"
-            f"Give at least two axes, an order above 0 and a norm of at least 0."
+            f"renorm got {x.ndim} axes, p={p} and maxnorm={maxnorm}.\n"
+            f"Pass at least two axes, p above 0 and maxnorm of at least 0."
         )
     lengths = vector_norm(x, p, [i for i in range(x.ndim) if i != dim], keepdim=True)
     return x * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)

@@ -1,4 +1,4 @@
-"""Pooling: the mean, or the largest, of each window of an image. Their names are in `nn.functional`."""
+"""Average and max pooling, exported by `nn.functional`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
 
 @derived(samples=cases((real, 2, 1, 5), 2) | cases((real, 1, 5), 3, 2, 1, True, False))
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-    """The mean of each window of (N, C, L), `stride` (by default the kernel's size) apart.
+    """Average each window of (N, C, L); windows are `stride` (by default the kernel size) apart.
 
-    `padding` zeros are added at both ends and count as elements, unless `count_include_pad` is False;
-    `ceil_mode` takes a last window that only begins within.
+    `padding` zeros are added at both ends, and count as elements unless `count_include_pad` is False. With
+    `ceil_mode` the last window may extend past the end.
     """
     return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
@@ -45,7 +45,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
-    """The mean of each window of (N, C, H, W), or its sum divided by `divisor_override`."""
+    """Average each window of (N, C, H, W), or divide its sum by `divisor_override`; see `avg_pool1d`."""
     return _averages(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -53,7 +53,7 @@ def avg_pool2d(
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
-    """The mean of each window of (N, C, D, H, W), or its sum divided by `divisor_override`."""
+    """Average each window of (N, C, D, H, W), or divide its sum by `divisor_override`; see `avg_pool1d`."""
     return _averages(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -67,7 +67,7 @@ def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, 
     total = columns.sum(-2).reshape(*x.shape[:-n], *positions)
     if divisor is not None:
         if divisor == 0:
-            raise OptionError("divisor_override is 0.\nGive another number, or None for the mean.")
+            raise OptionError("divisor_override must not be 0.\nPass another number, or None for the mean.")
         return total / divisor
     ends = padding if count_include_pad else (0,) * n
     counts = [
@@ -79,40 +79,40 @@ def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, 
 
 
 def _overlap(starts, length, low, high):
-    """How much of each stretch [start, start + length) lies in [low, high)."""
+    """The number of elements of each window [start, start + length) that are in [low, high)."""
     return np.minimum(starts + length, high) - np.maximum(starts, low)
 
 
 def _check_padding(padding, spans):
     if any(2 * p > span for p, span in zip(padding, spans, strict=True)):
         raise OptionError(
-            f"padding {padding} of windows that span {tuple(spans)}.\nIt is at most half of a window."
+            f"padding must be at most half of the windows {tuple(spans)}, got {padding}.\nPad less."
         )
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 2, 1, 5), 3) | cases((real, 1, 4), 2))
 def adaptive_avg_pool1d(input, output_size):
-    """The means of n = `output_size` windows that cover (N, C, L); None keeps L.
+    """Average n = `output_size` windows that cover (N, C, L); None keeps L.
 
-    Window i reaches from floor(i L / n) to before ceil((i + 1) L / n).
+    Window i extends from floor(i L / n) up to, but not including, ceil((i + 1) L / n).
     """
     return _adaptive_averages(1, input, output_size)
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 2, 3, 4), (2, 3)) | cases((real, 2, 3, 3), (None, 1)))
 def adaptive_avg_pool2d(input, output_size):
-    """The means of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
+    """Average a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(2, input, output_size)
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_avg_pool3d(input, output_size):
-    """The means of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
+    """Average a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_averages(3, input, output_size)
 
 
 def _adaptive_averages(n, x, output_size):
-    """Along each axis a product with the matrix whose rows average the windows."""
+    """Average the windows along each axis, by a product with a matrix."""
     x = with_leading_axes(f"adaptive_avg_pool{n}d", as_floating(x), n)
     counts = _counts(x, n, output_size)
     if set(counts) == {1}:
@@ -127,29 +127,29 @@ def _adaptive_averages(n, x, output_size):
 
 
 def along_axis(x, axis, matrix):
-    """Every vector along `axis` multiplied by a matrix (new length, length) of constants."""
+    """Multiply every vector along `axis` by a constant matrix (new length, length)."""
     return linear(x.transpose(axis, -1), constant(matrix.astype(x.dtype), x), None).transpose(axis, -1)
 
 
 def _counts(x, n, output_size):
-    """How many windows along each axis."""
+    """The number of windows along each axis."""
     sizes = output_size if isinstance(output_size, tuple | list) else (output_size,) * n
     if len(sizes) != n:
-        raise OptionError(f"output_size is {n} numbers, or one for all, got {output_size!r}.\nGive that.")
+        raise OptionError(f"output_size must be {n} integers or one, got {output_size!r}.\nPass either.")
     counts = [length if m is None else m for m, length in zip(sizes, x.shape[-n:], strict=True)]
     check_allocation((*x.shape[:-n], *counts), x.dtype)
     if 0 in x.shape[-n:]:
-        raise ShapeError(f"adaptive pooling of shape {x.shape}.\nThere must be something to pool.")
+        raise ShapeError(f"adaptive pooling needs non-empty axes, got shape {x.shape}.\nPass more elements.")
     return per_axis("output_size", tuple(counts), n, least=0)
 
 
 def _cover(length, count):
-    """Where `count` windows begin and end that cover an axis."""
+    """The starts and ends of `count` windows that cover an axis."""
     i = np.arange(count)
     return i * length // max(count, 1), -(-(i + 1) * length // max(count, 1))
 
 
-# ---------------------------------------------------------------- the largest
+# ---------------------------------------------------------------- maxima
 
 
 @derived(
@@ -157,10 +157,10 @@ def _cover(length, count):
     samples=cases((distinct, 2, 1, 5), 2) | cases((distinct, 1, 6), 3, 2, 1, 2, True, True),
 )
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """The largest of each window of (N, C, L), `stride` (by default the kernel's size) apart.
+    """Take the maximum of each window of (N, C, L); windows are `stride` (default: kernel size) apart.
 
-    Of ties the first gets all the gradient. Padding is less than anything. `return_indices` also gives where
-    each is in its channel, counted row by row.
+    The first of equal elements gets the whole gradient. Padding counts as -inf. `return_indices` also returns
+    the index of each maximum in its flattened channel.
     """
     return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -169,13 +169,13 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     exact_in_half=True, samples=cases((distinct, 1, 2, 3, 4), 2, 1) | cases((distinct, 2, 3, 3), 2, 2, 1)
 )
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """The largest of each window of (N, C, H, W); see `max_pool1d`."""
+    """Take the maximum of each window of (N, C, H, W); see `max_pool1d`."""
     return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """The largest of each window of (N, C, D, H, W); see `max_pool1d`."""
+    """Take the maximum of each window of (N, C, D, H, W); see `max_pool1d`."""
     return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -194,21 +194,21 @@ def _largest(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_ind
 
 
 def _within(places, length):
-    """(windows, k) places, those beyond the axis replaced by the nearest of their window within."""
+    """Replace indices (windows, k) in the padding by the nearest index of their window inside the axis."""
     valid = (places >= 0) & (places < length)
     if not valid.any(1).all():
-        raise ShapeError("a window holds nothing but padding.\nTake less padding or dilation.")
+        raise ShapeError("a window contains only padding.\nUse less padding or dilation.")
     first = np.where(valid, places, length).min(1)
     last = np.where(valid, places, -1).max(1)
     return places.clip(first[:, None], last[:, None])
 
 
 def _largest_of(x, windows, return_indices):
-    """The largest of each window; `windows` has, for each of the last axes, (windows, k) places along it."""
+    """The maximum of each window; `windows` has indices (windows, k) along each of the last axes."""
     n = len(windows)
     size = x.shape[-n:]
     counts = [len(places) for places in windows]
-    flat = np.zeros((1,) * 2 * n, np.int64)  # window along each axis, place within it along each axis
+    flat = np.zeros((1,) * 2 * n, np.int64)  # axes: the windows, then the elements within a window
     for i, places in enumerate(windows):
         shape_of_places = [1] * 2 * n
         shape_of_places[i], shape_of_places[n + i] = places.shape
@@ -229,9 +229,9 @@ def _largest_of(x, windows, return_indices):
     ),
 )
 def largest_place(x, /, places):
-    """The place of each window's largest element: x (rows, size), places (k, windows) -> (rows, windows).
+    """The index of each window's maximum: x (rows, size), places (k, windows) -> (rows, windows).
 
-    Of equal elements it is the first. NaN is larger than any number; of several NaN it is the last.
+    Of equal elements the first is taken. NaN is larger than any number; of several NaN the last is taken.
     """
     xp = array_module(x)
     places = xp.asarray(places)
@@ -249,7 +249,7 @@ def largest_place(x, /, places):
 
 @derived(exact_in_half=True, samples=cases((distinct, 2, 1, 5), 3) | cases((distinct, 1, 4), 2))
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """The largest of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
+    """Take the maxima of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(1, input, output_size, return_indices)
 
 
@@ -257,13 +257,13 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
     exact_in_half=True, samples=cases((distinct, 1, 2, 3, 4), (2, 3)) | cases((distinct, 2, 3, 3), (None, 1))
 )
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """The largest of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
+    """Take the maxima of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(2, input, output_size, return_indices)
 
 
 @derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """The largest of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
+    """Take the maxima of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
     return _adaptive_largest(3, input, output_size, return_indices)
 
 
@@ -279,23 +279,23 @@ def _adaptive_largest(n, x, output_size, return_indices):
 
 @derived(exact_in_half=True, samples=cases((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """What `max_pool1d` found, put back where it stood, zeros about it: (N, C, L') -> (N, C, L).
+    """Put the maxima of `max_pool1d` back at their indices, with zeros elsewhere: (N, C, L') -> (N, C, L).
 
-    L = (L' - 1) stride - 2 padding + kernel_size, or `output_size` where another length gives L' too. Of
-    several at one place the last stays and gets the gradient.
+    L = (L' - 1) stride - 2 padding + kernel_size, or `output_size` if several lengths give L'. Of several
+    values for one index the last is used, and gets the gradient.
     """
     return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @derived(exact_in_half=True, samples=cases((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """What `max_pool2d` found, put back where it stood: (N, C, H', W') -> (N, C, H, W)."""
+    """Put the maxima of `max_pool2d` back at their indices: (N, C, H', W') -> (N, C, H, W)."""
     return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @derived(exact_in_half=True, samples=cases((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """What `max_pool3d` found, put back where it stood: (N, C, D', H', W') -> (N, C, D, H, W)."""
+    """Put the maxima of `max_pool3d` back at their indices: (N, C, D', H', W') -> (N, C, D, H, W)."""
     return _put_back(3, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -303,7 +303,7 @@ def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
     x = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n)
     indices = as_tensor(indices)
     if indices.shape != x.shape:
-        raise ShapeError(f"{x.shape} elements at {indices.shape} places.\nGive a place for each element.")
+        raise ShapeError(f"indices must have shape {x.shape}, got {indices.shape}.\nPass one per element.")
     kernel = per_axis("kernel_size", kernel_size, n)
     stride = kernel if stride in (None, (), []) else per_axis("stride", stride, n)
     padding = per_axis("padding", padding, n, least=0)
@@ -313,11 +313,13 @@ def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
         wanted = tuple(output_size)[-n:]
         if len(output_size) not in (n, n + 2):
             raise OptionError(
-                f"output_size has {n} or {n + 2} numbers, got {output_size!r}.\nGive lengths, or a shape."
+                f"output_size must have {n} or {n + 2} numbers, got {output_size!r}.\n"
+                f"Pass lengths, or a shape."
             )
         if any(abs(a - b) >= s for a, b, s in zip(wanted, size, stride, strict=True)):
             raise ShapeError(
-                f"output_size {wanted}, about {size}.\nIt differs by less than the stride {stride}."
+                f"output_size {wanted} is too far from {size}.\n"
+                f"Pass one that differs by less than the stride {stride}."
             )
         size = wanted
     lead = x.shape[:-n]

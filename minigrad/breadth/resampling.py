@@ -1,7 +1,7 @@
-"""Images in another resolution, and channels exchanged for places. Their names are in `nn.functional`.
+"""Resizing images, and moving elements between channels and positions; exported by `nn.functional`.
 
-Every interpolation is linear and works along one axis after another: each axis has a matrix whose row i holds
-the weights of the old elements in the new element i.
+Every interpolation is linear and is applied axis by axis, as a product with a matrix whose row i holds the
+weights of the old elements in the new element i.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 NEAREST = ("nearest", "nearest-exact")
 
-SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # over how many axes
+SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # number of axes
 
 AVERAGES = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
@@ -53,12 +53,12 @@ def interpolate(
     recompute_scale_factor=None,
     antialias=False,
 ):
-    """(N, C, ...) in another size, or in its own times `scale_factor`, which may be one for each axis.
+    """Resize (N, C, ...) to `size`, or by `scale_factor`; both may be one number or one for each axis.
 
-    `mode`: "nearest" (as PyTorch first had it) or "nearest-exact", "linear" of one axis, "bilinear" and
-    "bicubic" (Keys 1981 with a = -0.75; -0.5 with `antialias`) of two, "trilinear" of three, "area" (means).
-    The new elements divide the same stretch, or with `align_corners` begin and end on the first and last.
-    `antialias` widens the weights where the image becomes smaller.
+    `mode`: "nearest" (as in early PyTorch) or "nearest-exact", "linear" for one axis, "bilinear" and
+    "bicubic" (Keys 1981 with a = -0.75, or -0.5 with `antialias`) for two, "trilinear" for three, "area"
+    (averages). With `align_corners` the centres of the corner elements are aligned, otherwise the outer
+    edges. `antialias` widens the weights when downsampling.
     """
     x = as_tensor(input)
     if mode in ("bilinear", "bicubic") and x.dtype == uint8:  # an image
@@ -71,8 +71,8 @@ def interpolate(
     n = x.ndim - 2
     if n not in AVERAGES or SMOOTH.get(mode, n) != n:
         raise ShapeError(
-            f'interpolate of shape {x.shape} with mode "{mode}".\n'
-            f"Give (N, C, ...): 3 axes for linear, 4 for bilinear and bicubic, 5 for trilinear."
+            f'interpolate got shape {x.shape} with mode "{mode}".\n'
+            f"Pass (N, C, ...): 3 axes for linear, 4 for bilinear and bicubic, 5 for trilinear."
         )
     _check_mode(mode, align_corners, antialias)
     sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
@@ -81,7 +81,7 @@ def interpolate(
     for axis, (length, count, scale) in enumerate(zip(x.shape[2:], sizes, scales, strict=True), 2):
         if mode in NEAREST:
             if mode == "nearest" and n == 2 and count in (length, 2 * length):
-                scale = None  # as PyTorch has it, of images only
+                scale = None  # as in PyTorch, for images only
             x = index_select(x, axis, _nearest(mode, length, count, scale))
         else:
             x = along_axis(x, axis, _weights(mode, length, count, scale, align_corners, antialias))
@@ -90,50 +90,50 @@ def interpolate(
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 2), scale_factor=2))
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """`interpolate` by its older name."""
+    """Call `interpolate`, under its older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @derived(exact_in_half=True, samples=cases((real, 1, 1, 2, 2), scale_factor=2))
 def upsample_nearest(input, size=None, scale_factor=None):
-    """`interpolate` with mode "nearest"."""
+    """Call `interpolate` with mode="nearest"."""
     return interpolate(input, size, scale_factor)
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 2), (3, 4)))
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """`interpolate` with mode "bilinear" and aligned corners."""
+    """Call `interpolate` with mode="bilinear" and align_corners=True."""
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 def _check_mode(mode, align_corners, antialias):
     if mode not in SMOOTH and mode not in (*NEAREST, "area"):
         known = ", ".join(map(repr, (*NEAREST, *SMOOTH, "area")))
-        raise OptionError(f"mode is one of {known}, got {mode!r}.\nChoose one of them.")
+        raise OptionError(f"mode must be one of {known}, got {mode!r}.\nChoose one of them.")
     if align_corners is not None and mode not in SMOOTH:
         raise OptionError(f'mode "{mode}" has no corners to align.\nLeave align_corners out.')
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
-        raise OptionError("antialias goes with bilinear and bicubic, corners not aligned.\nLeave it out.")
+        raise OptionError("antialias needs mode bilinear or bicubic without align_corners.\nLeave it out.")
 
 
 def _sizes(old, size, scale_factor, recompute):
-    """The new size, and by axis the scale that was given, or None where it follows from the sizes."""
+    """The new size, and for each axis the given scale, or None if it follows from the sizes."""
     n = len(old)
     if (size is None) == (scale_factor is None):
-        raise OptionError("interpolate takes either size or scale_factor.\nGive one of them.")
+        raise OptionError("interpolate takes either size or scale_factor.\nPass one of them.")
     if size is not None:
         return per_axis("size", size, n), (None,) * n
     factors = tuple(scale_factor) if isinstance(scale_factor, tuple | list) else (scale_factor,) * n
     if len(factors) != n or min(factors) <= 0:
         raise OptionError(
-            f"scale_factor is {n} positive numbers, or one for all, got {scale_factor!r}.\nGive that."
+            f"scale_factor must be {n} positive numbers or one, got {scale_factor!r}.\nPass either."
         )
     sizes = tuple(math.floor(length * factor) for length, factor in zip(old, factors, strict=True))
     return per_axis("size", sizes, n), (None,) * n if recompute else factors
 
 
 def _nearest(mode, length, count, scale):
-    """The place of the old element for each new one, reckoned in float32 as PyTorch does."""
+    """The index of the old element for each new one, computed in float32 like PyTorch."""
     step = np.float32(length / count if scale is None else 1 / scale)
     middle = np.float32(0.5 if mode == "nearest-exact" else 0)
     places = np.floor((np.arange(count, dtype=np.float32) + middle) * step).astype(np.int64)
@@ -163,7 +163,7 @@ def _weights(mode, length, count, scale, align_corners, antialias):
 
 
 def _wide_weights(places, length, width, curve):
-    """Weights of a curve stretched by `width`, cut at the ends, that add up to 1."""
+    """Weights from a curve stretched by `width`, cut off at the ends and normalized to sum to 1."""
     weights = curve((np.arange(length) - places[:, None]) / width)
     return weights / weights.sum(1, keepdims=True)
 
@@ -173,7 +173,7 @@ def _triangle(t):
 
 
 def _cubic(a):
-    """Keys' cubic: 1 at 0, 0 at every other integer, smooth, 0 beyond 2."""
+    """Keys' cubic kernel: smooth, 1 at 0, 0 at all other integers and beyond 2."""
 
     def curve(t):
         t = np.abs(t)
@@ -184,16 +184,16 @@ def _cubic(a):
     return curve
 
 
-# ---------------------------------------------------------------- channels and places
+# ---------------------------------------------------------------- channels and positions
 
 
 @derived(exact_in_half=True, samples=cases((real, 4, 1, 2), 2) | cases((real, 2, 9, 1, 1), 3))
 def pixel_shuffle(input, upscale_factor):
-    """r * r channels become r by r places: (..., C r², H, W) -> (..., C, H r, W r) (Shi et al. 2016)."""
+    """Rearrange channels to pixels: (..., C r², H, W) -> (..., C, H r, W r) (Shi et al. 2016)."""
     x = as_tensor(input)
     r = upscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-3] % (r * r):
-        raise ShapeError(f"pixel_shuffle of shape {x.shape} by {r}.\nGive (..., C * {r * r}, H, W).")
+        raise ShapeError(f"pixel_shuffle by {r} got shape {x.shape}.\nPass (..., C * {r * r}, H, W).")
     *lead, channels, h, w = x.shape
     n = len(lead)
     x = x.reshape(*lead, channels // (r * r), r, r, h, w).permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
@@ -202,11 +202,11 @@ def pixel_shuffle(input, upscale_factor):
 
 @derived(exact_in_half=True, samples=cases((real, 1, 2, 4), 2) | cases((real, 2, 1, 3, 3), 3))
 def pixel_unshuffle(input, downscale_factor):
-    """r by r places become r * r channels: (..., C, H r, W r) -> (..., C r², H, W)."""
+    """Rearrange pixels to channels: (..., C, H r, W r) -> (..., C r², H, W)."""
     x = as_tensor(input)
     r = downscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-2] % r or x.shape[-1] % r:
-        raise ShapeError(f"pixel_unshuffle of shape {x.shape} by {r}.\nGive (..., C, H * {r}, W * {r}).")
+        raise ShapeError(f"pixel_unshuffle by {r} got shape {x.shape}.\nPass (..., C, H * {r}, W * {r}).")
     *lead, channels, h, w = x.shape
     n = len(lead)
     x = x.reshape(*lead, channels, h // r, r, w // r, r).permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
@@ -215,11 +215,11 @@ def pixel_unshuffle(input, downscale_factor):
 
 @derived(exact_in_half=True, samples=cases((real, 1, 4, 2), 2) | cases((real, 2, 6, 1, 1), 3))
 def channel_shuffle(input, groups):
-    """The channels (axis 1) dealt out: channel j of group i comes to place j * groups + i."""
+    """Interleave the groups of channels (axis 1): channel j of group i moves to index j * groups + i."""
     x = as_tensor(input)
     if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
         raise ShapeError(
-            f"channel_shuffle of shape {x.shape} in {groups} groups.\nGive (N, C * {groups}, ...)."
+            f"channel_shuffle by {groups} groups got shape {x.shape}.\nPass (N, C * {groups}, ...)."
         )
     dealt = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]).transpose(1, 2)
     return dealt.reshape(x.shape)

@@ -1,4 +1,4 @@
-"""Random numbers whose distribution a tensor says, element by element; they have no gradient."""
+"""Random numbers with elementwise parameters given by a tensor, without gradients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ __all__ = ["bernoulli", "multinomial", "poisson"]
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: random.Generator | None = None) -> Tensor:
-    """1 with the probability that each element says (or with probability p, the same for all), else 0."""
+    """Draw 1 with the probability given by each element (or with probability p for all), else 0."""
     chances = _checked("bernoulli", input)
     if p is not None:
         chances = np.full(chances.shape, p)
     if not ((chances >= 0) & (chances <= 1)).all():
-        raise OptionError("bernoulli needs probabilities from 0 to 1.\nCheck them for NaN; apply sigmoid().")
+        raise OptionError(
+            "bernoulli needs probabilities between 0 and 1.\nCheck them for NaN, or apply sigmoid()."
+        )
     drawn = rand(input.shape, generator=generator, dtype=float64).array < chances
     return constant(drawn.astype(input.dtype), input)
 
@@ -34,33 +36,33 @@ def multinomial(
     *,
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """`num_samples` classes for each row of weights, which need not sum to 1.
+    """Draw `num_samples` class indices for each row of weights, which need not sum to 1.
 
-    Without replacement no class comes twice: e_i / weight_i, with exponential e_i, arrive in the order of
-    such a draw (Efraimidis and Spirakis 2006), and those of the smallest are taken.
+    Without replacement, no class is drawn twice: with exponential e_i, the smallest e_i / weight_i are such a
+    draw, in order (Efraimidis and Spirakis 2006).
     """
     weights = _checked("multinomial", input)
     if weights.ndim not in (1, 2):
         raise ShapeError(
-            f"multinomial of shape {input.shape}.\nGive weights of shape (classes,) or (rows, classes)."
+            f"multinomial got shape {input.shape}.\nPass weights of shape (classes,) or (rows, classes)."
         )
     classes = weights.shape[-1]
     if not 1 <= num_samples <= (num_samples if replacement else classes):
         how = "" if replacement else " without replacement"
         raise OptionError(
             f"multinomial cannot draw {num_samples} of {classes} classes{how}.\n"
-            f"Draw at least one; more than there are with replacement=True."
+            f"Draw at least one; to draw more than there are, pass replacement=True."
         )
     if not (np.isfinite(weights) & (weights >= 0)).all() or not (weights > 0).any(-1).all():
         raise OptionError(
             "multinomial needs finite weights >= 0 with a positive sum in each row.\n"
-            "Check them for NaN; apply softmax()."
+            "Check them for NaN, or apply softmax()."
         )
     positive = int((weights > 0).sum(-1).min(initial=classes))
     if not replacement and positive < num_samples:
         raise OptionError(
-            f"multinomial of {num_samples} classes without replacement, of {positive} with a weight > 0.\n"
-            f"Draw no more than these."
+            f"multinomial cannot draw {num_samples} classes without replacement: only {positive} have a "
+            f"weight > 0.\nDraw at most {positive}."
         )
     if (weights > np.finfo(float64).max / classes).any():  # their sum may overflow
         weights = weights / weights.max(-1, keepdims=True)
@@ -80,16 +82,16 @@ def multinomial(
 
 
 def poisson(input: Tensor, generator: random.Generator | None = None) -> Tensor:
-    """Poisson numbers with the rate that each element says."""
+    """Draw Poisson-distributed numbers with the rate given by each element."""
     rates = _checked("poisson", input)
     if not (rates >= 0).all():
-        raise OptionError("poisson needs rates >= 0.\nCheck them for NaN; apply exp() or relu().")
+        raise OptionError("poisson needs rates >= 0.\nCheck them for NaN, or apply exp() or relu().")
     drawn = draws.generator(random.next_key("poisson", generator)).poisson(rates)
     return constant(np.asarray(drawn).astype(input.dtype), input)
 
 
 def _checked(name: str, x: Tensor) -> np.ndarray:
-    """What x says, in float64 on the CPU, where random numbers are drawn."""
+    """x as a float64 array on the CPU, where random numbers are drawn."""
     if not isinstance(x, Tensor) or not is_floating(x.dtype):
         kind = f"{x.dtype}" if isinstance(x, Tensor) else type(x).__name__
         raise DtypeError(

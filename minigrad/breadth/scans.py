@@ -1,4 +1,4 @@
-"""Running sums and extremes along an axis: element i of the result is of elements 0 to i."""
+"""Cumulative sums and extremes along an axis: element i of the result depends on elements 0 to i."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["cummax", "cummin", "cumsum", "logcumsumexp"]
 
 @differentiable(autocast="float32", samples=along_axis(real) | cases((real,), 0), latex=r"\sum_{j \ge i} g_j")
 def cumsum(x, /, dim, dtype=None):
-    """The sum of all elements up to each; the gradient is the sum of all from each on.
+    """Compute the cumulative sum along `dim`; the gradient is the cumulative sum from the end.
 
-    Integers and booleans add up in int64, floats on the CPU in float64: a million numbers of 0.1 end 1e-8
-    from their sum and not 1e-2, in 1.5 times the time.
+    Integers and booleans are summed in int64, floats on the CPU in float64: the error for a million numbers
+    of 0.1 is 1e-8 instead of 1e-2, in 1.5 times the time.
     """
     xp = namespace(x)
     dim = axis_of(dim, x.ndim)
@@ -47,10 +47,10 @@ def cumsum(x, /, dim, dtype=None):
     flops=per_element(4),
 )
 def logcumsumexp(x, /, dim):
-    """y = log(cumsum(exp(x))), without overflow.
+    """Compute y = log(cumsum(exp(x))), without overflow.
 
-    dx_i = e**(x_i - y_i) s_i, where s_i = g_i + e**(y_i - y_{i+1}) s_{i+1}: no exponent is positive. Where
-    all so far are -inf the derivative is taken to be 0.
+    dx_i = e**(x_i - y_i) s_i, with s_i = g_i + e**(y_i - y_{i+1}) s_{i+1}: no exponent is positive. If all
+    elements so far are -inf, the derivative is 0.
     """
     xp = namespace(x)
     dim = axis_of(dim, x.ndim)
@@ -75,7 +75,7 @@ def logcumsumexp(x, /, dim):
 
 
 def _running(accumulate, x, dim):
-    """(values, indices) of the extreme so far; of ties the last, and of NaNs."""
+    """(values, indices) of the extreme so far; the last of equal elements, and of NaN."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
     if not x.ndim:
@@ -90,11 +90,11 @@ def _running(accumulate, x, dim):
 
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummax(x, dim):
-    """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
+    """Return (values, indices) of the maximum so far, the last of equal ones; NaN from the first NaN on."""
     return _running(np.maximum.accumulate, x, dim)
 
 
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummin(x, dim):
-    """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
+    """Return (values, indices) of the minimum so far, the last of equal ones; NaN from the first NaN on."""
     return _running(np.minimum.accumulate, x, dim)

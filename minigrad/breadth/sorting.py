@@ -1,7 +1,7 @@
-"""Order along an axis: sorted values, the k largest, medians and quantiles.
+"""Sorting along an axis, top k, medians and quantiles.
 
-Each finds places first, which have no derivative, and then gathers: a gradient goes back to where its value
-stood. NaN counts as larger than every number, as in PyTorch.
+Each op finds indices, which have no derivative, and then gathers, so gradients go back to the elements whose
+values were returned. NaN counts as larger than every number, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Ordered(NamedTuple):
-    """Values in some order, and where they stood."""
+    """Ordered values, and their indices in the input."""
 
     values: Tensor
     indices: Tensor
@@ -42,7 +42,7 @@ _lines = along_axis(distinct) | cases((distinct, 2, 3), descending=True) | cases
 
 @differentiable(samples=_lines)
 def argsort(x, /, dim=-1, descending=False, stable=False):
-    """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
+    """Return the indices that sort x along an axis. The sort is always stable, whatever `stable` says."""
     xp = namespace(x)
     axis = axis_of(dim, x.ndim)
     if not x.ndim:
@@ -55,7 +55,7 @@ def argsort(x, /, dim=-1, descending=False, stable=False):
 
 @derived(exact_in_half=True, samples=_lines)
 def sort(x, dim=-1, descending=False, stable=False):
-    """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
+    """Sort along an axis; returns (values, indices). The sort is always stable, whatever `stable` says."""
     x = as_tensor(x)
     places = argsort(x, dim, descending)
     return Ordered(x.gather(dim, places), places)
@@ -63,11 +63,11 @@ def sort(x, dim=-1, descending=False, stable=False):
 
 @derived(exact_in_half=True, samples=cases((distinct, 3, 2)) | cases((distinct, 4)))
 def msort(x):
-    """x in increasing order along its first axis."""
+    """Sort x along its first axis."""
     return sort(x, 0).values
 
 
-# ---------------------------------------------------------------- one or some of them
+# ---------------------------------------------------------------- selection by rank
 
 
 @derived(
@@ -77,7 +77,7 @@ def msort(x):
     | cases((distinct, 2, 3), 3),
 )
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
+    """Return (values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
     x = as_tensor(x)
     _check_rank("topk", x, k, dim, least=0)
     places = extreme_places(x, int(k), dim, largest)
@@ -90,7 +90,7 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     | cases((distinct, 3), 0, 0, True)
 )
 def extreme_places(x, /, k, dim, largest):
-    """The indices of the k largest (or smallest) along an axis, the most extreme first; of ties the first."""
+    """Indices of the k largest (or smallest) along an axis, most extreme first; of equal ones the first."""
     xp = namespace(x)
     axis = axis_of(dim, x.ndim)
     if not x.ndim or not k:
@@ -114,7 +114,7 @@ def extreme_places(x, /, k, dim, largest):
     exact_in_half=True, samples=cases((distinct, 2, 4), 2) | cases((distinct, 4, 2), 3, dim=0, keepdim=True)
 )
 def kthvalue(x, k, dim=-1, keepdim=False):
-    """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
+    """Return (values, indices) of the k-th smallest along an axis, counting from k = 1."""
     x = as_tensor(x)
     _check_rank("kthvalue", x, k, dim, least=1)
     return _ranked(x, constant(np.full((), k - 1), x), dim, keepdim)
@@ -123,7 +123,7 @@ def kthvalue(x, k, dim=-1, keepdim=False):
 def _check_rank(name, x, k, dim, least):
     n = x.shape[axis_of(dim, x.ndim)] if x.ndim else 1
     if not isinstance(k, int | np.integer) or not least <= k <= n:
-        raise RangeError(f"{name} of k = {k!r} among {n} elements.\nGive an integer from {least} to {n}.")
+        raise RangeError(f"{name} got k = {k!r} for {n} elements.\nPass an integer from {least} to {n}.")
 
 
 def _ranked(x, rank, dim, keepdim):
@@ -152,14 +152,14 @@ def _found(x, places, dim, keepdim):
     latex=r"\frac{g\,[x = y]}{\text{number of ties}}",
 )
 def middle(x, /, skip_nan=False):
-    """The lower median of all; elements that tie share the gradient evenly."""
+    """The lower median of all elements; equal elements share the gradient."""
     xp = namespace(x)
     plain = x.array if isinstance(x, Tensor) else x
     ordered = array_module(plain).sort(plain.reshape(-1))
     missing = int((ordered != ordered).sum())
     n = ordered.size - missing if skip_nan else ordered.size
     if not ordered.size and not is_floating(ordered.dtype):
-        raise ShapeError("the median of no elements.\nIntegers have no NaN to return: give at least one.")
+        raise ShapeError("median needs at least one element.\nOnly floating tensors have NaN to return.")
     value = ordered[(n - 1) // 2] if n and (skip_nan or not missing) else ordered.dtype.type(math.nan)
 
     def gradient(g):
@@ -174,16 +174,16 @@ _medians = cases((distinct, 2, 3)) | cases((distinct, 2, 4), dim=1) | cases((dis
 
 @derived(exact_in_half=True, samples=_medians)
 def median(x, dim=None, keepdim=False):
-    """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN.
+    """Return the lower median of all elements, or (values, indices) along `dim`; NaN if any is NaN.
 
-    Of all elements, those that tie share the gradient.
+    Without `dim`, elements equal to the median share the gradient.
     """
     return _median(x, dim, keepdim, skip_nan=False)
 
 
 @derived(exact_in_half=True, samples=_medians)
 def nanmedian(x, dim=None, keepdim=False):
-    """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
+    """Return the lower median, ignoring NaN, of all elements, or (values, indices) along `dim`."""
     return _median(x, dim, keepdim, skip_nan=True)
 
 
@@ -194,7 +194,7 @@ def _median(x, dim, keepdim, skip_nan):
     axis = axis_of(dim, x.ndim)
     n = x.shape[axis] if x.ndim else 1
     check_nonempty("the median", x.shape, (axis,) if x.ndim else ())
-    present = (x == x).sum(dim, keepdim=True)  # those that are not NaN come first
+    present = (x == x).sum(dim, keepdim=True)  # NaN is sorted last
     lower = (present - 1).clamp(0) // 2
     return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
@@ -203,7 +203,7 @@ def _median(x, dim, keepdim, skip_nan):
     exact_in_half=True, samples=cases((distinct, 2, 3)) | cases(np.array([[1, 2, 2], [3, 1, 0]]), 1, True)
 )
 def mode(x, dim=-1, keepdim=False):
-    """(values, indices) of the most frequent element along an axis: the smallest of several."""
+    """Return (values, indices) of the most frequent element along an axis, the smallest of several."""
     x = as_tensor(x)
     if not x.ndim:
         return _found(x, constant(np.zeros((), np.int64), x), dim, keepdim)
@@ -213,7 +213,7 @@ def mode(x, dim=-1, keepdim=False):
 
 
 def _most_frequent(x, axis):
-    """The place of the most frequent element along an axis, which stays."""
+    """The index of the most frequent element along an axis, which is kept."""
     order = np.moveaxis(np.argsort(x, axis=axis, kind="stable"), axis, -1)
     ordered = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
     place = np.arange(ordered.shape[-1])
@@ -237,17 +237,17 @@ _shares = (
 
 @derived(samples=_shares)
 def quantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """What a share q (0 to 1) of the elements lie below; several shares make a new first axis.
+    """Compute the q-th quantiles, q in [0, 1]; a vector q adds a new first axis.
 
-    Between two elements it is `interpolation`: "linear", "lower", "higher", "nearest" or "midpoint". NaN if
-    one is NaN.
+    `interpolation` between two elements is "linear", "lower", "higher", "nearest" or "midpoint". NaN if any
+    element is NaN.
     """
     return _quantile(x, q, dim, keepdim, interpolation, skip_nan=False)
 
 
 @derived(samples=_shares)
 def nanquantile(x, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
+    """Compute the q-th quantiles, ignoring NaN; see `quantile`."""
     return _quantile(x, q, dim, keepdim, interpolation, skip_nan=True)
 
 
@@ -256,16 +256,16 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
     x = x if x.is_floating_point() else x.to("float32")
     q = q if isinstance(q, Tensor) else tensor(q, x.dtype, x.device)
     if q.ndim > 1:
-        raise ShapeError(f"quantiles q of shape {q.shape}.\nGive a number or a vector.")
+        raise ShapeError(f"q must be a number or a vector, got shape {q.shape}.\nUse q.flatten().")
     if interpolation not in INTERPOLATIONS:
         said = ", ".join(INTERPOLATIONS)
-        raise OptionError(f"interpolation is one of {said}, got {interpolation!r}.\nChoose one of them.")
+        raise OptionError(f"interpolation must be one of {said}, got {interpolation!r}.\nChoose one of them.")
     if not ((q.array >= 0) & (q.array <= 1)).all():
-        raise OptionError(f"a quantile must be from 0 to 1, got {q.array}.\nPass a number in that range.")
+        raise OptionError(f"q must be between 0 and 1, got {q.array}.\nDivide percentages by 100.")
     axis = axis_of(dim, x.ndim) if dim is not None else 0
     line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_first(axis, x.ndim))
     if not line.shape[0]:
-        raise ShapeError(f"a quantile of no elements, in shape {x.shape}.\nReduce an axis that has some.")
+        raise ShapeError(f"quantile needs at least one element, got shape {x.shape}.\nReduce another axis.")
     found = _between(line, q.reshape(-1, *[1] * (line.ndim - 1)), interpolation, skip_nan)
     if keepdim:
         kept = [1] * x.ndim if dim is None else [1 if i == axis else n for i, n in enumerate(x.shape)]
@@ -274,12 +274,12 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
 
 
 def _first(axis, ndim):
-    """All axes, `axis` first."""
+    """A permutation that moves `axis` to the front."""
     return (axis, *(i for i in range(ndim) if i != axis))
 
 
 def _between(line, q, interpolation, skip_nan):
-    """The quantiles of the first axis."""
+    """Quantiles along the first axis."""
     missing = line != line
     last = (line.shape[0] - 1 - missing.sum(0)).clamp(0) if skip_nan else line.shape[0] - 1
     rank = q * last

@@ -1,4 +1,4 @@
-"""Special functions under the names of torch.special."""
+"""Special functions with the names of torch.special."""
 
 from ..ops.activations import log_softmax, sigmoid, softmax
 from ..ops.elementary import erf, erfc

@@ -1,4 +1,4 @@
-"""Functions with names of their own: logistic, error, normal distribution, entropy, gamma."""
+"""Special functions: logit, error functions, normal distribution, entropy, gamma."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["digamma", "erfinv", "lgamma", "logit", "mvlgamma", "polygamma", "xlo
 def logit(x, /, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; d/dx = 1 / (x (1 - x)).
 
-    Outside of [0, 1] both are NaN. With `eps`, x is first clamped to [eps, 1 - eps]; outside d/dx = 0.
+    Outside [0, 1] both are NaN. With `eps`, x is first clamped to [eps, 1 - eps], outside of which d/dx = 0.
     """
     xp = namespace(x)
     y = x if eps is None else xp.minimum(xp.maximum(x, eps), 1 - eps)
@@ -37,19 +37,19 @@ def logit(x, /, eps=None):
     return xp.log(y / (1 - y)), (lambda g: xp.where(outside, there, g / (y * (1 - y))),)
 
 
-# ---------------------------------------------------------------- errors and the normal distribution
+# ---------------------------------------------------------------- error functions, normal distribution
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"g\,\Big(2x\,y - \frac{2}{\sqrt\pi}\Big)")
 def erfcx(x, /):
-    """y = erfc(x) e**(x**2), which neither vanishes nor overflows for large x; d/dx = 2 x y - 2/sqrt(pi)."""
+    """y = erfc(x) e**(x**2), without underflow for large x; d/dx = 2 x y - 2/sqrt(pi)."""
     xp = namespace(x)
     return xp.erfcx(x), (lambda g: g * xp.erfcx_derivative(x, 1),)
 
 
 @differentiable(floating=True, samples=cases((real, 2, 3), 1) | cases((real, 3), 2))
 def erfcx_derivative(x, /, n):
-    """The derivative of order n of erfcx, with all its digits where 2 x erfcx(x) and 2/sqrt(pi) cancel."""
+    """The derivative of order n of erfcx, accurate also where 2 x erfcx(x) and 2/sqrt(pi) cancel."""
     xp = namespace(x)
     return xp.erfcx_derivative(x, n), (lambda g: g * xp.erfcx_derivative(x, n + 1),)
 
@@ -77,7 +77,7 @@ def ndtr(x):
     floating=True, samples=unary(real), latex=r"g\,\frac{\varphi(x)}{\Phi(x)}", flops=per_element(6)
 )
 def log_ndtr(x, /):
-    """log(ndtr(x)), with all its digits where ndtr(x) is 0 or 1; d/dx = sqrt(2/pi) / erfcx(-x / sqrt(2))."""
+    """log(ndtr(x)), accurate also where ndtr(x) is near 0 or 1; d/dx = sqrt(2/pi) / erfcx(-x / sqrt(2))."""
     xp = namespace(x)
     z = x * (-1 / math.sqrt(2))
     largest = math.sqrt(math.log(finfo(x.dtype).max / 4))  # where erfcx would overflow, d/dx is 0
@@ -132,7 +132,7 @@ def xlog1py(x, y, /):
 
 
 def _as_arrays(xp, x, y):
-    """Two operands of which one may be a Python number as two arrays of one dtype."""
+    """Convert two operands, one of which may be a Python number, to arrays of one dtype."""
     if isinstance(x, int | float):
         return x * xp.ones_like(y), y
     return x, y * xp.ones_like(x) if isinstance(y, int | float) else y
@@ -140,7 +140,7 @@ def _as_arrays(xp, x, y):
 
 @differentiable(floating=True, samples=unary(positive), latex=r"-g\,(1 + \ln x)", flops=per_element(2))
 def entr(x, /):
-    """-x log(x), 0 at 0 and -infinity below, what each probability adds to an entropy; d/dx = -1 - log(x)."""
+    """-x log(x), the entropy of a probability: 0 at 0, -infinity below; d/dx = -1 - log(x)."""
     xp = namespace(x)
     value = -x * xp.log(xp.where(x > 0, x, 1.0))
     return xp.where(x < 0, -math.inf, value), (lambda g: g * (-1 - xp.log(x)),)
@@ -164,7 +164,7 @@ def lgamma(x, /):
     latex=r"g\,\psi^{(n + 1)}(x)",
 )
 def gamma_derivative(x, /, n):
-    """The derivative of order n + 1 of lgamma; d/dx = that of order n + 2."""
+    """The derivative of order n + 1 of lgamma; d/dx is that of order n + 2."""
     xp = namespace(x)
     return xp.gamma_derivative(x, n), (lambda g: g * xp.gamma_derivative(x, n + 1),)
 
@@ -183,7 +183,7 @@ def digamma(x):
 def polygamma(n, x):
     """The derivative of order n of digamma(x)."""
     if not isinstance(n, int) or not 0 <= n <= 100:
-        raise OptionError(f"polygamma has an order n from 0 to 100, got {n!r}.\nCall polygamma(n, x).")
+        raise OptionError(f"n must be an integer from 0 to 100, got {n!r}.\nCall polygamma(n, x).")
     return gamma_derivative(x, n)
 
 
@@ -196,11 +196,11 @@ def mvlgamma(x, p: int):
     """log of the multivariate gamma function of dimension p: p (p - 1)/4 log(pi) + sum of lgamma(x - i/2)."""
     x = as_tensor(x)
     if not isinstance(p, int) or p < 1:
-        raise OptionError(f"mvlgamma has a dimension p = 1, 2, ..., got {p!r}.\nCall mvlgamma(x, p).")
+        raise OptionError(f"p must be a positive integer, got {p!r}.\nCall mvlgamma(x, p).")
     if x.numel() and not (smallest := x.array.min()) > (p - 1) / 2:
         raise RangeError(
-            f"mvlgamma of dimension {p} is of numbers above {(p - 1) / 2}, got {smallest}.\n"
-            f"Give larger ones, or a smaller dimension."
+            f"mvlgamma with p={p} needs numbers above {(p - 1) / 2}, got {smallest}.\n"
+            f"Pass larger numbers, or a smaller p."
         )
     constant = p * (p - 1) / 4 * math.log(math.pi)
     return sum((lgamma(x - i / 2) for i in range(1, p)), lgamma(x) + constant)

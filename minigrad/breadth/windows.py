@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes, and the way back: what pooling and `unfold` are made of."""
+"""Sliding windows over the last axes and their transpose, from which pooling and `unfold` are built."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PLANE = {"stride": (1, 2), "padding": ((0, 1), (1, 1)), "dilation": (2, 1)}
     flops=zero_flops,
 )
 def sliding_windows(x, /, kernel, stride, padding, dilation):
-    """(..., *size) -> (..., *positions, *kernel): element k is x at position * stride + k * dilation.
+    """(..., *size) -> (..., *positions, *kernel): element k is x at index position * stride + k * dilation.
 
-    Counted from where the padding begins: `padding` is a pair (before, after) of zeros for each axis.
+    Indices include the padding: `padding` is a pair (before, after) of numbers of zeros for each axis.
     """
     size = x.shape[-len(kernel) :]
     return namespace(x).sliding_windows(x, kernel, stride, padding, dilation), (
@@ -49,7 +49,7 @@ def sliding_windows(x, /, kernel, stride, padding, dilation):
     flops=per_input(1),
 )
 def overlap_add(y, /, size, stride, padding, dilation):
-    """(..., *positions, *kernel) -> (..., *size): elements added where `sliding_windows` takes them."""
+    """(..., *positions, *kernel) -> (..., *size): add up windows, the transpose of `sliding_windows`."""
     kernel = y.shape[-len(size) :]
     return namespace(y).overlap_add(y, size, stride, padding, dilation), (
         lambda g: namespace(g).sliding_windows(g, kernel, stride, padding, dilation),
@@ -61,7 +61,7 @@ def overlap_add(y, /, size, stride, padding, dilation):
     samples=cases((real, 2, 1, 3, 4), 2) | cases((real, 2, 3, 3), (2, 1), (1, 2), 1, (2, 1)),
 )
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """The windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
+    """Return the windows of images as columns: (N, C, H, W) -> (N, C KH KW, windows), row by row."""
     x = with_leading_axes("unfold", as_tensor(input), 2)
     stride = per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(
@@ -72,7 +72,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def as_columns(windows, n):
-    """(..., *positions, *kernel) -> (..., elements of a window, windows), copied in that order."""
+    """Copy (..., *positions, *kernel) to (..., elements of a window, windows)."""
     last = windows.ndim - 2 * n
     positions = range(last, last + n)
     kernel = range(last + n, last + 2 * n)
@@ -85,15 +85,15 @@ def as_columns(windows, n):
     samples=cases((real, 2, 4, 6), (3, 4), 2) | cases((real, 2, 6), (3, 3), (2, 1), (1, 2), 1, (2, 2)),
 )
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Columns added up into images, (N, C KH KW, windows) -> (N, C, H, W): unfold's transpose."""
+    """Add up columns into images: (N, C KH KW, windows) -> (N, C, H, W), the transpose of `unfold`."""
     x = as_tensor(input)
     size = per_axis("output_size", output_size, 2)
     stride = per_axis("stride", stride, 2)
     kernel, stride, pairs, dilation, positions = geometry(size, kernel_size, stride, padding, dilation)
     if x.ndim not in (2, 3) or x.shape[-2] % math.prod(kernel) or x.shape[-1] != math.prod(positions):
         raise ShapeError(
-            f"fold of shape {x.shape} into images of {size} by windows of {kernel}.\n"
-            f"Give (N, C * {math.prod(kernel)}, {math.prod(positions)}), or that without N."
+            f"fold into images of {size} by windows of {kernel} got shape {x.shape}.\n"
+            f"Pass (N, C * {math.prod(kernel)}, {math.prod(positions)}), or the same without N."
         )
     lead = x.shape[:-2]
     c = x.shape[-2] // math.prod(kernel)
@@ -108,13 +108,13 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     samples=cases((real, 5), 0, 3, 1) | cases((real, 2, 5), 1, 2, 2) | cases((real, 3, 2), -2, 1, 1),
 )
 def windows_along(x, dimension, size, step):
-    """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
+    """Return windows of `size` elements, `step` apart, along an axis; their elements are a new last axis."""
     dim = axis_of(dimension, x.ndim)
     n = x.shape[dim] if x.ndim else 1
     if not 0 <= size <= n or step < 1:
         raise OptionError(
-            f"windows of {size} elements, {step} apart, along axis {dim}, which has {n}.\n"
-            f"size is from 0 to {n}, step at least 1."
+            f"unfold got size {size} and step {step} for axis {dim} of length {n}.\n"
+            f"Pass a size from 0 to {n} and a step of at least 1."
         )
     if not x.ndim:
         return view_as_shape(x, (1,))[:size]
@@ -126,23 +126,23 @@ def windows_along(x, dimension, size, step):
 
 
 def per_axis(name, value, n, least=1):
-    """A setting as one integer for each of n axes."""
+    """Convert a setting to one integer for each of n axes."""
     values = tuple(value) if isinstance(value, tuple | list) else (value,)
     values = values * n if len(values) == 1 else values
     if not all(isinstance(v, int | np.integer) for v in values):
-        raise DtypeError(f"{name} must be an integer, or one for each axis, got {value!r}.\nGive integers.")
+        raise DtypeError(f"{name} must be an integer, or one for each axis, got {value!r}.\nPass integers.")
     if len(values) != n or min(values) < least:
         raise OptionError(
-            f"{name} is {n} numbers from {least} on, or one for all, got {value!r}.\nGive that."
+            f"{name} must be {n} integers of at least {least}, or one for all, got {value!r}.\nPass either."
         )
     return tuple(int(v) for v in values)
 
 
 def geometry(size, kernel_size, stride, padding, dilation=1, ceil_mode=False):
-    """(kernel, stride, padding as pairs, dilation, positions) of windows over axes of these lengths.
+    """Return (kernel, stride, padding as pairs, dilation, positions) of windows over axes of these lengths.
 
-    There are (length + 2 padding - span) / stride + 1 positions, rounded down; with `ceil_mode` up, unless
-    the last window would begin beyond the elements.
+    There are (length + 2 padding - span) / stride + 1 positions, rounded down, or with `ceil_mode` up, unless
+    the last window would start past the elements.
     """
     n = len(size)
     kernel = per_axis("kernel_size", kernel_size, n)
@@ -158,8 +158,8 @@ def geometry(size, kernel_size, stride, padding, dilation=1, ceil_mode=False):
             count -= 1
         if count < 1:
             raise ShapeError(
-                f"a window that spans {span} elements over {length}, padded with {p} at each end.\n"
-                f"Pad more, or take a smaller kernel or dilation."
+                f"a window spans {span} elements, but the axis has {length} plus a padding of 2 * {p}.\n"
+                f"Pad more, or use a smaller kernel or dilation."
             )
         positions.append(count)
         pairs.append((p, (count - 1) * s + span - length - p))
@@ -167,7 +167,7 @@ def geometry(size, kernel_size, stride, padding, dilation=1, ceil_mode=False):
 
 
 def with_leading_axes(name, x, n):
-    """x, which must be (N, C, ...) or (C, ...) with n axes after C."""
+    """Return x after checking that it is (N, C, ...) or (C, ...) with n axes after C."""
     if x.ndim not in (n + 1, n + 2):
-        raise ShapeError(f"{name} of shape {x.shape}.\nGive (N, C, ...) or (C, ...), with {n} axes after C.")
+        raise ShapeError(f"{name} got shape {x.shape}.\nPass (N, C, ...) or (C, ...), with {n} axes after C.")
     return x

@@ -75,7 +75,7 @@ def pull_of(create_graph: bool) -> Pull:
 def walk_back(order: list[Node], sums: GradientSums, pull: Pull, retain_graph: bool = False) -> None:
     """Carry the gradients in `sums` back through the nodes in `order`, from the last to the first."""
     if modes.observers:
-        pull = observed(pull)
+        pull = with_observers(pull)
     while order:
         node = order.pop()  # all its consumers have been visited: its gradient is complete
         g = sums.take(node)
@@ -245,7 +245,7 @@ def nodes_behind(edges: Iterable[Any], ends: Iterable[Any] = ()) -> list[Node]:
     return sorted(seen - beyond, key=attrgetter("number"))
 
 
-def observed(pull: Pull) -> Pull:
+def with_observers(pull: Pull) -> Pull:
     """`pull`, which also shows observers what each node sends to its inputs."""
     observers = modes.observers
 

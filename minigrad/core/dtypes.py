@@ -65,7 +65,7 @@ def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
     """Raise a DtypeError if a float is NaN, infinite or too large for an integer dtype, or an integer is too
     large and not `wraps`."""
     if array.dtype.kind not in "biufV":
-        raise DtypeError(f"{array.dtype} cannot be {dtype}.\nGive real numbers.")
+        raise DtypeError(f"{array.dtype} cannot be converted to {dtype}.\nPass real numbers.")
     whole = array.dtype.kind in "iub"
     if dtype.kind not in "iu" or not (is_floating(array.dtype) or (whole and not wraps)):
         return

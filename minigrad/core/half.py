@@ -43,17 +43,17 @@ def any_half(xs: Iterable[Any]) -> bool:
     return False
 
 
-def widened(a: Any) -> Any:
+def to_float32(a: Any) -> Any:
     """A 16-bit array, tensor or NumPy scalar in float32; anything else unchanged."""
     return a.astype(float32) if getattr(a, "dtype", None) in HALF else a
 
 
-def all_widened(g: Any) -> Any:
-    """`widened`, or `widened` gradients of several results."""
-    return list(map(widened, g)) if type(g) is list else widened(g)
+def all_to_float32(g: Any) -> Any:
+    """`to_float32` of a gradient, or of the gradients of several results."""
+    return list(map(to_float32, g)) if type(g) is list else to_float32(g)
 
 
-def narrowed(a: Any, dtype: np.dtype) -> Any:
+def round_to_half(a: Any, dtype: np.dtype) -> Any:
     """A floating array or NumPy scalar in a 16-bit dtype; anything else unchanged."""
     return a.astype(dtype) if (is_array(a) or isinstance(a, np.generic)) and is_floating(a.dtype) else a
 
@@ -63,8 +63,8 @@ def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: d
 
     A gradient is summed over broadcast axes before it is rounded.
     """
-    narrow = lambda a: narrowed(a, dtype)
-    result = rule(*map(widened, arrays), **settings)
+    narrow = lambda a: round_to_half(a, dtype)
+    result = rule(*map(to_float32, arrays), **settings)
     if result is None:  # a kernel that does not support these arrays
         return None
     value, gradients = result
@@ -79,17 +79,17 @@ def compute_in_float32(rule: Callable, dtype: np.dtype, arrays: Any, settings: d
 
     if type(gradients) is tuple:
         return value, tuple(
-            f and (lambda g, f=f, shape=shape: fitted(f(widened(g)), shape))
+            f and (lambda g, f=f, shape=shape: fitted(f(to_float32(g)), shape))
             for f, shape in zip(gradients, shapes, strict=True)
         )
-    return value, lambda g, needs: tuple(map(fitted, gradients(all_widened(g), needs), shapes))
+    return value, lambda g, needs: tuple(map(fitted, gradients(all_to_float32(g), needs), shapes))
 
 
 def pull_in_float32(
     pull: Callable, inputs: list[Any], settings: dict[str, Any], needs: Sequence[bool], g: Any
 ) -> Sequence[Any]:
     """The same for an op's `pull_tensors`, whose inputs and gradients are Tensors."""
-    found = pull(list(map(widened, inputs)), settings, needs, all_widened(g))
+    found = pull(list(map(to_float32, inputs)), settings, needs, all_to_float32(g))
     rounded = []
     for x, part in zip(inputs, found, strict=True):
         if part is not None and isinstance(x, Tensor) and x.dtype in HALF:
@@ -119,7 +119,7 @@ def round_once(function: Callable, precision: str | None = None, products: bool 
         on_gpu = tensors[0].device != "cpu"
         if half not in HALF or (products and (on_gpu or (is_cast and precision != "lower"))):
             return function(*args, **settings)
-        widen = lambda x: widened(x) if isinstance(x, Tensor) else x
+        widen = lambda x: to_float32(x) if isinstance(x, Tensor) else x
         narrow = lambda x: x.astype(half) if isinstance(x, Tensor) and x.dtype == float32 else x
         wide_args, wide_settings = map_leaves(widen, (args, settings))
         if (dtype := settings.get("dtype")) is not None and as_dtype(dtype) == half:

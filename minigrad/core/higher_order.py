@@ -60,12 +60,12 @@ class Replay:
             inputs = [rebuilt[e] if requires_grad(e) and e in rebuilt else tensor_of(e) for e in node.edges]
             arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
             made = node.op.rebuild(arrays, node.settings)
-            rebuilt[top] = restored(top, made[top.index] if type(top) is ResultEdge else made)
+            rebuilt[top] = replacement_tensor(top, made[top.index] if type(top) is ResultEdge else made)
             stack.pop()
         return rebuilt[edge] if requires_grad(edge) and edge in rebuilt else tensor_of(edge)
 
 
-def restored(edge: Any, array: Any) -> Tensor:
+def replacement_tensor(edge: Any, array: Any) -> Tensor:
     """A tensor that replaces one that no longer exists."""
     tensor = Tensor(array)
     tensor._requires_grad = True

@@ -153,15 +153,15 @@ class Tensor:
 
     @property
     def T(self) -> Tensor:
-        """The axes in reverse."""
+        """Reverse the axes."""
 
     @property
     def mT(self) -> Tensor:
-        """Each matrix transposed."""
+        """Transpose each matrix."""
 
     @property
     def H(self) -> Tensor:
-        """Each matrix transposed."""
+        """Transpose each matrix."""
 
     @property
     def is_cuda(self) -> Tensor:
@@ -183,7 +183,7 @@ class Tensor:
         """x * y; d/dx = y, d/dy = x."""
 
     def __rmul__(self, y: Any) -> Tensor:
-        """y * x, where y is not a Tensor: a list or a text is repeated x times."""
+        """y * x for a y that is not a Tensor: a list or a string is repeated x times."""
 
     def __truediv__(self, y: Any) -> Tensor:
         """q = x / y; d/dx = 1 / y, d/dy = -q / y."""
@@ -312,10 +312,10 @@ class Tensor:
         """x < y."""
 
     def maximum(self, y: Any) -> Tensor:
-        """The larger of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
+        """The elementwise maximum, NaN if either is NaN; at a tie each gets half of the gradient."""
 
     def minimum(self, y: Any) -> Tensor:
-        """The smaller of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
+        """The elementwise minimum, NaN if either is NaN; at a tie each gets half of the gradient."""
 
     def ne(self, y: Any) -> Tensor:
         """x != y."""
@@ -339,76 +339,76 @@ class Tensor:
         """Whether every element is true."""
 
     def amax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The largest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."""
+        """The largest along `dim`, NaN if any is NaN; equal elements (or NaNs) share the gradient evenly."""
 
     def amin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The smallest along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."""
+        """The smallest along `dim`, NaN if any is NaN; equal elements (or NaNs) share the gradient evenly."""
 
     def any(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """Whether some element is true."""
+        """Whether any element is true."""
 
     def argmax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The index of the largest (of ties the first), in the flattened tensor if `dim` is None."""
+        """The index of the maximum (the first of several), in the flattened tensor if `dim` is None."""
 
     def argmin(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
+        """The index of the minimum (the first of several), in the flattened tensor if `dim` is None."""
 
     def logsumexp(self, dim: Any=..., keepdim: builtins.bool=False, **axis: Any) -> Tensor:
         """log(sum(exp(x))), without overflow: m + log(sum(exp(x - m))) with m the largest."""
 
     def max(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
-        """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
+        """The maximum of all elements, or (values, indices) along `dim`, where one of several gets the gradient."""
 
     def mean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The mean; each element's derivative is 1 / n. Integers become float32; without elements it is NaN."""
+        """The mean; each element's derivative is 1 / n. Integers become float32; the mean of nothing is NaN."""
 
     def min(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Any:
-        """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient."""
+        """The minimum of all elements, or (values, indices) along `dim`, where one of several gets the gradient."""
 
     def sum(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+        """Sum elements; d/dx = 1. Integers and booleans are summed in int64."""
 
     def broadcast_to(self, shape: Any) -> Tensor:
         """x repeated, without a copy, to a shape that it broadcasts to; the gradient sums over the repeats."""
 
     def expand(self, *size: Any) -> Tensor:
-        """x repeated along its axes of length 1, without a copy; -1 keeps the size of an axis."""
+        """Expand axes of length 1 to a larger size, without a copy; -1 keeps the size of an axis."""
 
     def flatten(self, start_dim: Any=0, end_dim: Any=-1) -> Tensor:
-        """The axes from `start_dim` to `end_dim` as one."""
+        """Flatten the axes from `start_dim` to `end_dim` into one."""
 
     def permute(self, *dims: Any) -> Tensor:
-        """x with axis dims[i] in place i."""
+        """Reorder the axes: axis i of the result is axis dims[i] of x."""
 
     def reshape(self, *shape: Any) -> Tensor:
-        """x in another shape with the same number of elements; one of the sizes may be -1."""
+        """Reshape x to another shape with the same number of elements; one of the sizes may be -1."""
 
     def split(self, split_size: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+        """Split along an axis into pieces of length `split_size` (the last may be shorter) or given lengths."""
 
     def squeeze(self, dim: Any=None, **axis: Any) -> Tensor:
-        """x without its axes of length 1, or only those in `dim`."""
+        """Remove axes of length 1: all of them, or those in `dim`."""
 
     def swapaxes(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes swapped."""
+        """Swap two axes."""
 
     def swapdims(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes swapped."""
+        """Swap two axes."""
 
     def transpose(self, dim0: Any, dim1: Any) -> Tensor:
-        """x with two axes swapped."""
+        """Swap two axes."""
 
     def unsqueeze(self, dim: Any=..., **axis: Any) -> Tensor:
-        """x with an axis of length 1 inserted at `dim`."""
+        """Insert an axis of length 1 at `dim`."""
 
     def gather(self, dim: Any, index: Any, *, sparse_grad: builtins.bool=False, **axis: Any) -> Tensor:
-        """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
+        """Gather elements along an axis: y[i, j] = x[i, index[i, j]] for dim=1 (torch.gather)."""
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """x with `value`, a number or a 0-d tensor, where `mask` is True."""
 
     def matmul(self, y: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+        """Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column."""
 
     def addcdiv(self, x: Any, y: Any, *, value: Any=1) -> Tensor:
         """input + value * x / y."""
@@ -432,13 +432,13 @@ class Tensor:
         """|x| with the sign of y (that of -0.0 is negative); d/dx = sign(x) sign(y), 0 where x is 0; d/dy = 0."""
 
     def deg2rad(self) -> Tensor:
-        """Degrees as radians."""
+        """Convert degrees to radians."""
 
     def div(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
-        """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+        """x / y; with `rounding_mode` rounded towards 0 ("trunc") or down ("floor"), and with derivative 0."""
 
     def divide(self, y: Any, *, rounding_mode: Any=None) -> Tensor:
-        """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+        """x / y; with `rounding_mode` rounded towards 0 ("trunc") or down ("floor"), and with derivative 0."""
 
     def fix(self) -> Tensor:
         """The next integer towards 0; its derivative is 0."""
@@ -471,7 +471,7 @@ class Tensor:
         """x itself."""
 
     def rad2deg(self) -> Tensor:
-        """Radians as degrees."""
+        """Convert radians to degrees."""
 
     def real(self) -> Tensor:
         """x itself."""
@@ -504,46 +504,46 @@ class Tensor:
         """The next integer towards 0; its derivative is 0."""
 
     def allclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> builtins.bool:
-        """Whether every element of x `isclose` to that of y: a Python bool."""
+        """Whether all elements are close (see `isclose`), as a Python bool."""
 
     def bitwise_left_shift(self, y: Any) -> Tensor:
-        """x * 2**y, of integers: x with its bits moved y places up."""
+        """Shift the bits of integers left by y: x * 2**y."""
 
     def bitwise_right_shift(self, y: Any) -> Tensor:
-        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
+        """Shift the bits of integers right by y: x / 2**y, rounded down."""
 
     def bitwise_xor(self, y: Any) -> Tensor:
-        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+        """x ^ y, bitwise; for booleans, whether exactly one is true."""
 
     def clamp(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
+        """Limit x to [min, max], which are numbers or tensors."""
 
     def clamp_max(self, max: Any) -> Tensor:
-        """x, no more than `max`."""
+        """Limit x to at most `max`."""
 
     def clamp_min(self, min: Any) -> Tensor:
-        """x, no less than `min`."""
+        """Limit x to at least `min`."""
 
     def clip(self, min: Any=None, max: Any=None) -> Tensor:
-        """x, no less than `min`, no more than `max`, which are numbers or tensors."""
+        """Limit x to [min, max], which are numbers or tensors."""
 
     def equal(self, y: Any) -> builtins.bool:
-        """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
+        """Whether two tensors have the same shape and elements, as a Python bool; `eq` is elementwise."""
 
     def fmax(self, y: Any) -> Tensor:
-        """The larger of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+        """The elementwise maximum, ignoring NaN in one of them; at a tie x gets the gradient."""
 
     def fmin(self, y: Any) -> Tensor:
-        """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+        """The elementwise minimum, ignoring NaN in one of them; at a tie x gets the gradient."""
 
     def gcd(self, y: Any) -> Tensor:
-        """The largest integer that divides both, 0 of two zeros."""
+        """The greatest common divisor of integers; 0 for two zeros."""
 
     def heaviside(self, values: Any) -> Tensor:
-        """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
+        """0 for negative x, 1 for positive x, `values` where x is 0; without a derivative."""
 
     def isclose(self, y: Any, rtol: Any=1e-05, atol: Any=1e-08, equal_nan: builtins.bool=False) -> Tensor:
-        """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+        """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, and NaN with `equal_nan`."""
 
     def isfinite(self) -> Tensor:
         """Whether x is neither infinite nor NaN."""
@@ -552,7 +552,7 @@ class Tensor:
         """Whether x is infinite."""
 
     def isnan(self) -> Tensor:
-        """Whether x is not a number."""
+        """Whether x is NaN."""
 
     def isneginf(self) -> Tensor:
         """Whether x is -infinity."""
@@ -564,40 +564,40 @@ class Tensor:
         """True everywhere: no number here is complex."""
 
     def lcm(self, y: Any) -> Tensor:
-        """The smallest positive integer that both divide, 0 if one is 0."""
+        """The least common multiple of integers; 0 if one is 0."""
 
     def logical_and(self, y: Any) -> Tensor:
-        """Whether both are true; on booleans this is `&`."""
+        """Whether both are true; for booleans the same as `&`."""
 
     def logical_not(self) -> Tensor:
         """Whether x is 0 or False."""
 
     def logical_or(self, y: Any) -> Tensor:
-        """Whether either is true; on booleans this is `|`."""
+        """Whether either is true; for booleans the same as `|`."""
 
     def logical_xor(self, y: Any) -> Tensor:
-        """Whether one is true and the other is not; on booleans this is `^`."""
+        """Whether exactly one is true; for booleans the same as `^`."""
 
     def nan_to_num(self, nan: Any=0.0, posinf: Any=None, neginf: Any=None) -> Tensor:
-        """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
+        """Replace NaN and infinities by numbers (None: the dtype's largest and lowest), with d/dx = 0 there."""
 
     def signbit(self) -> Tensor:
         """Whether x is negative, -0.0 included."""
 
     def aminmax(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """(the smallest, the largest); elements that tie share the gradient evenly."""
+        """Return (minimum, maximum); equal elements share the gradient evenly."""
 
     def corrcoef(self) -> Tensor:
-        """The correlations of the rows of x: their covariances over the product of their deviations."""
+        """The correlation matrix of the rows of x: covariances divided by standard deviations."""
 
     def count_nonzero(self, dim: Any=None, **axis: Any) -> Tensor:
-        """How many elements are not 0."""
+        """Count the elements that are not 0."""
 
     def cov(self, *, correction: Any=1, fweights: Any=None, aweights: Any=None) -> Tensor:
-        """The covariances of the rows of x, each row one variable and each column one observation."""
+        """The covariance matrix of the rows of x; each row is a variable, each column an observation."""
 
     def cumprod(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The product of all elements up to each (int64 of integers)."""
+        """Compute the cumulative product along `dim` (int64 for integers)."""
 
     def nanmean(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
         """The mean, ignoring NaN."""
@@ -606,157 +606,157 @@ class Tensor:
         """The sum, ignoring NaN."""
 
     def prod(self, dim: Any=None, keepdim: builtins.bool=False, dtype: Any=None, **axis: Any) -> Tensor:
-        """The product; each element's derivative is the product of all others, found without a division."""
+        """Multiply elements; each element's derivative is the product of all others, computed without division."""
 
     def std(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
-        """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+        """The standard deviation, sqrt(var); its derivative at 0 is 0."""
 
     def std_mean(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """(standard deviation, mean)."""
 
     def sum_to_size(self, *size: Any) -> Tensor:
-        """x summed over the axes along which `size` is broadcast to x's shape."""
+        """Sum x over the axes along which `size` is broadcast to x's shape."""
 
     def var(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
-        """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+        """The variance, divided by n - correction; correction defaults to 1, or 0 with unbiased=False."""
 
     def var_mean(self, dim: Any=None, unbiased: builtins.bool=True, keepdim: builtins.bool=False, *, correction: Any=None, **axis: Any) -> Tensor:
         """(variance, mean)."""
 
     def contiguous(self, memory_format: Any=None) -> Tensor:
-        """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
+        """Return x if its memory is in row-major order, otherwise a copy; `memory_format` is ignored."""
 
     def expand_as(self, other: Any) -> Tensor:
-        """x repeated, without a copy, to the shape of `other`."""
+        """Expand x, without a copy, to the shape of `other`."""
 
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+        """Move axes from positions `source` to `destination` (one or several); the others keep their order."""
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
-        """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+        """Move axes from positions `source` to `destination` (one or several); the others keep their order."""
 
     def ravel(self) -> Tensor:
-        """All elements along one axis."""
+        """Flatten x into a vector."""
 
     def reshape_as(self, other: Any) -> Tensor:
-        """x in the shape of `other`."""
+        """Reshape x to the shape of `other`."""
 
     def t(self) -> Tensor:
         """The transpose of a matrix; a vector or a number is returned unchanged."""
 
     def unflatten(self, dim: Any, sizes: Any, **axis: Any) -> Tensor:
-        """The axis `dim` as several of the given sizes, one of which may be -1."""
+        """Split axis `dim` into axes of the given sizes, one of which may be -1."""
 
     def view(self, *shape: Any, dtype: Any=None) -> Tensor:
-        """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
+        """Return a view of x in another shape; view("int32") reads its memory as int32, outside any graph."""
 
     def view_as(self, other: Any) -> Tensor:
-        """x in the shape of `other`, in its own memory."""
+        """Return a view of x in the shape of `other`."""
 
     def chunk(self, chunks: Any, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """At most `chunks` pieces of equal length (the last may be shorter)."""
+        """Split into at most `chunks` pieces of equal length (the last may be shorter)."""
 
     def dsplit(self, indices_or_sections: Any) -> Tensor:
         """`tensor_split` along the third axis."""
 
     def hsplit(self, indices_or_sections: Any) -> Tensor:
-        """`tensor_split` along the second axis, of a vector along its only one."""
+        """`tensor_split` along the second axis, or along the only axis of a vector."""
 
     def split_with_sizes(self, split_sizes: Any, dim: Any=0, **axis: Any) -> Tensor:
-        """Pieces of the given lengths along an axis."""
+        """Split into pieces of the given lengths along an axis."""
 
     def tensor_split(self, indices_or_sections: Any, dim: Any=0, **axis: Any) -> Tensor:
         """Split into a number of pieces (the first ones longer by one if uneven), or before each index."""
 
     def unbind(self, dim: Any=0, **axis: Any) -> tuple[Tensor, ...]:
-        """The slices of x along an axis, one by one."""
+        """Return the slices of x along an axis as a tuple."""
 
     def vsplit(self, indices_or_sections: Any) -> Tensor:
         """`tensor_split` along the first axis."""
 
     def flip(self, *dims: Any, dim: Any=None, **axis: Any) -> Tensor:
-        """x with the order along the given axes reversed."""
+        """Reverse the order of elements along the given axes."""
 
     def fliplr(self) -> Tensor:
-        """x with its columns in reverse order."""
+        """Reverse the order of the columns."""
 
     def flipud(self) -> Tensor:
-        """x with its rows in reverse order."""
+        """Reverse the order of the rows."""
 
     def repeat(self, *sizes: Any) -> Tensor:
-        """x tiled sizes[i] times along axis i; additional sizes add axes in front."""
+        """Tile x sizes[i] times along axis i; additional sizes add axes in front."""
 
     def repeat_interleave(self, repeats: Any, dim: Any=None, *, output_size: Any=None, **axis: Any) -> Tensor:
-        """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times."""
+        """Repeat each slice along `dim` (without `dim`, each element of the flattened x) `repeats` times."""
 
     def roll(self, shifts: Any, dims: Any=None) -> Tensor:
-        """x shifted cyclically by `shifts` along its axes."""
+        """Shift x cyclically by `shifts` along `dims`, or without `dims` over the flattened tensor."""
 
     def rot90(self, k: Any=1, dims: Any=(0, 1)) -> Tensor:
-        """x rotated k times by 90 degrees, from the first of two axes towards the second."""
+        """Rotate x k times by 90 degrees, from the first of two axes towards the second."""
 
     def tile(self, *dims: Any) -> Tensor:
-        """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
+        """Tile x dims[i] times along axis i; if there are fewer dims than axes, they apply to the last axes."""
 
     def argwhere(self) -> Tensor:
         """The indices of the elements that are not 0: int64 (count, axes)."""
 
     def index_select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
-        """The elements of `index`, a list of places along `dim`."""
+        """Select the slices `index`, a vector, along `dim`."""
 
     def masked_select(self, mask: Any) -> Tensor:
-        """The elements of x where `mask` (both broadcast) is True, as a vector."""
+        """Return the elements of x where `mask` (both broadcast) is True, as a vector."""
 
     def narrow(self, dim: Any, start: Any, length: Any, **axis: Any) -> Tensor:
-        """`length` slices along an axis, from `start` on."""
+        """Return `length` slices along an axis, from `start` on."""
 
     def nonzero(self, *, as_tuple: builtins.bool=False) -> Tensor:
         """The indices of the elements that are not 0: int64 (count, axes), or a vector for each axis."""
 
     def select(self, dim: Any, index: Any, **axis: Any) -> Tensor:
-        """The slice number `index` along an axis."""
+        """Return slice `index` along an axis."""
 
     def take(self, index: Any) -> Tensor:
-        """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
+        """Select elements of the flattened x: a tensor of the index's shape."""
 
     def take_along_dim(self, indices: Any, dim: Any=None, **axis: Any) -> Tensor:
-        """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
+        """`gather` with the other axes broadcast; without `dim`, from the flattened x."""
 
     def index_add(self, dim: Any, index: Any, source: Any, *, alpha: Any=1, **axis: Any) -> Tensor:
-        """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
+        """Add alpha times slice i of `source` to slice index[i] of a copy of x, along `dim`."""
 
     def index_copy(self, dim: Any, index: Any, source: Any, **axis: Any) -> Tensor:
-        """x with the slices of `source` in the places `index` along `dim`."""
+        """Write the slices of `source` to the slices `index` of a copy of x, along `dim`."""
 
     def index_fill(self, dim: Any, index: Any, value: Any, **axis: Any) -> Tensor:
-        """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
+        """Write `value`, a number or a 0-d tensor, to the slices `index` of a copy of x, along `dim`."""
 
     def index_put(self, indices: Any, values: Any, accumulate: builtins.bool=False) -> Tensor:
-        """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
+        """Write x[indices] = values in a copy of x; with `accumulate`, add instead, also for repeated indices."""
 
     def index_reduce(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
-        """x with each slice reduced with those of `source` that come to it: "prod", "mean", "amax", "amin"."""
+        """Reduce slices of x with those of `source` at their index: "prod", "mean", "amax" or "amin"."""
 
     def masked_scatter(self, mask: Any, source: Any) -> Tensor:
-        """x with the elements of `source`, one after another, where `mask` is True."""
+        """Write the elements of `source`, in order, to a copy of x where `mask` is True."""
 
     def put(self, index: Any, source: Any, accumulate: builtins.bool=False) -> Tensor:
-        """x with `source` at `index`, which counts the elements row by row; or added there."""
+        """Write `source` (or with `accumulate` add it) at flat indices `index` of a copy of x."""
 
     def scatter(self, dim: Any, index: Any, src: Any=None, *, value: Any=None, reduce: Any=None, **axis: Any) -> Tensor:
-        """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number."""
+        """Write src into a copy of x: y[i, index[i, j]] = src[i, j] for dim=1; src may be a number."""
 
     def scatter_add(self, dim: Any, index: Any, src: Any, **axis: Any) -> Tensor:
-        """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
+        """Add src to a copy of x: y[i, index[i, j]] += src[i, j] for dim=1."""
 
     def scatter_reduce(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: builtins.bool=True, **axis: Any) -> Tensor:
-        """x with each of its elements reduced with those of src that `scatter` would put there."""
+        """Reduce each element of x with the elements of src that `scatter` would write there."""
 
     def select_scatter(self, src: Any, dim: Any, index: Any, **axis: Any) -> Tensor:
-        """x with `src` as its slice number `index` along an axis."""
+        """Return a copy of x with `src` as slice `index` along an axis."""
 
     def slice_scatter(self, src: Any, dim: Any=0, start: Any=None, end: Any=None, step: Any=1, **axis: Any) -> Tensor:
-        """x with x[start:end:step] = src along an axis."""
+        """Write x[start:end:step] = src along an axis of a copy of x."""
 
     def abs_(self) -> Tensor:
         """abs, in place."""
@@ -1137,10 +1137,10 @@ class Tensor:
         """x ** y; d/dx = y x**(y - 1), 0 where y = 0; d/dy = x**y log(x), 0 where x = 0 and y >= 0."""
 
     def __matmul__(self, y: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+        """Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column."""
 
     def __rmatmul__(self, x: Any) -> Tensor:
-        """The matrix product over the last two axes, batches broadcast; vectors are a row and a column."""
+        """Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column."""
 
     def __abs__(self) -> Tensor:
         """|x|; the derivative at 0 and at NaN is 0, as in PyTorch."""
@@ -1176,22 +1176,22 @@ class Tensor:
         """x >= y."""
 
     def __lshift__(self, y: Any) -> Tensor:
-        """x * 2**y, of integers: x with its bits moved y places up."""
+        """Shift the bits of integers left by y: x * 2**y."""
 
     def __rlshift__(self, x: Any) -> Tensor:
-        """x * 2**y, of integers: x with its bits moved y places up."""
+        """Shift the bits of integers left by y: x * 2**y."""
 
     def __rshift__(self, y: Any) -> Tensor:
-        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
+        """Shift the bits of integers right by y: x / 2**y, rounded down."""
 
     def __rrshift__(self, x: Any) -> Tensor:
-        """x / 2**y rounded down, of integers: x with its bits moved y places down."""
+        """Shift the bits of integers right by y: x / 2**y, rounded down."""
 
     def __xor__(self, y: Any) -> Tensor:
-        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+        """x ^ y, bitwise; for booleans, whether exactly one is true."""
 
     def __rxor__(self, y: Any) -> Tensor:
-        """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+        """x ^ y, bitwise; for booleans, whether exactly one is true."""
 
     def __pos__(self) -> Tensor:
         """x itself."""
@@ -1275,7 +1275,7 @@ class Tensor:
         """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
 
     def arctan2(self, y: Any) -> Tensor:
-        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+        """The angle of the point (y, x), in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
 
     def arctanh(self) -> Tensor:
         """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
@@ -1290,7 +1290,7 @@ class Tensor:
         """The angle in (-pi/2, pi/2) with tangent x; d/dx = 1 / (1 + x**2)."""
 
     def atan2(self, y: Any) -> Tensor:
-        """The angle of the point at height x and distance y, in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
+        """The angle of the point (y, x), in (-pi, pi]; d/dx = y / r**2, d/dy = -x / r**2."""
 
     def atanh(self) -> Tensor:
         """The number whose tanh is x; d/dx = 1 / (1 - x**2)."""
@@ -1317,7 +1317,7 @@ class Tensor:
         """log2(2**x + 2**y), without overflow; d/dx = 1 / (1 + 2**(y - x)), d/dy = 1 / (1 + 2**(x - y))."""
 
     def sinc(self) -> Tensor:
-        """sin(pi x) / (pi x), which is 1 at 0, where its derivative is 0."""
+        """sin(pi x) / (pi x), and 1 at 0, where its derivative is 0."""
 
     def sinh(self) -> Tensor:
         """sinh(x) = (e**x - e**-x) / 2; d/dx = cosh(x)."""
@@ -1344,187 +1344,187 @@ class Tensor:
         """x log(y), 0 where x = 0 (NaN if y is); d/dx = log(y), 0 where x = 0 and y <= 0; d/dy = x / y."""
 
     def hardshrink(self, lambd: Any=0.5) -> Tensor:
-        """x where |x| > lambd, 0 elsewhere."""
+        """Compute x where |x| > lambd, 0 elsewhere."""
 
     def prelu(self, weight: Any) -> Tensor:
-        """x where it is positive, weight * x elsewhere (He et al. 2015)."""
+        """Compute x for positive elements, weight * x for others (He et al. 2015)."""
 
     def cummax(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the largest element so far, of ties the last; NaN from the first NaN on."""
+        """Return (values, indices) of the maximum so far, the last of equal ones; NaN from the first NaN on."""
 
     def cummin(self, dim: Any=..., **axis: Any) -> Tensor:
-        """(values, indices) of the smallest element so far, of ties the last; NaN from the first NaN on."""
+        """Return (values, indices) of the minimum so far, the last of equal ones; NaN from the first NaN on."""
 
     def cumsum(self, dim: Any=..., dtype: Any=None, **axis: Any) -> Tensor:
-        """The sum of all elements up to each; the gradient is the sum of all from each on."""
+        """Compute the cumulative sum along `dim`; the gradient is the cumulative sum from the end."""
 
     def logcumsumexp(self, dim: Any=..., **axis: Any) -> Tensor:
-        """y = log(cumsum(exp(x))), without overflow."""
+        """Compute y = log(cumsum(exp(x))), without overflow."""
 
     def diff(self, n: Any=1, dim: Any=-1, prepend: Any=None, append: Any=None, **axis: Any) -> Tensor:
-        """Each element less the one before it, n times over; `prepend` and `append` are joined to x first."""
+        """Subtract from each element the previous one, n times; `prepend` and `append` are joined to x first."""
 
     def argsort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
-        """The places of the elements in increasing order; elements that tie keep theirs, `stable` or not."""
+        """Return the indices that sort x along an axis. The sort is always stable, whatever `stable` says."""
 
     def kthvalue(self, k: Any, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) of the k-th smallest along an axis; the smallest is k = 1."""
+        """Return (values, indices) of the k-th smallest along an axis, counting from k = 1."""
 
     def median(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The lower of the middle elements of all, or (values, indices) along `dim`; NaN if one is NaN."""
+        """Return the lower median of all elements, or (values, indices) along `dim`; NaN if any is NaN."""
 
     def mode(self, dim: Any=-1, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) of the most frequent element along an axis: the smallest of several."""
+        """Return (values, indices) of the most frequent element along an axis, the smallest of several."""
 
     def msort(self) -> Tensor:
-        """x in increasing order along its first axis."""
+        """Sort x along its first axis."""
 
     def nanmedian(self, dim: Any=None, keepdim: builtins.bool=False, **axis: Any) -> Tensor:
-        """The lower of the middle elements that are not NaN, of all, or (values, indices) along `dim`."""
+        """Return the lower median, ignoring NaN, of all elements, or (values, indices) along `dim`."""
 
     def nanquantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
-        """What a share q (0 to 1) of the elements that are not NaN lie below, as in `quantile`."""
+        """Compute the q-th quantiles, ignoring NaN; see `quantile`."""
 
     def quantile(self, q: Any, dim: Any=None, keepdim: builtins.bool=False, *, interpolation: str='linear', **axis: Any) -> Tensor:
-        """What a share q (0 to 1) of the elements lie below; several shares make a new first axis."""
+        """Compute the q-th quantiles, q in [0, 1]; a vector q adds a new first axis."""
 
     def sort(self, dim: Any=-1, descending: builtins.bool=False, stable: builtins.bool=False, **axis: Any) -> Tensor:
-        """(values, indices) in increasing order along an axis; elements that tie keep theirs, `stable` or not."""
+        """Sort along an axis; returns (values, indices). The sort is always stable, whatever `stable` says."""
 
     def topk(self, k: Any, dim: Any=-1, largest: builtins.bool=True, sorted: builtins.bool=True, **axis: Any) -> Tensor:
-        """(values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
+        """Return (values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
 
     def bincount(self, weights: Any=None, minlength: Any=0) -> Tensor:
-        """How often each integer from 0 on occurs, or the sum of its weights."""
+        """Count how often each integer from 0 on occurs, or add up its weights."""
 
     def histc(self, bins: Any=100, min: Any=0, max: Any=0) -> Tensor:
-        """The number of elements in each of `bins` equal bins from `min` to `max` (0 and 0: all of x)."""
+        """Count the elements in each of `bins` equal bins from `min` to `max` (0 and 0: the range of x)."""
 
     def histogram(self, bins: Any, *, range: Any=None, weight: Any=None, density: builtins.bool=False) -> Tensor:
-        """(hist, bin_edges): how many elements, or what weight, fall into each of `bins`, a number or the edges."""
+        """Count the elements, or add up their weights, in each bin; returns (hist, bin_edges)."""
 
     def unique(self, sorted: builtins.bool=True, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
-        """The distinct values (or slices along `dim`) in increasing order."""
+        """Return the distinct values (or slices along `dim`) in increasing order."""
 
     def unique_consecutive(self, return_inverse: builtins.bool=False, return_counts: builtins.bool=False, dim: Any=None, **axis: Any) -> Tensor:
-        """x without the elements (or slices along `dim`) that equal the one before; otherwise as `unique`."""
+        """Remove elements (or slices along `dim`) that equal the previous one; settings as in `unique`."""
 
     def norm(self, p: str='fro', dim: Any=None, keepdim: builtins.bool=False, *, dtype: Any=None, **axis: Any) -> Tensor:
-        """sum(|x|**p)**(1/p), of all elements or along `dim`; where it is 0 its derivative is 0."""
+        """Compute sum(|x|**p)**(1/p) over all elements or along `dim`; the derivative at 0 is 0."""
 
     def renorm(self, p: Any, dim: Any, maxnorm: Any, **axis: Any) -> Tensor:
-        """x with each slice along `dim` whose norm of order p is above `maxnorm` scaled down to that norm."""
+        """Scale down each slice along `dim` whose p-norm is above `maxnorm` to that norm."""
 
     def diag(self, diagonal: Any=0) -> Tensor:
-        """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+        """Return the diagonal of a matrix, or a matrix with the given vector on its diagonal."""
 
     def diag_embed(self, offset: Any=0, dim1: Any=-2, dim2: Any=-1) -> Tensor:
-        """Matrices, in the axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
+        """Make matrices, in axes `dim1` and `dim2`, with the last axis of x on a diagonal and 0 elsewhere."""
 
     def diagflat(self, offset: Any=0) -> Tensor:
-        """The matrix with all elements of x on its diagonal."""
+        """Make a matrix with all elements of x on a diagonal."""
 
     def diagonal(self, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
-        """The elements x[i, i + offset] of the matrices in two axes, as the last axis."""
+        """Return the diagonals x[i, i + offset] of the matrices in two axes, as the last axis."""
 
     def diagonal_scatter(self, src: Any, offset: Any=0, dim1: Any=0, dim2: Any=1) -> Tensor:
-        """x with `src` as its diagonal."""
+        """Return a copy of x with `src` on a diagonal."""
 
     def trace(self) -> Tensor:
-        """The sum of the diagonal of a matrix."""
+        """Sum the diagonal of a matrix."""
 
     def tril(self, diagonal: Any=0) -> Tensor:
-        """The lower triangle of each matrix, zero above the diagonal."""
+        """Return the lower triangle of each matrix, with zeros above the diagonal."""
 
     def triu(self, diagonal: Any=0) -> Tensor:
-        """The upper triangle of each matrix, zero below the diagonal."""
+        """Return the upper triangle of each matrix, with zeros below the diagonal."""
 
     def addbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * the sum over the batch of x @ y."""
+        """beta * input + alpha * sum of x @ y over the batch."""
 
     def addmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of matrices x and y."""
+        """beta * input + alpha * x @ y, for matrices x and y."""
 
     def addmv(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of a matrix x and a vector y."""
+        """beta * input + alpha * x @ y, for a matrix x and a vector y."""
 
     def addr(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
         """beta * input + alpha * outer(x, y)."""
 
     def baddbmm(self, x: Any, y: Any, *, beta: Any=1, alpha: Any=1) -> Tensor:
-        """beta * input + alpha * x @ y, of batches of matrices x and y."""
+        """beta * input + alpha * x @ y, for batches of matrices x and y."""
 
     def bmm(self, y: Any) -> Tensor:
-        """The matrix products of two batches, (B, n, m) and (B, m, p) -> (B, n, p)."""
+        """Multiply two batches of matrices, (B, n, m) and (B, m, p) -> (B, n, p)."""
 
     def cross(self, y: Any, dim: Any=None, **axis: Any) -> Tensor:
-        """The cross product along an axis of 3 elements, by default the first such axis."""
+        """Compute the cross product along an axis of length 3, by default the first such axis."""
 
     def dot(self, y: Any) -> Tensor:
-        """The sum of x * y, of two vectors."""
+        """Compute the dot product of two vectors."""
 
     def ger(self, y: Any) -> Tensor:
-        """Every product x[i] * y[j] of two vectors."""
+        """Compute the outer product x[i] * y[j] of two vectors."""
 
     def mm(self, y: Any) -> Tensor:
-        """The product of two matrices, (n, m) and (m, p) -> (n, p)."""
+        """Multiply two matrices, (n, m) and (m, p) -> (n, p)."""
 
     def mv(self, y: Any) -> Tensor:
-        """The product of a matrix and a vector, (n, m) and (m,) -> (n,)."""
+        """Multiply a matrix and a vector, (n, m) and (m,) -> (n,)."""
 
     def outer(self, y: Any) -> Tensor:
-        """Every product x[i] * y[j] of two vectors."""
+        """Compute the outer product x[i] * y[j] of two vectors."""
 
     def vdot(self, y: Any) -> Tensor:
-        """The sum of x * y, of two vectors."""
+        """Compute the dot product of two vectors."""
 
     def inner(self, y: Any) -> Tensor:
-        """The sums of x * y over the last axis of each, for every pair of their other axes."""
+        """Sum x * y over the last axis of each, for every combination of their other axes."""
 
     def kron(self, y: Any) -> Tensor:
-        """The Kronecker product: each element of x replaced by that element times y."""
+        """Compute the Kronecker product: replace each element of x by that element times y."""
 
     def det(self) -> Tensor:
-        """The determinant d; dX = G d X⁻ᵀ, the matrix of cofactors, also where d is 0 and there is no X⁻¹."""
+        """Compute the determinant d; dX = G d X⁻ᵀ, as the matrix of cofactors, which exists also if d is 0."""
 
     def inverse(self) -> Tensor:
-        """Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
+        """Compute the inverse Y = X⁻¹; dX = -Yᵀ G Yᵀ."""
 
     def logdet(self) -> Tensor:
-        """The logarithm of the determinant, NaN where that is negative and -inf where it is 0; dX = G X⁻ᵀ."""
+        """Compute the log of the determinant: NaN if it is negative, -inf if it is 0; dX = G X⁻ᵀ."""
 
     def matrix_exp(self) -> Tensor:
-        """I + X + X² / 2! + ..., by scaling, a Padé approximation and squaring (Higham 2005, algorithm 2.3)."""
+        """Compute e^X = I + X + X² / 2! + ... by scaling and squaring (Higham 2005, algorithm 2.3)."""
 
     def matrix_power(self, n: Any) -> Tensor:
-        """The product of n times the matrix, by repeated squaring; of a negative n that of its inverse."""
+        """Raise a matrix to the integer power n by repeated squaring; a negative n inverts it first."""
 
     def pinverse(self, rcond: Any=1e-15) -> Tensor:
-        """The pseudoinverse of Moore and Penrose; singular values up to rcond * largest count as 0."""
+        """Compute the Moore-Penrose pseudoinverse; singular values up to rcond * largest count as 0."""
 
     def slogdet(self) -> Tensor:
-        """(sign, logabsdet) of the determinant, where that itself would overflow; d logabsdet / dX = X⁻ᵀ."""
+        """Return (sign, log |det|) of the determinant, without overflow; d logabsdet / dX = X⁻ᵀ."""
 
     def cholesky(self, upper: builtins.bool=False) -> Tensor:
-        """The lower triangular L with L Lᵀ = X, or with upper=True Lᵀ, of a positive definite X."""
+        """Factor a positive definite X = L Lᵀ; returns the lower triangular L, or Lᵀ with upper=True."""
 
     def cholesky_inverse(self, upper: builtins.bool=False) -> Tensor:
-        """X⁻¹, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+        """Compute X⁻¹ from the Cholesky factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
 
     def cholesky_solve(self, factor: Any, upper: builtins.bool=False) -> Tensor:
-        """X⁻¹ B, of the factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
+        """Compute X⁻¹ B from the Cholesky factor L of X = L Lᵀ (or Lᵀ with upper=True)."""
 
     def dist(self, y: Any, p: Any=2) -> Tensor:
-        """The norm of order p of x - y, of all elements."""
+        """Compute the p-norm of x - y over all elements."""
 
     def bernoulli(self, p: Any=None, *, generator: Any=None) -> Tensor:
-        """1 with the probability that each element says (or with probability p, the same for all), else 0."""
+        """Draw 1 with the probability given by each element (or with probability p for all), else 0."""
 
     def multinomial(self, num_samples: Any, replacement: builtins.bool=False, *, generator: Any=None) -> Tensor:
-        """`num_samples` classes for each row of weights, which need not sum to 1."""
+        """Draw `num_samples` class indices for each row of weights, which need not sum to 1."""
 
     def poisson(self, generator: Any=None) -> Tensor:
-        """Poisson numbers with the rate that each element says."""
+        """Draw Poisson-distributed numbers with the rate given by each element."""
 
     def acos_(self) -> Tensor:
         """acos, in place."""
@@ -1641,40 +1641,40 @@ class Tensor:
         """xlogy, in place."""
 
     def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
-        """Windows of `size` elements, `step` apart, along an axis; the elements of a window are the last axis."""
+        """Return windows of `size` elements, `step` apart, along an axis; their elements are a new last axis."""
 
     def type(self, dtype: Any, non_blocking: builtins.bool=False) -> Tensor:
-        """x in another dtype, which may be named `mg.LongTensor`; `non_blocking` is ignored."""
+        """Convert x to another dtype, which may be given as `mg.LongTensor`; `non_blocking` is ignored."""
 
     def type_as(self, other: Any) -> Tensor:
-        """x in the other tensor's dtype and on its device; x itself where nothing changes."""
+        """Convert x to the other tensor's dtype and device; returns x itself if nothing changes."""
 
     def cpu(self) -> Tensor:
-        """x on the CPU: x itself where it is there already."""
+        """Copy x to the CPU; returns x itself if it is there already."""
 
     def cuda(self) -> Tensor:
-        """x on the GPU in use: x itself where it is there already."""
+        """Copy x to the current GPU; returns x itself if it is there already."""
 
     def get_device(self) -> builtins.int:
-        """The number of the GPU that x is on, -1 on the CPU."""
+        """Return the index of x's GPU, or -1 on the CPU."""
 
     def data_ptr(self) -> builtins.int:
-        """The address of the first element."""
+        """Return the address of the first element."""
 
     def element_size(self) -> builtins.int:
-        """Bytes of one element."""
+        """Return the number of bytes per element."""
 
     def stride(self) -> tuple[builtins.int, ...]:
-        """How many elements lie between neighbours along each axis."""
+        """Return the strides along each axis, in elements."""
 
     def is_contiguous(self) -> builtins.bool:
-        """Whether the elements are contiguous in row-major order."""
+        """Return whether the elements are contiguous in row-major order."""
 
     def is_complex(self) -> builtins.bool:
-        """False: no tensor is complex."""
+        """Return False: there are no complex tensors."""
 
     def nelement(self) -> builtins.int:
-        """How many elements a tensor has."""
+        """Return the number of elements."""
 
 def on_device_of(value: Any, array: Any) -> Any:
     """`value` on the device of `array`; numbers are returned unchanged."""

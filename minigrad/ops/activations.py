@@ -137,7 +137,7 @@ _KEY = random.Key(seed=0, stream=1, step=0, call=0)
     latex=r"\frac{g\,[\text{kept}]}{1 - p}",
 )
 def dropout(x, /, p, key):
-    """x with each element zeroed with probability p and the others divided by 1 - p (Srivastava et al. 2014).
+    """Zero each element with probability p, and divide the others by 1 - p (Srivastava et al. 2014).
 
     p is rounded to a multiple of 2**-16, and the rounded value is used throughout, so that the expectation
     is x. The gradient gets the same mask and factor.

@@ -30,7 +30,7 @@ def out_of_memory(shape: tuple[int, ...], dtype: np.dtype, device: str = "cpu") 
     room = f", {format_bytes(available_memory())} are available" if device == "cpu" else f" on {device}"
     size = format_bytes(math.prod(shape) * dtype.itemsize)
     return OutOfMemoryError(
-        f"a tensor of shape {shape} and {dtype} needs {size}{room}.\nUse a smaller shape."
+        f"a tensor of shape {shape} and dtype {dtype} needs {size}{room}.\nUse a smaller shape."
     )
 
 

@@ -48,7 +48,7 @@ _samples = (
     flops=Flops("queries × keys × (2 × width of q + 2 × width of v + 6), for each head", _count),
 )
 def scaled_dot_product_attention(q, k, v, mask, /, is_causal, scale, dropout_p, key):
-    """softmax(scale Q Kᵀ) V, over the keys that `mask` allows; a fully masked query gives zeros.
+    """softmax(scale Q Kᵀ) V over the keys that `mask` allows; zeros for a fully masked query.
 
     q (..., T, D), k (..., S, D), v (..., S, Dv); mask broadcasts to (..., T, S): boolean (True = may attend),
     or numbers that are added to the scores; None allows all.

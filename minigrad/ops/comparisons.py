@@ -35,7 +35,7 @@ def where(condition, x, y, /):
     if isinstance(condition, bool):
         condition = xp.ones_like(x, dtype=bool) if condition else xp.zeros_like(x, dtype=bool)
     elif condition.dtype != bool:
-        raise DtypeError(f"where takes booleans, got {condition.dtype}.\nCompare: condition != 0.")
+        raise DtypeError(f"where needs a boolean condition, got {condition.dtype}.\nUse condition != 0.")
     return xp.where(condition, x, y), (
         None,
         lambda g: xp.where(condition, g, xp.zeros_like(g)),
@@ -43,14 +43,14 @@ def where(condition, x, y, /):
     )
 
 
-# ---------------------------------------------------------------- of two numbers
+# ---------------------------------------------------------------- maximum and minimum
 
 
 @differentiable(
     samples=_pairs, latex=(r"g\,[x > y] + \frac{g}{2}\,[x = y]", r"g\,[x < y] + \frac{g}{2}\,[x = y]")
 )
 def maximum(x, y, /):
-    """The larger of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
+    """The elementwise maximum, NaN if either is NaN; at a tie each gets half of the gradient."""
     xp = namespace(x, y)
     return xp.maximum(x, y), (lambda g: _kept(xp, x < y, x == y, g), lambda g: _kept(xp, x > y, x == y, g))
 
@@ -59,7 +59,7 @@ def maximum(x, y, /):
     samples=_pairs, latex=(r"g\,[x < y] + \frac{g}{2}\,[x = y]", r"g\,[x > y] + \frac{g}{2}\,[x = y]")
 )
 def minimum(x, y, /):
-    """The smaller of each pair, NaN if one is NaN; at a tie each gets half of the gradient."""
+    """The elementwise minimum, NaN if either is NaN; at a tie each gets half of the gradient."""
     xp = namespace(x, y)
     return xp.minimum(x, y), (lambda g: _kept(xp, x > y, x == y, g), lambda g: _kept(xp, x < y, x == y, g))
 

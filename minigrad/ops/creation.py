@@ -57,7 +57,7 @@ def _made(
     except (ValueError, OverflowError) as error:
         if isinstance(error, MinigradError):
             raise
-        raise ShapeError(f"no tensor of shape {shape}: {error}.\nUse a smaller one.") from None
+        raise ShapeError(f"cannot make a tensor of shape {shape}: {error}.\nUse a smaller shape.") from None
 
 
 def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
@@ -199,11 +199,11 @@ def arange(
     steps = (end - start) / step if step else -math.inf
     if steps < 0:
         raise OptionError(
-            f"arange from {start} to {end} in steps of {step} never arrives.\nUse a step of the other sign."
+            f"arange from {start} never reaches {end} in steps of {step}.\nUse a step of the other sign."
         )
     if not math.isfinite(steps) or not math.isfinite(step):
         raise OptionError(
-            f"arange from {start} to {end} in steps of {step} is not a range.\nGive finite numbers."
+            f"arange from {start} to {end} in steps of {step} has no finite length.\nPass other numbers."
         )
     if dtype is None:
         dtype = int64 if whole else default_float
@@ -214,7 +214,7 @@ def arange(
         step = whole_step
         whole = True
         if not step:
-            raise OptionError(f"arange of {dtype} with a step that rounds to 0.\nGive a step of at least 1.")
+            raise OptionError(f"the step of arange rounds to 0 in {dtype}.\nPass a step of at least 1.")
     numbers = start + np.arange(count, dtype=int64 if whole else np.float64) * step
     return Tensor(on_device(numbers.astype(dtype), check_device(device)), requires_grad)
 
@@ -279,9 +279,9 @@ def _numbers(name: str, *values: Any) -> list[Any]:
     numbers = [plain_number(x.item() if isinstance(x, Tensor) else x) for x in values]
     for x in numbers:
         if not isinstance(x, int | float):
-            raise DtypeError(f"{name} takes numbers, got {x!r}.\nGive a number, or a tensor of one element.")
+            raise DtypeError(f"{name} takes numbers, got {x!r}.\nPass a number, or a tensor of one element.")
         if isinstance(x, int) and x.bit_length() > 64:
-            raise OptionError(f"{name} got an integer of {x.bit_length()} bits.\nGive one of at most 64.")
+            raise OptionError(f"{name} got an integer of {x.bit_length()} bits.\nPass one of at most 64.")
     return numbers
 
 
@@ -323,7 +323,7 @@ def randint(
     if high is None or isinstance(high, tuple | list):
         low, high, size = 0, low, size if high is None else high
     if low >= high:
-        raise OptionError(f"there is no integer from {low} to before {high}.\nPass a larger `high`.")
+        raise OptionError(f"there is no integer in [{low}, {high}).\nPass a larger `high`.")
     kind = as_dtype(dtype or int64)
     draws.check_bounds("randint", low, high - 1, kind)
     last = _last_integer(low, high, kind)
@@ -346,8 +346,8 @@ def randperm(n: int, generator: Generator = None, dtype: Any = None, device: Dev
     kind = as_dtype(dtype or int64)
     if n > largest_integer(kind) + 1:
         raise OptionError(
-            f"randperm of {n} in {kind}, which holds every integer only up to {largest_integer(kind)}.\n"
-            f"Use int64."
+            f"randperm({n}) does not fit {kind}, which represents all integers only up to "
+            f"{largest_integer(kind)}.\nUse int64."
         )
     numbers = _generator("randperm", generator).permutation(n).astype(kind)
     return Tensor(on_device(numbers, check_device(device)))
@@ -383,7 +383,7 @@ def normal(
         )
     center, spread = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
     if bool((spread < 0).any() if isinstance(spread, Tensor) else not spread >= 0):
-        raise OptionError(f"normal needs std >= 0, got {std!r}.\nA standard deviation is not negative.")
+        raise OptionError(f"std must be at least 0, got {std!r}.\nThe default is 1.")
     if given:
         like = given[0]
         shape = np.broadcast_shapes(*[x.shape for x in given])
@@ -450,11 +450,11 @@ def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
     if not all(map(is_integer, sizes)):
-        raise SizesError(f"a shape is integers, got {describe(sizes)}.\nWrite zeros(2, 3) or zeros((2, 3)).")
+        raise SizesError(f"sizes must be integers, got {describe(sizes)}.\nWrite zeros(2, 3).")
     shape = tuple(map(operator.index, sizes))
     if min(shape, default=0) >= 0:
         return shape
-    raise ShapeError(f"a shape is non-negative integers, got {shape}.\nPass sizes of 0 or more.")
+    raise ShapeError(f"sizes must be at least 0, got {shape}.\nPass non-negative integers.")
 
 
 # ---------------------------------------------------------------- other libraries' memory

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, circular and hyperbolic functions, the error function."""
+"""Exponentials and logarithms, trigonometric and hyperbolic functions, error functions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def logaddexp(x, y, /):
     return xp.logaddexp(x, y), (lambda g: g * xp.sigmoid(x - y), lambda g: g * xp.sigmoid(y - x))
 
 
-# ---------------------------------------------------------------- circles
+# ---------------------------------------------------------------- trigonometric
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"g \cos x")
@@ -76,7 +76,7 @@ def cos(x, /):
     return xp.cos(x), (lambda g: g * -xp.sin(x),)
 
 
-# ---------------------------------------------------------------- hyperbolas
+# ---------------------------------------------------------------- hyperbolic
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"g\,(1 - \tanh^2 x)")
@@ -86,7 +86,7 @@ def tanh(x, /):
     return y, (lambda g: g * (1 - y * y),)
 
 
-# ---------------------------------------------------------------- errors and the normal distribution
+# ---------------------------------------------------------------- error functions
 
 
 @differentiable(floating=True, samples=unary(real), latex=r"\frac{2g}{\sqrt\pi}\,e^{-x^2}")

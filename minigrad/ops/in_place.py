@@ -131,8 +131,8 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
             )
     if any(view.op is None for view in up):
         raise GraphError(
-            f"{name} in a graph would change a tensor of shape {x.shape} that was detached from one whose "
-            f"memory it shares, and which could not follow.\nChange a copy, x.clone()."
+            f"{name} in a graph cannot change a tensor of shape {x.shape} that was detached from a tensor "
+            f"whose memory it shares.\nChange a copy, x.clone()."
         )
     return base, up, down
 
@@ -290,7 +290,7 @@ def overwrite(x: Tensor, name: str, write: Callable[[], Any]) -> Tensor:
         is_index = "Indices count from 0, or from the end from -1." if kind is RangeError else ""
         raise (DtypeError if isinstance(error, TypeError | OverflowError) else kind)(
             f"{name} on a tensor of shape {x.shape} and dtype {x.dtype}: {str(error).rstrip(' .')}.\n"
-            f"{is_index or 'Give a value that fits.'}"
+            f"{is_index or 'Pass a value that fits.'}"
         ) from None
     bump_version(x, name)
     return x
@@ -349,12 +349,12 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
 def write(x: Tensor, name: str, index: Any, value: Any) -> Tensor:
     if value is None or (isinstance(value, list | tuple) and any(v is None for v in value)):
         # NumPy would write NaN
-        raise DtypeError(f"{name} of None.\nGive a number, an array or a tensor.")
+        raise DtypeError(f"{name} got None.\nPass a number, an array or a tensor.")
     if holds_gradient(value) and isinstance(value, list | tuple):
         value = as_tensor(value)
     if isinstance(value, Tensor) and value.requires_grad and not is_floating(x.dtype):
         raise DtypeError(
-            f"{name} of {value.dtype} numbers that require a gradient into a tensor of dtype {x.dtype}.\n"
+            f"{name} cannot write {value.dtype} numbers that require a gradient to dtype {x.dtype}.\n"
             f"Convert the tensor first (x.float()), or detach the numbers."
         )
     if not is_recorded(x, value):

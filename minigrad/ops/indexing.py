@@ -81,19 +81,19 @@ def out_of_range(wrong, dim, n, first=None):
     """The message for an index that is out of range."""
     from_ = "0" if first is None else str(first)
     held = counted(n, "element")
-    return f"index {wrong} along axis {dim}, which has {held}.\nThey count from {from_} to {n - 1}."
+    return f"index {wrong} is out of range for axis {dim} with {held}.\nUse {from_} to {n - 1}."
 
 
 def checked_ids(name, ids, count, ignored=None):
     """A copy of `ids`, checked to be in [0, count) or equal to `ignored`."""
     array = _copied(ids)
     if array.dtype.kind not in "iu":
-        raise DtypeError(f"{name} takes integers, got {array.dtype}.\nConvert them with .long().")
+        raise DtypeError(f"{name} must be integers, got {array.dtype}.\nConvert them with .long().")
     wrong = (array < 0) | (array >= count)
     if ignored is not None:
         wrong &= array != ignored
     if wrong.any():
-        raise RangeError(f"{name}: {array[wrong][0]} is out of range.\nGive integers from 0 to {count - 1}.")
+        raise RangeError(f"{name}: {array[wrong][0]} is out of range.\nPass integers from 0 to {count - 1}.")
     return array
 
 
@@ -118,8 +118,8 @@ def _copied(index):
 
 
 def gather_index(name, x, dim, index):
-    """x with at least one axis, and the index that picks its element `index` along `dim` and its own place
-    along every other axis."""
+    """Return x with at least one axis, and the index that picks element `index` along `dim`, and along other
+    axes the element at the same position."""
     if not x.ndim:
         x = view_as_shape(x, (1,))
     dim = axis_of(dim, x.ndim)
@@ -130,8 +130,8 @@ def gather_index(name, x, dim, index):
     )
     if not fits and places.size:
         raise ShapeError(
-            f"an index of shape {places.shape} into shape {x.shape} along axis {dim}.\n"
-            f"Use the same number of axes; every other axis of the index must be at most as long."
+            f"{name} got an index of shape {places.shape} for shape {x.shape} along axis {dim}.\n"
+            f"Pass one with the same number of axes, none of the others longer than x's."
         )
     if places.ndim != x.ndim:
         places = np.zeros((0,) * x.ndim, np.int64)
@@ -146,7 +146,7 @@ def gather_index(name, x, dim, index):
     latex=r"\sum_{\text{uses}} g",
 )
 def gather(x, dim, index, *, sparse_grad=False):
-    """y[i, j] = x[i, index[i, j]] for dim=1, and so for each axis (torch.gather)."""
+    """Gather elements along an axis: y[i, j] = x[i, index[i, j]] for dim=1 (torch.gather)."""
     x, at = gather_index("gather", as_tensor(x), dim, index)
     return view_as_shape(getitem(x, at), as_index_array(index).shape)
 
@@ -156,7 +156,7 @@ def gather(x, dim, index, *, sparse_grad=False):
 
 def check_mask_dtype(name, mask):
     if mask.dtype != bool:
-        raise DtypeError(f"{name} takes a boolean mask, got {mask.dtype}.\nCompare to get one: mask != 0.")
+        raise DtypeError(f"{name} needs a boolean mask, got {mask.dtype}.\nUse mask != 0.")
 
 
 @differentiable(
@@ -176,8 +176,8 @@ def filled(x, mask, /, value):
         y = xp.where(mask, x.dtype.type(value), x)
     except ValueError:
         raise ShapeError(
-            f"a mask of shape {mask.shape} over shape {x.shape}.\n"
-            f"Counted from the last, axes must be equal, or one of them 1."
+            f"a mask of shape {mask.shape} does not broadcast with shape {x.shape}.\n"
+            f"From the last axis on, lengths must be equal, or one of them 1."
         ) from None
     return y, (lambda g: xp.where(mask, xp.zeros_like(g), g), None)
 
@@ -201,7 +201,7 @@ def masked_fill(x, mask, value):
     return where(mask, value.to(x.dtype), x)
 
 
-# ---------------------------------------------------------------- tables
+# ---------------------------------------------------------------- embeddings
 
 
 @composite(
@@ -214,18 +214,18 @@ def masked_fill(x, mask, value):
     flops=zero_flops,
 )
 def embedding(weight, ids, /):
-    """Row `ids` of `weight` (V, D) for each id: (..., D). Equal to one_hot(ids) @ weight.
+    """Look up rows of `weight` (V, D) by ids (...): (..., D), equal to one_hot(ids) @ weight.
 
     The gradient of a row is the sum over its uses.
     """
     if weight.ndim != 2:
-        raise ShapeError(f"a table of shape {weight.shape}.\nThe table is a matrix: a row for each id.")
+        raise ShapeError(f"weight must be a matrix, got shape {weight.shape}.\nIt has a row for each id.")
     return getitem(weight, checked_ids("embedding", ids, weight.shape[0]))
 
 
 def raise_id_error(wrong, rows):
-    """Raise the error for an id that is not in a table; also called by kernels."""
+    """Raise the error for an id out of range; also called by kernels."""
     raise RangeError(
-        f"id {wrong} in a table of {rows} rows.\n"
-        f"Ids count from 0. Use the model's tokenizer, or a larger table (vocab_size)."
+        f"id {wrong} is out of range for an embedding with {rows} rows.\n"
+        f"Ids count from 0. Use the model's tokenizer, or a larger vocab_size."
     )

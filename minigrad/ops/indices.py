@@ -47,14 +47,14 @@ def array_index(index: Any, shape: tuple[int, ...]) -> Any:
 
 
 def as_index_array(index: Any) -> Any:
-    """A tensor, a list or a number as an array; lists without elements hold integers."""
+    """Convert a tensor, a list or a number to an array; empty lists become integers."""
     array = getattr(index, "array", index)
     if is_array(array):
         return array
     try:
         array = np.asarray(index)
     except ValueError:
-        raise RangeError(f"the index {index!r} is not an array.\nGive nested lists of one shape.") from None
+        raise RangeError(f"the index {index!r} is not an array.\nPass nested lists of one shape.") from None
     return array if array.size or array.dtype.kind != "f" else array.astype(np.int64)
 
 
@@ -72,10 +72,10 @@ def _slice(i: slice) -> slice:
         try:
             i = slice(*[None if n is None else as_int(n) for n in (i.start, i.stop, i.step)])
         except TypeError:
-            raise DtypeError(f"{i}: its bounds are integers or None.\nConvert them with int().") from None
+            raise DtypeError(f"the bounds of {i} must be integers or None.\nUse int().") from None
     if i.step is not None and i.step <= 0:
         raise OptionError(
-            f"a slice with step {i.step}; as in PyTorch, steps are positive.\nGo backward with x.flip(dim)."
+            f"a slice's step must be positive, as in PyTorch, got {i.step}.\nGo backward with x.flip(dim)."
         )
     return i
 
@@ -85,7 +85,7 @@ def _item(i: Any) -> Any:
     array = as_index_array(i)
     if array.dtype.kind not in "iub" or isinstance(i, float | str | bytes):
         raise RangeError(
-            f"an index of {array.dtype if array.dtype.kind != 'O' else type(i).__name__}.\n"
+            f"an index cannot be {array.dtype if array.dtype.kind != 'O' else type(i).__name__}.\n"
             f"Index with integers, slices, None, ..., arrays or lists of integers (.long()), or masks."
         )
     if array.dtype == np.uint8 and not isinstance(i, np.integer):
@@ -99,13 +99,13 @@ def _item(i: Any) -> Any:
 def _with_axes_of_pytorch(items: tuple, shape: tuple[int, ...]) -> tuple:
     """Items with arrays, and integers or `...` besides, for which NumPy orders axes as PyTorch does.
 
-    Axes of arrays that stand side by side, integers left out, stay there; others come first. Where NumPy has
-    another order, all of the index becomes arrays: a slice the places that it names.
+    Axes of arrays that are adjacent (ignoring integers) stay in place; others come first. If NumPy's order
+    differs, the whole index becomes arrays, with slices replaced by the indices that they select.
     """
     width = lambda i: i.ndim if is_mask(i) else int(is_array(i) or type(i) in (int, slice))
     missing = len(shape) - sum(map(width, items))
     if missing < 0 or sum(i is Ellipsis for i in items) > 1:
-        return items  # NumPy says what is wrong
+        return items  # NumPy raises
     at = next((n for n, i in enumerate(items) if i is Ellipsis), len(items))
     items = (*items[:at], *[slice(None)] * missing, *items[at + 1 :])
     is_joint = lambda i: is_array(i) or type(i) is bool

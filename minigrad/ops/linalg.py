@@ -36,12 +36,12 @@ matmul_flops = Flops(
     flops=matmul_flops,
 )
 def matmul(x, y, /):
-    """The matrix product over the last two axes, batches broadcast; vectors are a row and a column.
+    """Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column.
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
     """
     if x.dtype == bool or y.dtype == bool:  # NumPy would compute their logical or
-        raise DtypeError("a matrix product of booleans.\nConvert them: .to('int64') counts, .to('float32').")
+        raise DtypeError("matmul does not take booleans.\nConvert them: .to('int64') counts, .to('float32').")
     row = x.ndim == 1
     column = y.ndim == 1
     a = x[None, :] if row else x
@@ -98,7 +98,7 @@ def _misfit(x, y):
                 f"matmul of shapes {x} and {y}: batch axis -{axis} has {n} in the first, {m} in the second.\n"
                 f"Batch axes must be equal, or 1 in one of them."
             )
-    return ShapeError(f"matmul of shapes {x} and {y}.\nGive matrices, vectors, or batches of matrices.")
+    return ShapeError(f"matmul of shapes {x} and {y}.\nPass matrices, vectors, or batches of matrices.")
 
 
 @composite(

@@ -1,4 +1,4 @@
-"""Closeness, bits, questions about numbers, and the choices that treat NaN and infinity."""
+"""Closeness, bitwise and logical functions, predicates, and limits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 _everything = unary(real) | cases(np.array([0.0, -0.0, math.inf, -math.inf, math.nan]))
 
 
-# ---------------------------------------------------------------- of two numbers
+# ---------------------------------------------------------------- maximum and minimum
 
 
 @differentiable(samples=_pairs, latex=(r"g\,[x \ge y]", r"g\,[x < y]"))
 def fmax(x, y, /):
-    """The larger of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    """The elementwise maximum, ignoring NaN in one of them; at a tie x gets the gradient."""
     xp = namespace(x, y)
     first = (x >= y) | (y != y)
     return xp.fmax(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
@@ -38,7 +38,7 @@ def fmax(x, y, /):
 
 @differentiable(samples=_pairs, latex=(r"g\,[x \le y]", r"g\,[x > y]"))
 def fmin(x, y, /):
-    """The smaller of each pair, the other where one is NaN; of a tie the first gets the gradient."""
+    """The elementwise minimum, ignoring NaN in one of them; at a tie x gets the gradient."""
     xp = namespace(x, y)
     first = (x <= y) | (y != y)
     return xp.fmin(x, y), (lambda g: xp.where(first, g, 0.0), lambda g: xp.where(first, 0.0, g))
@@ -46,7 +46,7 @@ def fmin(x, y, /):
 
 @differentiable(samples=_pairs)
 def heaviside(x, values, /):
-    """0 where x is negative, 1 where it is positive, `values` where it is 0; without a derivative."""
+    """0 for negative x, 1 for positive x, `values` where x is 0; without a derivative."""
     return namespace(x, values).where(x == 0, values, (x > 0).astype(x.dtype)), None
 
 
@@ -55,13 +55,13 @@ def heaviside(x, values, /):
 
 @derived(exact_in_half=True, samples=cases((distinct, 2, 3), -0.6) | cases((distinct, 2, 3), (real, 3)))
 def clamp_min(x, min):
-    """x, no less than `min`."""
+    """Limit x to at least `min`."""
     return limit(x, min, None)
 
 
 @derived(exact_in_half=True, samples=cases((distinct, 2, 3), -0.6) | cases((distinct, 2, 3), (real, 3)))
 def clamp_max(x, max):
-    """x, no more than `max`."""
+    """Limit x to at most `max`."""
     return limit(x, None, max)
 
 
@@ -71,7 +71,7 @@ def clamp_max(x, max):
     latex=r"g\,[|x| < \infty]",
 )
 def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
-    """x with numbers for NaN and infinities (if None the dtype's largest and lowest), where d/dx = 0."""
+    """Replace NaN and infinities by numbers (None: the dtype's largest and lowest), with d/dx = 0 there."""
     xp = namespace(x)
     if not is_floating(x.dtype):
         return xp.copy(x), (lambda g: g,)
@@ -88,22 +88,22 @@ def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
 
 @derived(exact_in_half=True, samples=binary(_small))
 def equal(x, y):
-    """Whether two tensors have one shape and the same elements: a Python bool. Elementwise is `eq`."""
+    """Whether two tensors have the same shape and elements, as a Python bool; `eq` is elementwise."""
     x, y = as_tensor(x), as_tensor(y)
     return x.shape == y.shape and bool(eq(x, y).array.all())
 
 
 @differentiable(samples=binary(real) | binary(_small))
 def isclose(x, y, /, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, NaN only with `equal_nan`."""
+    """Whether |x - y| <= atol + rtol |y|; an infinity is close to itself, and NaN with `equal_nan`."""
     if not (rtol >= 0 and atol >= 0):
-        raise OptionError(f"tolerances must be at least 0, got rtol={rtol} and atol={atol}.\nPass such.")
+        raise OptionError(f"tolerances must be at least 0, got rtol={rtol} and atol={atol}.\nRaise them.")
     return namespace(x, y).isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan), None
 
 
 @derived(exact_in_half=True, samples=binary(real) | binary(_small))
 def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """Whether every element of x `isclose` to that of y: a Python bool."""
+    """Whether all elements are close (see `isclose`), as a Python bool."""
     return bool(isclose(x, y, rtol, atol, equal_nan).array.all())
 
 
@@ -112,13 +112,13 @@ def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 @differentiable(samples=binary(mask) | binary(_bits))
 def bitwise_xor(x, y, /):
-    """x ^ y, bit by bit; of booleans, whether one is true and the other is not."""
+    """x ^ y, bitwise; for booleans, whether exactly one is true."""
     return x ^ y, None
 
 
 @differentiable(samples=binary(mask) | binary(_small))
 def logical_xor(x, y, /):
-    """Whether one is true and the other is not; on booleans this is `^`."""
+    """Whether exactly one is true; for booleans the same as `^`."""
     return namespace(x, y).logical_xor(x, y), None
 
 
@@ -127,29 +127,29 @@ def logical_xor(x, y, /):
 
 @differentiable(samples=binary(_bits, integers(0, 5)))
 def bitwise_left_shift(x, y, /):
-    """x * 2**y, of integers: x with its bits moved y places up."""
+    """Shift the bits of integers left by y: x * 2**y."""
     return x << y, None
 
 
 @differentiable(samples=binary(_bits, integers(0, 5)))
 def bitwise_right_shift(x, y, /):
-    """x / 2**y rounded down, of integers: x with its bits moved y places down."""
+    """Shift the bits of integers right by y: x / 2**y, rounded down."""
     return x >> y, None
 
 
 @differentiable(samples=binary(_bits))
 def gcd(x, y, /):
-    """The largest integer that divides both, 0 of two zeros."""
+    """The greatest common divisor of integers; 0 for two zeros."""
     return namespace(x, y).gcd(x, y), None
 
 
 @differentiable(samples=binary(_bits))
 def lcm(x, y, /):
-    """The smallest positive integer that both divide, 0 if one is 0."""
+    """The least common multiple of integers; 0 if one is 0."""
     return namespace(x, y).lcm(x, y), None
 
 
-# ---------------------------------------------------------------- kinds of numbers
+# ---------------------------------------------------------------- predicates
 
 
 @differentiable(samples=_everything)
@@ -190,10 +190,9 @@ def signbit(x, /):
     ),
 )
 def limit(x, low, high, /):
-    """min(max(x, low), high); x has the gradient within (limits included), the limit that is met elsewhere.
+    """min(max(x, low), high). Inside (limits included) the gradient is x's, outside it is that of the limit.
 
-    Either limit may be None. Where `low` is above `high` all is `high`, and where they are equal that is all
-    that x can become: it has no gradient.
+    Either limit may be None. Where low > high the result is `high`; where they are equal, x has no gradient.
     """
     xp = namespace(x, low, high)
     y = x
@@ -227,12 +226,12 @@ def limit(x, low, high, /):
     latex=r"g\,[\text{min} \le x \le \text{max}]",
 )
 def clamp(x, min=None, max=None):
-    """x, no less than `min`, no more than `max`, which are numbers or tensors.
+    """Limit x to [min, max], which are numbers or tensors.
 
-    The derivative is 1 within (limits included) and 0 outside, where it is that of a limit which is a tensor.
+    The derivative is 1 inside (limits included) and 0 outside, where a limit that is a tensor gets it.
     """
     if min is None and max is None:
-        raise OptionError("clamp with neither min nor max.\nGive one of them.")
+        raise OptionError("clamp needs min or max.\nPass at least one of them.")
     return limit(x, min, max)
 
 
@@ -247,19 +246,19 @@ def logical_not(x, /):
 
 @differentiable(samples=binary(mask) | binary(_small))
 def logical_and(x, y, /):
-    """Whether both are true; on booleans this is `&`."""
+    """Whether both are true; for booleans the same as `&`."""
     return namespace(x, y).logical_and(x, y), None
 
 
 @differentiable(samples=binary(mask) | binary(_small))
 def logical_or(x, y, /):
-    """Whether either is true; on booleans this is `|`."""
+    """Whether either is true; for booleans the same as `|`."""
     return namespace(x, y).logical_or(x, y), None
 
 
 @differentiable(samples=_everything)
 def isnan(x, /):
-    """Whether x is not a number."""
+    """Whether x is NaN."""
     return namespace(x).isnan(x), None
 
 

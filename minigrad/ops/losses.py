@@ -23,7 +23,7 @@ __family__ = "loss"
 
 def check_reduction(reduction):
     if reduction not in ("mean", "sum", "none"):
-        raise OptionError(f'reduction is "mean", "sum" or "none", got {reduction!r}.\nChoose one of them.')
+        raise OptionError(f'reduction must be "mean", "sum" or "none", got {reduction!r}.\nChoose one.')
 
 
 def reduced(losses, reduction):
@@ -48,10 +48,10 @@ def reduced(losses, reduction):
 def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
     """-sum of q log softmax(logits) over classes, q = (1 - e) onehot(target) + e / V (Szegedy et al. 2015).
 
-    -log softmax(logits)[t] is log(1 + e**u), u = log(sum of e**logits over the other classes) - logits[t]: so
-    neither a loss near 0 nor its gradient is rounded away, as 1 - softmax(logits)[t] is.
-    logits (N, V), target (N,) of integers; rows whose target is `ignore_index` are ignored. "mean"
-    divides by the number of the other rows. d/dlogits = softmax(logits) - q (for "mean" divided by n).
+    -log softmax(logits)[t] is computed as log(1 + e**u), u = log(sum of e**logits over the other classes) -
+    logits[t], so that losses near 0 and their gradients are accurate, unlike 1 - softmax(logits)[t].
+    logits (N, V), target (N,) of integers; rows whose target is `ignore_index` are ignored. "mean" divides by
+    the number n of the other rows. d/dlogits = softmax(logits) - q (divided by n for "mean").
     """
     valid = target != ignore_index
     known = target.masked_fill(~valid, 0)
@@ -75,13 +75,13 @@ def cross_entropy(logits, target, /, ignore_index, reduction, label_smoothing):
 def raise_class_error(wrong, classes, ignore_index):
     """Raise the error for a target that is not one of the classes; also called by kernels."""
     raise RangeError(
-        f"class {wrong} with {classes} classes; classes count from 0, and {ignore_index} is ignored.\n"
+        f"target class {wrong} is out of range for {classes} classes (only {ignore_index} is ignored).\n"
         f"Classes count from 0. Give the model an output for each (num_labels, vocab_size)."
     )
 
 
 def class_numbers(name, input, target):
-    """The target as a tensor of integers, one for each row of `input`."""
+    """Convert the target to a tensor of integers, one for each row of `input`."""
     target = as_tensor_like(target, input)
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if target.shape != expected or target.is_floating_point():
@@ -94,15 +94,15 @@ def class_numbers(name, input, target):
 
 def _target_advice(input, target, expected):
     if target.shape == expected:
-        return "A target is the number of a class: use target.long()."
+        return "A target is the index of a class: use target.long()."
     if input.ndim > 2 and target.shape == input.shape[:-1]:  # (B, T, V) with (B, T), as a language model's
         return (
-            "The classes are axis 1 of the input. Where they are the last, flatten the positions: "
+            "The classes must be axis 1 of the input. If they are the last, flatten the positions: "
             "logits.reshape(-1, V), target.reshape(-1)."
         )
     if target.ndim == input.ndim and target.numel() == math.prod(expected):
-        return f"A target is the number of a class: use target.reshape({', '.join(map(str, expected))})."
-    return "The classes are axis 1 of the input; a target is the number of one."
+        return f"A target is the index of a class: use target.reshape({', '.join(map(str, expected))})."
+    return "The classes must be axis 1 of the input; a target is the index of one."
 
 
 @derived(
@@ -175,6 +175,6 @@ def class_weights(weight, input):
     classes = input.shape[_class_axis(input)]
     if weight.shape != (classes,):
         raise ShapeError(
-            f"a weight of shape {weight.shape} for {classes} classes.\nGive one number for each class."
+            f"weight must have shape ({classes},), got {weight.shape}.\nPass one number for each class."
         )
     return weight

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-MANY = 1 << 13  # numpy.where is faster for fewer numbers
+MANY = 1 << 13  # for fewer elements numpy.where is faster
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

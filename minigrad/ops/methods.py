@@ -88,12 +88,12 @@ def _comparing(function):
 def _contains(x, element):
     """Whether any element of x equals `element`, a number or a tensor."""
     if not isinstance(element, int | float | np.generic | np.ndarray | Tensor):
-        raise DtypeError(f"{element!r} in a tensor.\nAsk for a number or a tensor.")
+        raise DtypeError(f"`in` needs a number or a tensor, got {element!r}.\nPass one of them.")
     return bool(eq(x, element).any())
 
 
 def _times(x, y):
-    """y * x, where y is not a Tensor: a list or a text is repeated x times."""
+    """y * x for a y that is not a Tensor: a list or a string is repeated x times."""
     if type(y) in _REPEATED and not x.ndim and x.dtype.kind in "iu":
         return NotImplemented
     return multiply(x, y)
@@ -103,12 +103,12 @@ _REPEATED = {list, tuple, str}
 
 
 def _reversed_axes(x):
-    """The axes in reverse."""
+    """Reverse the axes."""
     return permute(x, *reversed(range(x.ndim)))
 
 
 def _transposed_matrices(x):
-    """Each matrix transposed."""
+    """Transpose each matrix."""
     return transpose(x, -1, -2)
 
 

@@ -105,7 +105,7 @@ def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
 def detach_(x: Tensor) -> Tensor:
     """Detach the tensor itself from its graph."""
     if x.version is not None and any(View(*entry).view() is x for entry in x.version.views or ()):
-        raise GraphError("detach_ of a view, whose base stays in the graph.\nUse y = x.detach().")
+        raise GraphError("detach_ cannot detach a view from its base.\nUse y = x.detach().")
     x.node = None
     x._requires_grad = False
     return x
@@ -115,8 +115,8 @@ def fill_diagonal_(x: Tensor, value: float, wrap: bool = False) -> Tensor:
     """Fill the diagonal x[i, i, ...] with `value`; `wrap` restarts it below the top of a tall matrix."""
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
         raise ShapeError(
-            f"fill_diagonal_ of a tensor of shape {x.shape}.\n"
-            f"It needs at least two axes, all of one length if there are more than two."
+            f"fill_diagonal_ got a tensor of shape {x.shape}.\n"
+            f"It needs at least two axes, all of equal length if there are more than two."
         )
     steps = sum(math.prod(x.shape[i + 1 :]) for i in range(x.ndim))
     count = x.numel() if wrap and x.ndim == 2 else min(x.shape) * steps
@@ -226,14 +226,12 @@ def _draw(x: Tensor, name: str, numbers: Tensor, positive: bool = False) -> Tens
 
 def _check_floating(x: Tensor, name: str) -> None:
     if not is_floating(x.dtype):
-        raise DtypeError(
-            f"{name} draws floating numbers, this tensor is {x.dtype}.\nUse random_, or x.float()."
-        )
+        raise DtypeError(f"{name} needs a floating tensor, got {x.dtype}.\nUse random_, or x.float().")
 
 
 def _check_number(name: str, setting: str, value: Any, what: str, holds: Callable[[Any], bool]) -> None:
     if not isinstance(value, int | float | np.integer | np.floating) or not holds(value):
-        raise OptionError(f"{name} needs a {setting} that is {what}, got {value!r}.\nGive such a number.")
+        raise OptionError(f"{setting} of {name} must be {what}, got {value!r}.\nPass another number.")
 
 
 # ---------------------------------------------------------------- all of them

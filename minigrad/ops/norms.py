@@ -46,11 +46,11 @@ def p_norm(x, /, p, dim=None, keepdim=False):
 
 
 def _length(x, p, axes, keepdim):
-    """The length of an array, its axes kept."""
+    """The norm of an array, with the reduced axes kept."""
     size = abs(x)
     options = {"axis": axes, "keepdims": keepdim}
     if math.isinf(p) and not count(x.shape, axes):
-        raise ShapeError(f"nothing is the largest of no elements, shape {x.shape}.\nGive it at least one.")
+        raise ShapeError(f"this norm of no elements is undefined, shape {x.shape}.\nPass at least one.")
     if p == 0:
         return (x != 0).sum(**options, dtype=x.dtype)
     if p == 1:
@@ -61,7 +61,7 @@ def _length(x, p, axes, keepdim):
 
 
 def _slope(x, n, p, axes):
-    """The derivative of the length n by each element."""
+    """The derivative of the norm n with respect to each element."""
     xp = namespace(x)
     if p == 0:
         return xp.zeros_like(x)
@@ -89,11 +89,9 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """
     x = as_tensor(x)
     if isinstance(ord, bool) or not isinstance(ord, int | float):
-        raise OptionError(f"a vector's norm of order {ord!r}.\nChoose a number, or math.inf.")
+        raise OptionError(f"ord of a vector norm must be a number, got {ord!r}.\nPass 2, math.inf, ...")
     if dtype is not None and is_floating(x.dtype) and as_dtype(dtype).itemsize < x.dtype.itemsize:
-        raise DtypeError(
-            f"a norm of {x.dtype} numbers in {dtype}, which is narrower.\nUse norm(x).to(dtype)."
-        )
+        raise DtypeError(f"dtype {dtype} is narrower than the tensor's, {x.dtype}.\nUse norm(x).to(dtype).")
     x = x if dtype is None else x.to(dtype)
     return p_norm(x, ord, dim, keepdim)
 
@@ -103,6 +101,6 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     samples=cases((real, 2, 3)) | cases((real, 2, 3), 1.0, -1) | cases((real, 3), 3.0, 0, 0.1),
 )
 def normalize(input, p=2.0, dim=1, eps=1e-12):
-    """x divided by its norm of order p along `dim`, or by `eps` where that is larger."""
+    """Divide x by its p-norm along `dim`, or by `eps` where that is larger."""
     x = as_tensor(input)
     return x / vector_norm(x, p, dim, keepdim=True).clamp_min(eps)

@@ -21,7 +21,7 @@ __all__ = ["constant_pad_nd"]
     samples=cases((real, 2, 3), (1, 2)) | cases((real, 2, 3), (1, -1, 0, 2), 3.0) | cases((real, 2), [-1, 0])
 )
 def constant_pad_nd(x, pad, value=0):
-    """x with `value` around it; pad = (before, after) of the last axis, of the one before it, ...
+    """Pad x with `value`; pad = (before, after) of the last axis, then of the one before it, and so on.
 
     Negative padding crops.
     """
@@ -31,7 +31,7 @@ def constant_pad_nd(x, pad, value=0):
     )
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pairs, strict=True))
     if min(shape, default=0) < 0:
-        raise ShapeError(f"pad={tuple(pad)} takes more away from shape {x.shape} than there is.\nTake less.")
+        raise ShapeError(f"pad={tuple(pad)} crops more of shape {x.shape} than there is.\nCrop less.")
     inner = getitem(x, crop) if min(pad, default=0) < 0 else x
     starts = [max(before, 0) for before, _ in pairs]
     place = tuple(slice(start, start + n) for start, n in zip(starts, inner.shape, strict=True))
@@ -44,8 +44,8 @@ def _pairs(pad, ndim):
     """(before, after) of each axis, from PyTorch's flat list that begins with the last axis."""
     if len(pad) % 2 or len(pad) > 2 * ndim:
         raise ShapeError(
-            f"pad={tuple(pad)} of a tensor with {ndim} axes.\n"
-            f"Give (before, after) of the last axis, then of the one before it, and so on."
+            f"pad={tuple(pad)} does not fit a tensor with {ndim} axes.\n"
+            f"Pass (before, after) of the last axis, then of the one before it, and so on."
         )
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
@@ -73,16 +73,16 @@ def _sources(mode, n, before, after):
     | cases((real, 2, 3), (2, -1), mode="circular")
 )
 def pad(x, pad, mode="constant", value=None):
-    """x with more elements around it; pad = (before, after) of the last axis, of the one before, ...
+    """Pad x; pad = (before, after) of the last axis, then of the one before it, and so on.
 
-    "constant" adds `value` (0), "reflect" mirrors about the last element, "replicate" repeats it, and
-    "circular" continues at the other end. Negative padding crops.
+    `mode` "constant" adds `value` (0), "reflect" mirrors at the edges without repeating them, "replicate"
+    repeats the edges, and "circular" continues at the opposite end. Negative padding crops.
     """
     x = as_tensor(x)
     if mode == "constant":
         return constant_pad_nd(x, pad, 0 if value is None else value)
     if mode not in MODES:
-        raise OptionError(f"mode is one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
+        raise OptionError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.\nChoose one of them.")
     if value is not None:
         raise OptionError(f'mode "{mode}" takes no value.\nLeave it out, or pass mode="constant".')
     pairs = _pairs(pad, x.ndim)

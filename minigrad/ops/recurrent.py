@@ -24,7 +24,7 @@ from .stacking import chunk, unbind
 
 __family__ = "other"
 
-FLOATS = (0, 1, 2, 3, 4, 5)  # the operands that are of one dtype, of an op with one state
+FLOATS = (0, 1, 2, 3, 4, 5)  # the operands of an op with one state that share a dtype
 
 
 def _scan(step, inputs, states, lengths, reverse):
@@ -147,7 +147,7 @@ def lstm(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, /, reverse=Fa
     flops=_flops(3, 17),
 )
 def gru(x, h, weight_ih, weight_hh, bias_ih, bias_hh, lengths, /, reverse=False):
-    """Gated recurrent unit (Cho et al. 2014), with the reset gate behind the product, as PyTorch's.
+    """Gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as in PyTorch.
 
     r, z = sigmoid(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh); n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} +
     b_hn)); h_t = (1 - z) n + z h_{t-1}. x (T, B, I), h (B, H), weights (3 H, I) and (3 H, H), biases (3 H,)

@@ -39,7 +39,7 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max",
     flops=per_input(1),
 )
 def sum(x, /, dim=None, keepdim=False, dtype=None):
-    """The sum; each element's derivative is 1. Integers and booleans add up in int64."""
+    """Sum elements; d/dx = 1. Integers and booleans are summed in int64."""
     shape = x.shape
     axes = axes_of(dim, x.ndim)
     source = x.dtype
@@ -56,20 +56,20 @@ def sum(x, /, dim=None, keepdim=False, dtype=None):
     flops=per_input(1),
 )
 def mean(x, /, dim=None, keepdim=False, dtype=None):
-    """The mean; each element's derivative is 1 / n. Integers become float32; without elements it is NaN."""
+    """The mean; each element's derivative is 1 / n. Integers become float32; the mean of nothing is NaN."""
     shape = x.shape
     axes = axes_of(dim, x.ndim)
     source = x.dtype
     x = cast(x, dtype, "float32")
     n = count(shape, axes)
     if not is_floating(x.dtype):
-        raise DtypeError(f"a mean in {x.dtype}.\nChoose a floating-point dtype.")
+        raise DtypeError(f"mean cannot be computed in {x.dtype}.\nChoose a floating-point dtype.")
     value = _total(x, axes, keepdim, n or math.nan)
     return value, (lambda g: cast(expand_reduced(_over(g, n or math.nan), shape, axes, keepdim), source),)
 
 
 def _total(x, axes, keepdim, divisor=1):
-    """The sum over `divisor`, found in float32 where x is of 16 bits (where `dtype` says so)."""
+    """The sum divided by `divisor`, computed in float32 if x has 16 bits (set by `dtype`)."""
     if x.dtype in HALF:
         return _total(x.astype(float32), axes, keepdim, divisor).astype(x.dtype)
     value = stable_sum(x, axes, keepdim)
@@ -105,7 +105,7 @@ def _extreme(name, which):
 
     rule.__name__ = rule.__qualname__ = name
     rule.__doc__ = (
-        f"The {which} along `dim`, NaN if one is; elements that tie share the gradient evenly, and NaNs do."
+        f"The {which} along `dim`, NaN if any is NaN; equal elements (or NaNs) share the gradient evenly."
     )
     latex = r"\frac{g\,[x = y]}{\text{number of ties}}"
     return differentiable(rule, samples=reducing(distinct), latex=latex, flops=per_input(1))
@@ -123,13 +123,13 @@ class Extremes(NamedTuple):
 
 @differentiable(samples=_searches, flops=per_input(1))
 def argmax(x, /, dim=None, keepdim=False):
-    """The index of the largest (of ties the first), in the flattened tensor if `dim` is None."""
+    """The index of the maximum (the first of several), in the flattened tensor if `dim` is None."""
     return _place(namespace(x).argmax, x, dim, keepdim), None
 
 
 @differentiable(samples=_searches, flops=per_input(1))
 def argmin(x, /, dim=None, keepdim=False):
-    """The index of the smallest (of ties the first), in the flattened tensor if `dim` is None."""
+    """The index of the minimum (the first of several), in the flattened tensor if `dim` is None."""
     return _place(namespace(x).argmin, x, dim, keepdim), None
 
 
@@ -141,9 +141,9 @@ def _place(search, x, dim, keepdim):
 
 @derived(exact_in_half=True, samples=_searches)
 def max(x, dim: int | Tensor | None = None, keepdim=False):
-    """The largest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
+    """The maximum of all elements, or (values, indices) along `dim`, where one of several gets the gradient.
 
-    With a tensor instead of `dim`, the larger of each pair.
+    With a tensor instead of `dim`, the elementwise maximum.
     """
     if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return maximum(x, dim)
@@ -152,9 +152,9 @@ def max(x, dim: int | Tensor | None = None, keepdim=False):
 
 @derived(exact_in_half=True, samples=_searches)
 def min(x, dim: int | Tensor | None = None, keepdim=False):
-    """The smallest of all, or (values, indices) along `dim`, where one of the ties gets all the gradient.
+    """The minimum of all elements, or (values, indices) along `dim`, where one of several gets the gradient.
 
-    With a tensor instead of `dim`, the smaller of each pair.
+    With a tensor instead of `dim`, the elementwise minimum.
     """
     if isinstance(dim, Tensor | np.ndarray) and not keepdim:
         return minimum(x, dim)
@@ -179,7 +179,7 @@ def all(x, /, dim=None, keepdim=False):
 
 @differentiable(samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1, keepdim=True) | cases((mask, 0)))
 def any(x, /, dim=None, keepdim=False):
-    """Whether some element is true."""
+    """Whether any element is true."""
     return _truth(namespace(x).any, x, dim, keepdim), None
 
 

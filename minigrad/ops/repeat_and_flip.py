@@ -23,17 +23,17 @@ __exact_in_half__ = True
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
 
-# ---------------------------------------------------------------- repeated
+# ---------------------------------------------------------------- repeating
 
 
 @derived(samples=cases((real, 2, 3), 2, 2) | cases((real, 3), 2, 1, 2) | cases((real, 2), 0))
 def repeat(x, *sizes):
-    """x tiled sizes[i] times along axis i; additional sizes add axes in front."""
+    """Tile x sizes[i] times along axis i; additional sizes add axes in front."""
     x = as_tensor(x)
     sizes = sizes_of(sizes)
     shape = (1,) * (len(sizes) - x.ndim) + tuple(x.shape)
     if len(shape) != len(sizes) or min(sizes, default=0) < 0:
-        raise ShapeError(f"repeat of {sizes} along the axes of {shape}.\nGive a number for each axis.")
+        raise ShapeError(f"repeat got {sizes} for the axes of {shape}.\nPass a number for each axis.")
     spread = broadcast_to(
         view_as_shape(x, [m for n in shape for m in (1, n)]),
         [m for r, n in zip(sizes, shape, strict=True) for m in (r, n)],
@@ -44,7 +44,7 @@ def repeat(x, *sizes):
 
 @derived(samples=cases((real, 2, 3), 2) | cases((real, 3), (2, 1, 2)))
 def tile(x, *dims):
-    """x copied dims[i] times along axis i; where there are fewer dims than axes they are the last."""
+    """Tile x dims[i] times along axis i; if there are fewer dims than axes, they apply to the last axes."""
     dims = sizes_of(dims)
     return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
 
@@ -53,9 +53,9 @@ def tile(x, *dims):
     samples=cases((real, 2, 3), 2, dim=1) | cases((real, 2, 3), 2) | cases((real, 3), (integers(0, 3), 3), 0)
 )
 def repeat_interleave(x, repeats, dim=None, *, output_size=None):
-    """x with each slice along `dim` repeated in a row: `repeats` times, or each its own number of times.
+    """Repeat each slice along `dim` (without `dim`, each element of the flattened x) `repeats` times.
 
-    Without `dim`, each element. `output_size` is not needed.
+    `repeats` is a number, or one number for each slice. `output_size` is not needed.
     """
     if dim is None:
         x = ravel(x)
@@ -64,9 +64,9 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     repeats = as_tensor(repeats).numpy()
     total = int(repeats.sum()) * (x.shape[dim] if repeats.size == 1 else 1)
     if output_size not in (None, total):
-        raise ShapeError(f"output_size is {output_size}, but the repeats make {total}.\nLeave it out.")
+        raise ShapeError(f"output_size is {output_size}, but the repeats add up to {total}.\nLeave it out.")
     if repeats.dtype.kind not in "iu" or (repeats < 0).any():
-        raise OptionError(f"{repeats} repeats.\nGive integers from 0 on.")
+        raise OptionError(f"repeats must be at least 0, got {repeats}.\nPass non-negative integers.")
     if repeats.size == 1:
         spread = broadcast_to(
             unsqueeze(x, dim + 1), (*x.shape[: dim + 1], repeats.item(), *x.shape[dim + 1 :])
@@ -74,13 +74,13 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
         return flatten(spread, dim, dim + 1)
     if repeats.shape != x.shape[dim : dim + 1]:
         raise ShapeError(
-            f"{repeats.shape} repeats of the {x.shape[dim]} slices along axis {dim}.\n"
-            f"Give one number, or one for each slice."
+            f"repeats must have shape ({x.shape[dim]},) for axis {dim}, got {repeats.shape}.\n"
+            f"Pass one number, or one for each slice."
         )
     return index_select(x, dim, np.repeat(np.arange(len(repeats)), repeats))
 
 
-# ---------------------------------------------------------------- turned
+# ---------------------------------------------------------------- flipping and rolling
 
 
 @differentiable(
@@ -90,17 +90,17 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     flops=zero_flops,
 )
 def reversed_along(x, /, dims):
-    """x with the order along these axes reversed."""
+    """Reverse the order along these axes."""
     xp = namespace(x)
     return xp.copy(xp.flip(x, axis=dims)), (lambda g: xp.flip(g, axis=dims),)
 
 
 @derived(samples=cases((real, 2, 3), 0) | cases((real, 2, 3), (0, 1)) | cases((real, 2, 3), 0, 1))
 def flip(x, *dims, dim=None):
-    """x with the order along the given axes reversed."""
+    """Reverse the order of elements along the given axes."""
     if dims == () and dim is None:
         raise DtypeError(
-            f"flip takes the axes to reverse, got none.\nx.flip(0), or all: x.flip(*range({x.ndim}))."
+            f"flip needs the axes to reverse.\nUse x.flip(0), or for all axes x.flip(*range({x.ndim}))."
         )
     chosen = sizes_of(dims) if dim is None else dim
     return reversed_along(x, axes_of(chosen, x.ndim) if chosen != () and x.ndim else ())
@@ -108,31 +108,28 @@ def flip(x, *dims, dim=None):
 
 @derived(samples=cases((real, 2, 3)))
 def fliplr(x):
-    """x with its columns in reverse order."""
+    """Reverse the order of the columns."""
     if x.ndim < 2:
-        raise ShapeError(f"a tensor of shape {x.shape} has no columns.\nGive at least 2 axes.")
+        raise ShapeError(f"fliplr needs at least 2 axes, got shape {x.shape}.\nUse x.flip(0).")
     return flip(x, 1)
 
 
 @derived(samples=cases((real, 3)))
 def flipud(x):
-    """x with its rows in reverse order."""
+    """Reverse the order of the rows."""
     if not x.ndim:
-        raise ShapeError("a number has no rows.\nGive at least 1 axis.")
+        raise ShapeError("flipud needs at least 1 axis, got a 0-d tensor.\nPass a vector.")
     return flip(x, 0)
 
 
 @derived(samples=cases((real, 2, 3), 1) | cases((real, 2, 3), -1, 1) | cases((real, 2, 3), (1, 5), (0, 1)))
 def roll(x, shifts, dims: int | Sequence[int] | None = None):
-    """x shifted cyclically by `shifts` along its axes.
-
-    Without `dims`, over the flattened tensor.
-    """
+    """Shift x cyclically by `shifts` along `dims`, or without `dims` over the flattened tensor."""
     if dims is None or dims == ():
         return view_as_shape(roll(ravel(x), shifts, 0), x.shape)
     each_shift, each_dim = (v if isinstance(v, tuple | list) else (v,) for v in (shifts, dims))
     if len(each_shift) != len(each_dim):
-        raise ShapeError(f"{len(each_shift)} shifts along {len(each_dim)} axes.\nGive one for each.")
+        raise ShapeError(f"roll got {len(each_shift)} shifts for {len(each_dim)} axes.\nPass one for each.")
     for shift, d in zip(each_shift, each_dim, strict=True):
         d = axis_of(d, x.ndim)
         n = x.shape[d] if x.ndim else 0
@@ -143,9 +140,9 @@ def roll(x, shifts, dims: int | Sequence[int] | None = None):
 
 @derived(samples=cases((real, 2, 3)) | cases((real, 2, 3), 2) | cases((real, 2, 1, 3), -1, (2, 0)))
 def rot90(x, k=1, dims: Sequence[int] = (0, 1)):
-    """x rotated k times by 90 degrees, from the first of two axes towards the second."""
+    """Rotate x k times by 90 degrees, from the first of two axes towards the second."""
     if len(dims) != 2 or x.ndim < 2 or (dims[0] - dims[1]) % x.ndim == 0:
-        raise ShapeError(f"a turn from one axis to another by dims={dims}.\nName two different axes.")
+        raise ShapeError(f"rot90 needs two different axes, got dims={dims}.\nThe default is (0, 1).")
     first, second = dims
     if k % 4 == 1:
         return transpose(flip(x, second), first, second)

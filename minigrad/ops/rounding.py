@@ -43,12 +43,12 @@ def rsub(x, y, *, alpha=1):
     latex=(r"\frac{g}{y}", r"-g\,\frac{x}{y^2}"),
 )
 def div(x, y, *, rounding_mode=None):
-    """x / y, or rounded towards 0 ("trunc") or down ("floor"), where the derivative is 0."""
+    """x / y; with `rounding_mode` rounded towards 0 ("trunc") or down ("floor"), and with derivative 0."""
     if rounding_mode is None:
         return true_divide(x, y)
     if rounding_mode not in ("trunc", "floor"):
         raise OptionError(
-            f'rounding_mode is None, "trunc" or "floor", got {rounding_mode!r}.\nChoose one of them.'
+            f'rounding_mode must be None, "trunc" or "floor", got {rounding_mode!r}.\nChoose one of them.'
         )
     return quotient(x, y, rounding_mode == "floor")
 
@@ -60,7 +60,7 @@ def div(x, y, *, rounding_mode=None):
     latex=("0", "0"),
 )
 def quotient(x, y, /, down):
-    """The whole part of x / y, rounded `down` or towards 0; its derivative is 0."""
+    """The integer quotient of x / y, rounded `down` or towards 0; its derivative is 0."""
     _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
     value = xp.floor_divide(x, y)
@@ -94,8 +94,8 @@ def remainder(x, y, /):
 def fmod(x, y, /):
     """x - q y, of the sign of x, with q = trunc(x / y); d/dx = 1, d/dy = -q.
 
-    q is that of the exact quotient, by which the value was found (PyTorch rounds x / y first): 7 / 0.1 rounds
-    to 70, and q is 69.
+    q is that of the exact quotient, as is the value (PyTorch rounds x / y first): 7 / 0.1 rounds to 70, and q
+    is 69.
     """
     _check_nonzero_divisor(x, y)
     xp = namespace(x, y)
@@ -161,13 +161,13 @@ def lerp(start, end, weight):
 
 @derived(samples=unary(reals), latex=r"g\,\frac{\pi}{180}")
 def deg2rad(x):
-    """Degrees as radians."""
+    """Convert degrees to radians."""
     return multiply(x, math.pi / 180)
 
 
 @derived(samples=unary(reals), latex=r"g\,\frac{180}{\pi}")
 def rad2deg(x):
-    """Radians as degrees."""
+    """Convert radians to degrees."""
     return multiply(x, 180 / math.pi)
 
 

@@ -1,4 +1,4 @@
-"""Calls of an op on its own samples, for whoever checks every op."""
+"""Calls of an op on its own samples, for tools and tests that check every op."""
 
 from __future__ import annotations
 

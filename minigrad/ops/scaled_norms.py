@@ -1,4 +1,4 @@
-"""Lengths and mean squares of arrays, also where the squares leave the range of the dtype."""
+"""Norms and mean squares of arrays, without overflow or underflow of the squares."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..core.sums import stable_sum
 def scaled_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
     """sum(|x|**p)**(1/p) over some axes, which are kept, for a finite p other than 0.
 
-    A sum that leaves the range of the dtype, or all of whose terms are at its lower end, is taken again of x
-    divided by a power of two near the number that counts most, which changes no digits. On a GPU, where to
-    look at the sums would be to wait for them, all are taken in float64.
+    A sum that overflows or underflows is recomputed with x divided by a power of two near its dominant
+    element, which changes no digits. On a GPU, where looking at the sums would synchronize, all sums are
+    computed in float64.
     """
     if not isinstance(x, np.ndarray):
         return _power_sum(x.astype(float64), p, axes)[1].astype(x.dtype)

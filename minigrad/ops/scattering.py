@@ -1,6 +1,6 @@
-"""Changing chosen elements, out of place: scatter, index_add, index_put and their relatives.
+"""Changing selected elements, out of place: scatter, index_add, index_put and their variants.
 
-Two primitives make them: `replaced` puts values in, `scattered` adds them up onto zeros.
+All are built from two primitives: `replaced` writes values, `scattered` adds them to zeros.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
 ]  # fmt: skip
 
-_TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # names a place twice
+_TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # one element occurs twice
 
 
 # ---------------------------------------------------------------- the primitives
@@ -45,7 +45,7 @@ _TWICE = (np.array([0, 3, 0]), np.array([1, 0, 1]))  # names a place twice
     flops=zero_flops,
 )
 def scattered(x, /, shape, index):
-    """zeros(shape) with x added at `index`: what undoes x[index]."""
+    """zeros(shape) with x added at `index`: the gradient of x[index]."""
     return namespace(x).scatter_add(shape, index, x), (lambda g: namespace(g).take(g, index),)
 
 
@@ -57,8 +57,8 @@ def scattered(x, /, shape, index):
     flops=zero_flops,
 )
 def replaced(x, values, /, index):
-    """A copy of x with `values` (broadcast) at `index`; of those for one place the last stays, and only it
-    has a gradient."""
+    """A copy of x with `values` (broadcast) at `index`; of several values for one element the last is used,
+    and only that one has a gradient."""
     shape = x.shape
 
     def of_values(g):
@@ -73,7 +73,7 @@ def replaced(x, values, /, index):
 
 
 def _last(shape, index):
-    """Whether each element of x[index] is the last that names its place; None where all are."""
+    """Whether each element of x[index] is the last one for its element of x; None if all are."""
     if is_basic(index) or (is_array(index) and index.dtype.kind == "b"):
         return None
     index = tuple(map(on_cpu, index)) if isinstance(index, tuple) else on_cpu(index)
@@ -84,12 +84,14 @@ def _last(shape, index):
 
 
 def _of_dtype(x, values):
-    """`values`, a number or a tensor, in the dtype of x, which they must have if they are a tensor."""
+    """Convert a number to a tensor of x's dtype; a tensor must already have that dtype."""
     if isinstance(values, int | float):
         return values if x.is_floating_point() else as_tensor(values, dtype=x.dtype)
     values = as_tensor(values)
     if values.dtype != x.dtype:
-        raise DtypeError(f"values of {values.dtype} into {x.dtype}.\nConvert them: .to({str(x.dtype)!r}).")
+        raise DtypeError(
+            f"values must have dtype {x.dtype}, got {values.dtype}.\nConvert them: .to({str(x.dtype)!r})."
+        )
     return values
 
 
@@ -103,13 +105,13 @@ def _region(src, at):
         src = view_as_shape(src, (1,) * len(shape)) if src.numel() == 1 else src
     if src.ndim != len(shape) or any(m > n for m, n in zip(shape, src.shape, strict=True)):
         raise ShapeError(
-            f"an index of shape {shape} and a source of shape {src.shape}.\nGive a source as large."
+            f"src must be at least as large as the index {shape}, got shape {src.shape}.\nPass a larger src."
         )
     return src if src.shape == shape else getitem(src, tuple(slice(n) for n in shape))
 
 
 def _scatter(name, x, dim, index, src):
-    """The parts of a scatter: x with an axis, the index, the covered part of src."""
+    """The operands of a scatter: x with an axis, the index, the part of src that it covers."""
     x = as_tensor(x)
     number = isinstance(src, int | float)
     src = _of_dtype(x, src)
@@ -125,14 +127,16 @@ _SPOTS = (integers(0, 3), 2, 4)  # more than there are
     | cases((real, 2, 3), 0, (integers(0, 2), 1, 3), value=2.0)
 )
 def scatter(x, dim, index, src=None, *, value=None, reduce=None):
-    """x with y[i, index[i, j]] = src[i, j] for dim=1, and so for each axis; src may be a number.
+    """Write src into a copy of x: y[i, index[i, j]] = src[i, j] for dim=1; src may be a number.
 
-    `reduce` "add" or "multiply" combines with what is there (see scatter_add and scatter_reduce).
+    `reduce` "add" or "multiply" combines with x's elements (see scatter_add and scatter_reduce).
     """
     src = value if src is None else src
     if reduce is not None:
         if reduce not in ("add", "multiply"):
-            raise OptionError(f'reduce is None, "add" or "multiply", got {reduce!r}.\nSee scatter_reduce.')
+            raise OptionError(
+                f'reduce must be None, "add" or "multiply", got {reduce!r}.\nSee scatter_reduce for others.'
+            )
         src = src if isinstance(src, Tensor) else full(as_tensor(index).shape, src, x.dtype, x.device)
         return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
     line, at, src = _scatter("scatter", x, dim, index, src)
@@ -141,7 +145,7 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
 
 @derived(samples=cases((real, 2, 3), 1, _SPOTS, (real, 2, 4)), latex=("g", None, r"g[\mathrm{index}]"))
 def scatter_add(x, dim, index, src):
-    """x with src[i, j] added to y[i, index[i, j]] for dim=1, and so for each axis."""
+    """Add src to a copy of x: y[i, index[i, j]] += src[i, j] for dim=1."""
     line, at, src = _scatter("scatter_add", x, dim, index, src)
     return view_as_shape(_added(line, src, at), x.shape)
 
@@ -163,13 +167,13 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
     | cases((real, 2, 3), 0, (integers(0, 2), 2, 3), (real, 2, 3), "amin")
 )
 def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
-    """x with each of its elements reduced with those of src that `scatter` would put there.
+    """Reduce each element of x with the elements of src that `scatter` would write there.
 
-    `reduce` is "sum", "prod", "mean", "amax" or "amin"; without `include_self` the element itself takes no
-    part where another comes. Of the largest, equals share the gradient.
+    `reduce` is "sum", "prod", "mean", "amax" or "amin". Without `include_self`, x's own element is ignored if
+    there is another. Equal extremes share the gradient.
     """
     if reduce not in _REDUCTIONS:
-        raise OptionError(f"reduce is one of {', '.join(_REDUCTIONS)}, got {reduce!r}.\nChoose one of them.")
+        raise OptionError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}.\nChoose one.")
     line, at, src = _scatter("scatter_reduce", x, dim, index, src)
     return view_as_shape(_reduced(line, src, at, reduce, include_self), x.shape)
 
@@ -178,7 +182,7 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
 def _reduced(x, src, at, reduce, include_self):
     if x.dtype == bool:  # as numbers: True is 1
         if reduce == "mean":
-            raise DtypeError("a mean of booleans.\nConvert them: .to('float32').")
+            raise DtypeError("reduce=\"mean\" does not take booleans.\nConvert them: .to('float32').")
         return _reduced(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
     neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(x.dtype), "amin": _greatest(x.dtype)}[reduce]
     if not include_self:
@@ -208,7 +212,7 @@ def _greatest(dtype):
     latex=(r"\frac{g}{n}\,[x = y]", r"\frac{g}{n}\,[\mathrm{values} = y]"),
 )
 def extreme(x, values, /, index, largest):
-    """y, the largest (or smallest) of x and of the values that come to its elements; n equals share."""
+    """The largest (or smallest) of each element of x and the values at its index; n equal ones share g."""
     x, values = _plain(x), _plain(values)
     y = through_cpu(partial(_extreme, largest=largest), x, values, *_indices(index))
     mine = x == y
@@ -237,7 +241,7 @@ def _plain(x):
 
 
 def _products(x, src, at):
-    """Each element of x times the elements of src that come to it, side by side in a table of factors."""
+    """Each element of x times the elements of src at its index, computed from a table of factors."""
     shape = x.shape
     place = np.arange(x.numel()).reshape(shape)[tuple(map(on_cpu, at))].reshape(-1)
     order = np.argsort(place, kind="stable")
@@ -251,7 +255,7 @@ def _products(x, src, at):
 
 
 def _slices(name, x, dim, index, source, negative=False):
-    """The parts of an index_...: x with an axis, the index of slices, a source that fits them."""
+    """The operands of an index_... function: x with an axis, the index of slices, a matching source."""
     x = as_tensor(x)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
@@ -261,9 +265,9 @@ def _slices(name, x, dim, index, source, negative=False):
         source = source if source.ndim else view_as_shape(source, (1,))
         expected = (*line.shape[:dim], len(places), *line.shape[dim + 1 :])
         if source.shape != expected:
-            raise ShapeError(f"a source of shape {source.shape}, expected {expected}.\nGive that shape.")
+            raise ShapeError(f"source must have shape {expected}, got {source.shape}.\nReshape it.")
     elif isinstance(source, Tensor):
-        raise ShapeError(f"a source of shape {source.shape} into {line.shape}.\nGive it as many axes.")
+        raise ShapeError(f"source must have {line.ndim} axes, got shape {source.shape}.\nReshape it.")
     return line, (slice(None),) * dim + (places,), source
 
 
@@ -272,7 +276,7 @@ _ROWS = (integers(0, 3), 2)
 
 @derived(samples=cases((real, 2, 3), 1, _ROWS, (real, 2, 2)) | cases((real, 3), 0, _ROWS, (real, 2), alpha=2))
 def index_add(x, dim, index, source, *, alpha=1):
-    """x with alpha times each slice of `source` added to slice index[i] along `dim`."""
+    """Add alpha times slice i of `source` to slice index[i] of a copy of x, along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
     return view_as_shape(_added_times(line, source, at, alpha), x.shape)
 
@@ -284,16 +288,16 @@ def _added_times(x, source, at, alpha):
 
 @derived(samples=cases((real, 3, 2), 0, _ROWS, (real, 2, 2)))
 def index_copy(x, dim, index, source):
-    """x with the slices of `source` in the places `index` along `dim`."""
+    """Write the slices of `source` to the slices `index` of a copy of x, along `dim`."""
     line, at, source = _slices("index_copy", x, dim, index, source)
     return view_as_shape(replaced(line, source, at), x.shape)
 
 
 @derived(samples=cases((real, 2, 3), 1, _ROWS, 2.0) | cases((real, 2, 3), 1, np.array([-1, 0]), (real,)))
 def index_fill(x, dim, index, value):
-    """x with `value`, a number or a tensor without axes, in the slices `index` along `dim`."""
+    """Write `value`, a number or a 0-d tensor, to the slices `index` of a copy of x, along `dim`."""
     if isinstance(value, Tensor) and value.ndim:
-        raise ShapeError(f"a value of shape {value.shape}.\nGive one number; see index_copy.")
+        raise ShapeError(f"value must be one number, got shape {value.shape}.\nFor tensors use index_copy.")
     x = as_tensor(x)
     value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
     line = x if x.ndim else view_as_shape(x, (1,))
@@ -308,7 +312,7 @@ def index_fill(x, dim, index, value):
     | cases((real, 3), 0, _ROWS, (real, 2), "amax")
 )
 def index_reduce(x, dim, index, source, reduce, *, include_self=True):
-    """x with each slice reduced with those of `source` that come to it: "prod", "mean", "amax", "amin"."""
+    """Reduce slices of x with those of `source` at their index: "prod", "mean", "amax" or "amin"."""
     line, at, source = _slices("index_reduce", x, dim, index, source)
     places = at[-1].reshape(-1, *(1,) * (line.ndim - len(at)))
     return view_as_shape(
@@ -324,7 +328,7 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
     )
 
 
-# ---------------------------------------------------------------- by any index
+# ---------------------------------------------------------------- other indices
 
 
 @derived(
@@ -332,7 +336,7 @@ def index_reduce(x, dim, index, source, reduce, *, include_self=True):
     | cases((real, 2, 3), [np.array([1, -1])], (real, 3))
 )
 def index_put(x, indices, values, accumulate=False):
-    """x with x[indices] = values; with `accumulate`, added to what is there, repetitions included."""
+    """Write x[indices] = values in a copy of x; with `accumulate`, add instead, also for repeated indices."""
     x = as_tensor(x)
     if not isinstance(indices, tuple | list):
         raise ArgumentError(
@@ -350,31 +354,31 @@ def index_put(x, indices, values, accumulate=False):
 
 @derived(samples=cases((real, 2, 3), _ROWS, (real, 2)) | cases((real, 2, 3), _ROWS, (real, 2), True))
 def put(x, index, source, accumulate=False):
-    """x with `source` at `index`, which counts the elements row by row; or added there."""
+    """Write `source` (or with `accumulate` add it) at flat indices `index` of a copy of x."""
     x = as_tensor(x)
     line = ravel(x)
     places = checked_places("put", index, line, 0, negative=True)
     if places.size != source.numel():
-        raise ShapeError(f"{source.numel()} values for {places.size} places.\nGive one for each.")
+        raise ShapeError(f"put needs {places.size} values, got {source.numel()}.\nPass one for each index.")
     values = view_as_shape(source, places.shape)
     return view_as_shape(index_put(line, (places,), values, accumulate), x.shape)
 
 
 @derived(samples=cases((real, 2, 3), (mask, 2, 3), (real, 6)) | cases((real, 3), (mask, 2, 1), (real, 2, 4)))
 def masked_scatter(x, mask, source):
-    """x with the elements of `source`, one after another, where `mask` is True."""
+    """Write the elements of `source`, in order, to a copy of x where `mask` is True."""
     x, mask = broadcast_tensors(x, mask)
     check_mask_dtype("masked_scatter", mask)
     source = _of_dtype(x, source)
     count = int(mask.array.sum())
     if source.numel() < count:
-        raise ShapeError(f"{source.numel()} values for {count} places.\nGive at least one for each.")
+        raise ShapeError(f"source needs at least {count} elements, got {source.numel()}.\nPass more.")
     return replaced(x, getitem(ravel(source), slice(count)), mask.array.copy())
 
 
 @derived(samples=cases((real, 2, 3), (real, 2), 1, -1))
 def select_scatter(x, src, dim, index: int):
-    """x with `src` as its slice number `index` along an axis."""
+    """Return a copy of x with `src` as slice `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise ShapeError(out_of_range(index, dim, x.shape[dim]))
@@ -383,21 +387,21 @@ def select_scatter(x, src, dim, index: int):
 
 @derived(samples=cases((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | cases((real, 3), (real, 2), end=-1))
 def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
-    """x with x[start:end:step] = src along an axis."""
+    """Write x[start:end:step] = src along an axis of a copy of x."""
     return _embedded(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
 
 
 def _embedded(x, src, at):
     expected = x.array[at].shape
     if src.shape != expected:
-        raise ShapeError(f"a source of shape {src.shape}, expected {expected}.\nGive that shape.")
+        raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nReshape it.")
     return replaced(x, as_tensor(src).to(x.dtype), at)
 
 
 @derived(samples=cases((real, 2, 3), 2.0) | cases((real, 2), (real,)))
 def fill(x, value):
-    """A tensor like x, every element `value`: a number or a tensor without axes."""
+    """Return a tensor like x filled with `value`, a number or a 0-d tensor."""
     if isinstance(value, Tensor) and value.ndim:
-        raise ShapeError(f"a value of shape {value.shape}.\nGive one number.")
+        raise ShapeError(f"value must be one number, got shape {value.shape}.\nPass a number.")
     value = value.to(x.dtype) if isinstance(value, Tensor) else _of_dtype(x, value)
     return replaced(x, value, Ellipsis)

@@ -1,4 +1,4 @@
-"""Slices, elements and places chosen by index or by mask. Changing them is in scattering.py."""
+"""Selecting slices, elements and indices, by index or by mask. For changing them see scattering.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @wraps(comparisons.where)
 def where(condition, *values, **named):
-    """x where `condition` is True, y elsewhere; of a condition alone, the places where it is True."""
+    """x where `condition` is True, y elsewhere; with a condition alone, the indices where it is True."""
     if values or named:
         return comparisons.where(condition, *values, **named)
     return nonzero(condition, as_tuple=True)
@@ -39,7 +39,7 @@ def where(condition, *values, **named):
 
 @derived(samples=cases((real, 2, 3), 1, -1))
 def select(x, dim, index: int):
-    """The slice number `index` along an axis."""
+    """Return slice `index` along an axis."""
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise RangeError(out_of_range(index, dim, x.shape[dim]))
@@ -48,14 +48,15 @@ def select(x, dim, index: int):
 
 @derived(samples=cases((real, 2, 4), 1, 1, 2) | cases((real, 3), 0, -2, 2))
 def narrow(x, dim, start: int, length):
-    """`length` slices along an axis, from `start` on."""
+    """Return `length` slices along an axis, from `start` on."""
     dim = axis_of(dim, x.ndim)
     n = x.shape[dim]
     first = int(start)
     first += n * (first < 0)
     if not 0 <= first <= n or not 0 <= length <= n - first:
         raise RangeError(
-            f"{length} elements from {start} on along axis {dim}, which has {n}.\nStay within the axis."
+            f"narrow got start {start} and length {length} for axis {dim} of length {n}.\n"
+            f"Stay within the axis."
         )
     return getitem(x, (slice(None),) * dim + (slice(first, first + length),))
 
@@ -65,20 +66,20 @@ def narrow(x, dim, start: int, length):
 
 @derived(samples=cases((real, 2, 3), 1, (integers(0, 3), 4)) | cases((real, 2), 0, (integers(0, 2),)))
 def index_select(x, dim, index):
-    """The elements of `index`, a list of places along `dim`."""
+    """Select the slices `index`, a vector, along `dim`."""
     x = as_tensor(x)
     line = x if x.ndim else view_as_shape(x, (1,))
     dim = axis_of(dim, line.ndim)
     places = checked_places("index_select", index, line, dim)
     if places.ndim > 1:
-        raise ShapeError(f"an index of shape {places.shape}.\nGive a list of places.")
+        raise ShapeError(f"index must be a vector, got shape {places.shape}.\nUse index.flatten().")
     chosen = getitem(line, (slice(None),) * dim + (places.reshape(-1),))
     return chosen if x.ndim else view_as_shape(chosen, ())
 
 
 @derived(samples=cases((real, 2, 3), (integers(-6, 6), 2, 2)) | cases((real,), 0))
 def take(x, index):
-    """The elements of x, counted row by row, at `index`: a tensor of the index's shape."""
+    """Select elements of the flattened x: a tensor of the index's shape."""
     line = ravel(as_tensor(x))
     return getitem(line, checked_places("take", index, line, 0, negative=True))
 
@@ -89,14 +90,16 @@ def take(x, index):
     | cases((real, 2, 3), (integers(0, 6), 4))
 )
 def take_along_dim(x, indices, dim=None):
-    """`gather`, with the other axes broadcast; without `dim`, elements counted row by row."""
+    """`gather` with the other axes broadcast; without `dim`, from the flattened x."""
     x = as_tensor(x)
     line, d = (ravel(x), 0) if dim is None else (x, axis_of(dim, x.ndim))
     places = checked_places("take_along_dim", indices, line, d, negative=True) % max(line.shape[d], 1)
     if dim is None:
         return gather(line, 0, places.reshape(-1))
     if places.ndim != x.ndim:
-        raise ShapeError(f"indices of shape {places.shape} into shape {x.shape}.\nGive them as many axes.")
+        raise ShapeError(
+            f"indices of shape {places.shape} must have as many axes as shape {x.shape}.\nReshape them."
+        )
     with_length = lambda shape, n: (*shape[:d], n, *shape[d + 1 :])
     shape = np.broadcast_shapes(with_length(x.shape, 1), with_length(places.shape, 1))
     places = array_module(places).broadcast_to(places, with_length(shape, places.shape[d]))
@@ -108,7 +111,7 @@ def take_along_dim(x, indices, dim=None):
 
 @derived(samples=cases((real, 2, 3), (mask, 2, 3)) | cases((real, 3), (mask, 2, 1)))
 def masked_select(x, mask):
-    """The elements of x where `mask` (both broadcast) is True, as a vector."""
+    """Return the elements of x where `mask` (both broadcast) is True, as a vector."""
     x, mask = broadcast_tensors(x, mask)
     check_mask_dtype("masked_select", mask)
     return getitem(x, mask.array.copy())
@@ -131,11 +134,11 @@ def argwhere(x):
 
 @derived(samples=cases((integers(0, 4), 2, 3), 4) | cases((integers(0, 4), 3)))
 def one_hot(index, num_classes=-1):
-    """A row of zeros with a 1 at `index`, for each: int64 (..., num_classes), by default the largest + 1."""
+    """Encode integers as one-hot vectors: int64 (..., num_classes), by default the largest + 1."""
     places = as_index_array(index)
     if num_classes == -1:
         if not places.size:
-            raise OptionError("no classes can be counted in an empty index.\nGive num_classes.")
+            raise OptionError("num_classes cannot be derived from an empty index.\nPass num_classes.")
         num_classes = int(places.max()) + 1
     places = checked_ids("one_hot", places, num_classes)
     return Tensor((places[..., None] == array_module(places).arange(num_classes)).astype(np.int64))

@@ -31,7 +31,7 @@ __all__ = [
 _SOME = [(real, 2, 3), (real, 2, 3)]
 
 
-# ---------------------------------------------------------------- together
+# ---------------------------------------------------------------- joining
 
 
 @differentiable(
@@ -43,9 +43,9 @@ _SOME = [(real, 2, 3), (real, 2, 3)]
     flops=zero_flops,
 )
 def joined(*xs, dim=0):
-    """Tensors concatenated along an existing axis."""
+    """Concatenate tensors along an existing axis."""
     if not all(x.ndim for x in xs):
-        raise ShapeError("a 0-d tensor has no axis to join along.\nUse mg.stack, which makes a new axis.")
+        raise ShapeError("0-d tensors have no axis to join along.\nUse mg.stack, which adds an axis.")
     dim = axis_of(dim, xs[0].ndim)
     ends = list(itertools.accumulate(x.shape[dim] for x in xs))
     lead = (slice(None),) * dim
@@ -60,7 +60,7 @@ def joined(*xs, dim=0):
 
 @derived(samples=cases(_SOME) | cases([(real, 2, 3), (real, 2, 1)], -1) | cases([(real, 0), (real, 2, 2)]))
 def cat(tensors, dim=0):
-    """Tensors concatenated along an existing axis; empty vectors are ignored."""
+    """Concatenate tensors along an existing axis; empty vectors are ignored."""
     tensors = list(map(as_tensor, tensors))
     filled = [x for x in tensors if x.array.shape != (0,)]
     if not filled or len(filled) == len(tensors):
@@ -71,29 +71,31 @@ def cat(tensors, dim=0):
 def _check_joinable(shapes, axis):
     first = shapes[0]
     if () in shapes:
-        raise ShapeError("numbers have no axis to be joined along.\nUse mg.stack.")
+        raise ShapeError("0-d tensors have no axis to join along.\nUse mg.stack, which adds an axis.")
     for i, shape in enumerate(shapes):
         if shape != first and (
             len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]
         ):
             raise ShapeError(
-                f"shapes {first} and {shape} (the first and number {i}) along axis {axis}.\n"
+                f"shapes {first} and {shape} (the first and number {i}) cannot be joined along axis {axis}.\n"
                 f"They must be equal in every other axis."
             )
 
 
 @derived(samples=cases(_SOME) | cases(_SOME, -1) | cases([(real,), (real,)]))
 def stack(tensors, dim=0):
-    """Tensors of the same shape, stacked along a new axis."""
+    """Stack tensors of the same shape along a new axis."""
     tensors = list(map(as_tensor, tensors))
     for x in tensors:
         if x.shape != tensors[0].shape:
-            raise ShapeError(f"shapes {tensors[0].shape} and {x.shape}.\nOnly tensors of one shape stack.")
+            raise ShapeError(
+                f"shapes {tensors[0].shape} and {x.shape} cannot be stacked.\nReshape them to equal shapes."
+            )
     return joined(*[unsqueeze(x, dim) for x in tensors], dim=dim)
 
 
 def nested(data, dtype, device):
-    """Nested lists of tensors and numbers as one tensor: what `mg.tensor` makes of them."""
+    """Convert nested lists of tensors and numbers to one tensor, as `mg.tensor` does."""
     if holds_gradient(data) and not isinstance(data, Tensor):
         return stack([nested(x, dtype, device) for x in data])
     return as_tensor(data, dtype, device)
@@ -102,7 +104,7 @@ def nested(data, dtype, device):
 Tensor._nested = staticmethod(nested)
 
 
-# ---------------------------------------------------------------- apart
+# ---------------------------------------------------------------- splitting
 
 
 @differentiable(
@@ -112,21 +114,21 @@ Tensor._nested = staticmethod(nested)
     flops=zero_flops,
 )
 def split(x, /, split_size, dim=0):
-    """Pieces of length `split_size` along an axis (the last may be shorter), or of the lengths given."""
+    """Split along an axis into pieces of length `split_size` (the last may be shorter) or given lengths."""
     if not x.ndim:
-        raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
+        raise ShapeError("a 0-d tensor cannot be split.\nAdd an axis: x.reshape(1).")
     dim = dim % x.ndim if type(dim) is int and -x.ndim <= dim < x.ndim else axis_of(dim, x.ndim)
     n = x.shape[dim]
     dtype = x.dtype
     if isinstance(split_size, int):
         if split_size < 1 and (n or split_size < 0):
-            raise OptionError(f"pieces of length {split_size}.\nA piece has at least one element.")
+            raise OptionError(f"split_size must be at least 1, got {split_size}.\nPass a positive integer.")
         step = max(split_size, 1)
         split_size = [step] * (n // step) + [n % step] * (n % step > 0) or [0]
     if sum(split_size) != n or min(split_size, default=0) < 0:
         raise ShapeError(
-            f"pieces of lengths {list(split_size)} make {sum(split_size)}, but axis {dim} has {n}.\n"
-            f"Give lengths that add up to {n}."
+            f"lengths {list(split_size)} add up to {sum(split_size)}, but axis {dim} has length {n}.\n"
+            f"Pass lengths that add up to {n}."
         )
     pieces = []
     shapes = []
@@ -171,7 +173,7 @@ def sizes_of(shape):
     flops=zero_flops,
 )
 def view_as_shape(x, /, shape):
-    """x in another shape with the same number of elements, in row-major order."""
+    """Reshape x to another shape with the same number of elements, in row-major order."""
     before = x.shape
     try:
         value = x.reshape(shape)
@@ -187,13 +189,13 @@ def view_as_shape(x, /, shape):
 
 @derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)) | cases((real, 1), ()))
 def reshape(x, *shape):
-    """x in another shape with the same number of elements; one of the sizes may be -1."""
+    """Reshape x to another shape with the same number of elements; one of the sizes may be -1."""
     return view_as_shape(x, sizes_of(shape))
 
 
 @derived(samples=cases((real, 2, 1, 3, 1)) | cases((real, 2, 1, 1), 1) | cases((real, 1, 2, 1), (0, -1)))
 def squeeze(x, dim=None):
-    """x without its axes of length 1, or only those in `dim`."""
+    """Remove axes of length 1: all of them, or those in `dim`."""
     if type(dim) is int and -x.ndim <= dim < x.ndim:
         dim %= x.ndim
         return view_as_shape(x, x.shape[:dim] + x.shape[dim + 1 :] if x.shape[dim] == 1 else x.shape)
@@ -203,7 +205,7 @@ def squeeze(x, dim=None):
 
 @derived(samples=cases((real, 2, 3), 0) | cases((real, 2, 3), -1) | cases((real,), 0))
 def unsqueeze(x, dim):
-    """x with an axis of length 1 inserted at `dim`."""
+    """Insert an axis of length 1 at `dim`."""
     x = as_tensor(x)
     place = axis_of(dim, x.ndim + 1)
     return view_as_shape(x, (*x.shape[:place], 1, *x.shape[place:]))
@@ -213,15 +215,12 @@ def unsqueeze(x, dim):
     samples=cases((real, 2, 3, 2)) | cases((real, 2, 3, 2), 1) | cases((real, 2, 3, 2), 0, 1) | cases((real,))
 )
 def flatten(x, start_dim=0, end_dim=-1):
-    """The axes from `start_dim` to `end_dim` as one."""
+    """Flatten the axes from `start_dim` to `end_dim` into one."""
     shape = x.shape
     first = axis_of(start_dim, len(shape))
     last = axis_of(end_dim, len(shape))
     if first > last:
-        raise ShapeError(
-            f"the axes from {start_dim} to {end_dim} of shape {shape}: the first comes after the last.\n"
-            f"Exchange them."
-        )
+        raise ShapeError(f"start_dim {start_dim} comes after end_dim {end_dim} in shape {shape}.\nSwap them.")
     return view_as_shape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
@@ -236,14 +235,14 @@ def flatten(x, start_dim=0, end_dim=-1):
     flops=zero_flops,
 )
 def permute_axes(x, /, dims):
-    """x with axis dims[i] in place i."""
+    """Reorder the axes: axis i of the result is axis dims[i] of x."""
     permuted = namespace(x).permute_dims
     n = x.ndim
     try:
         value = permuted(x, dims)
     except (ValueError, IndexError):
         raise ShapeError(
-            f"{tuple(dims)} is not an order of the {n} axes of shape {x.shape}.\nName each axis once."
+            f"dims {tuple(dims)} is not a permutation of the {n} axes of {x.shape}.\nName each axis once."
         ) from None
 
     def gradient(g):
@@ -257,7 +256,7 @@ def permute_axes(x, /, dims):
 
 @derived(samples=cases((real, 2, 1, 3), 2, 0, 1) | cases((real, 2, 3), (-1, 0)))
 def permute(x, *dims):
-    """x with axis dims[i] in place i."""
+    """Reorder the axes: axis i of the result is axis dims[i] of x."""
     return permute_axes(x, sizes_of(dims))
 
 
@@ -268,7 +267,7 @@ def permute(x, *dims):
     flops=zero_flops,
 )
 def transpose(x, /, dim0, dim1):
-    """x with two axes swapped."""
+    """Swap two axes."""
     n = x.ndim
     dim0, dim1 = axis_of(dim0, n), axis_of(dim1, n)
     if not n:
@@ -276,12 +275,12 @@ def transpose(x, /, dim0, dim1):
     return x.swapaxes(dim0, dim1), (lambda g: g.swapaxes(dim0, dim1),)
 
 
-# ---------------------------------------------------------------- repetition without a copy
+# ---------------------------------------------------------------- expanding
 
 
 @derived(samples=cases((real, 2, 1), 4, -1, 3) | cases((real, 1, 3), (2, -1)))
 def expand(x, *size):
-    """x repeated along its axes of length 1, without a copy; -1 keeps the size of an axis."""
+    """Expand axes of length 1 to a larger size, without a copy; -1 keeps the size of an axis."""
     sizes = sizes_of(size)
     if -1 not in sizes:
         return broadcast_to(x, sizes)
@@ -292,7 +291,7 @@ def expand(x, *size):
     )
 
 
-# ---------------------------------------------------------------- a copy where memory asks for one
+# ---------------------------------------------------------------- copying if necessary
 
 # PyTorch's other names
 swapaxes = transpose

@@ -24,62 +24,62 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- together
+# ---------------------------------------------------------------- joining
 
 
 @derived(
     samples=cases([(real, 2), (real, 3)]) | cases([(real, 2, 1), (real, 2, 2)]) | cases([(real,), (real,)])
 )
 def hstack(tensors):
-    """Tensors side by side: along the second axis, vectors along their only one."""
+    """Concatenate tensors along the second axis, vectors along their only one."""
     tensors = [atleast_1d(as_tensor(x)) for x in tensors]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
 @derived(samples=cases([(real, 3), (real, 2, 3)]) | cases([(real,), (real,)]))
 def vstack(tensors):
-    """Tensors one below another: along the first axis, a vector as a row."""
+    """Concatenate tensors along the first axis, with vectors as rows."""
     return cat([atleast_2d(as_tensor(x)) for x in tensors], 0)
 
 
 @derived(samples=cases([(real, 2), (real, 1, 2)]) | cases(_SOME))
 def dstack(tensors):
-    """Tensors concatenated along the third axis."""
+    """Concatenate tensors along the third axis."""
     return cat([atleast_3d(as_tensor(x)) for x in tensors], 2)
 
 
 @derived(samples=cases([(real, 2), (real, 2, 3)]) | cases([(real,), (real,)]))
 def column_stack(tensors):
-    """Tensors side by side, a vector as a column."""
+    """Concatenate tensors along the second axis, with vectors as columns."""
     tensors = map(as_tensor, tensors)
     return cat([x if x.ndim > 1 else view_as_shape(x, (x.numel(), 1)) for x in tensors], 1)
 
 
-# ---------------------------------------------------------------- apart
+# ---------------------------------------------------------------- splitting
 
 
 @derived(samples=cases((real, 2, 3), [1, 2], 1))
 def split_with_sizes(x, split_sizes, dim=0):
-    """Pieces of the given lengths along an axis."""
+    """Split into pieces of the given lengths along an axis."""
     return split(x, list(split_sizes), dim)
 
 
 def _axis_to_split(x, dim):
-    """The axis from the front, and its length."""
+    """Return the axis as a non-negative number, and its length."""
     if not x.ndim:
-        raise ShapeError("a number without axes cannot be split.\nGive it an axis: x.reshape(1).")
+        raise ShapeError("a 0-d tensor cannot be split.\nAdd an axis: x.reshape(1).")
     dim = axis_of(dim, x.ndim)
     return dim, x.shape[dim]
 
 
 def _check_pieces(pieces):
     if not 1 <= pieces < 2**31:
-        raise OptionError(f"{pieces} pieces.\nAsk for at least one, and for no more than memory holds.")
+        raise OptionError(f"cannot split into {pieces} pieces.\nPass a number from 1 to what memory holds.")
 
 
 @derived(samples=cases((real, 5, 2), 3) | cases((real, 2, 3), 2, -1))
 def chunk(x, chunks, dim=0):
-    """At most `chunks` pieces of equal length (the last may be shorter)."""
+    """Split into at most `chunks` pieces of equal length (the last may be shorter)."""
     _check_pieces(chunks)
     dim, n = _axis_to_split(as_tensor(x), dim)
     return split(x, -(-n // chunks), dim) if n else split(x, (0,) * chunks, dim)
@@ -101,7 +101,7 @@ def tensor_split(x, indices_or_sections, dim=0):
 
 @derived(samples=cases((real, 2, 4), 2) | cases((real, 3), (1,)))
 def hsplit(x, indices_or_sections):
-    """`tensor_split` along the second axis, of a vector along its only one."""
+    """`tensor_split` along the second axis, or along the only axis of a vector."""
     return _split_evenly(x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
 
 
@@ -119,11 +119,11 @@ def dsplit(x, indices_or_sections):
 
 def _split_evenly(x, sections, dim, least):
     if x.ndim < least:
-        raise ShapeError(f"a tensor of shape {x.shape}.\nGive at least {least} axes.")
+        raise ShapeError(f"expected at least {least} axes, got shape {x.shape}.\nUse tensor_split.")
     if isinstance(sections, int) and (sections < 1 or x.shape[dim] % sections):
         raise ShapeError(
-            f"{sections} equal pieces of axis {dim}, which has {x.shape[dim]} elements.\n"
-            f"Give a number that divides it, or use tensor_split."
+            f"cannot split axis {dim} of length {x.shape[dim]} into {sections} equal pieces.\n"
+            f"Pass a number that divides it, or use tensor_split."
         )
     return tensor_split(x, sections, dim)
 
@@ -136,7 +136,7 @@ def _split_evenly(x, sections, dim, least):
     flops=zero_flops,
 )
 def slices(x, /, dim):
-    """The slices of x along an axis: one node, several results."""
+    """The slices of x along an axis, as several results of one node."""
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
     dtype = x.dtype
 
@@ -153,7 +153,7 @@ def slices(x, /, dim):
 
 @derived(samples=cases((real, 3, 2)) | cases((real, 2, 3), -1))
 def unbind(x, dim=0):
-    """The slices of x along an axis, one by one."""
+    """Return the slices of x along an axis as a tuple."""
     x = as_tensor(x)
     dim, n = _axis_to_split(x, dim)
     return slices(x, dim) if n else ()

@@ -1,4 +1,4 @@
-"""Products, variances and covariances, and reductions that leave out NaN."""
+"""Products, variances and covariances, and reductions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ __all__ = [
     flops=per_input(1),
 )
 def prod(x, /, dim=None, keepdim=False, dtype=None):
-    """The product; each element's derivative is the product of all others, found without a division.
+    """Multiply elements; each element's derivative is the product of all others, computed without division.
 
-    Integers and booleans multiply in int64.
+    Integers and booleans are multiplied in int64.
     """
     shape = x.shape
     axes = axes_of(dim, x.ndim)
@@ -53,7 +53,7 @@ def prod(x, /, dim=None, keepdim=False, dtype=None):
 
 
 def _product_of_others(x, axes):
-    """For each element the product of those before it, times that of those after it."""
+    """For each element, the product of the elements before it times that of those after it."""
     xp = namespace(x)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     there = kept + axes
@@ -67,14 +67,14 @@ def _product_of_others(x, axes):
 
 
 def accumulate_in_float64(accumulate, x):
-    """accumulate(x), a running sum or product: NumPy's floats in float64, others in float32 at least."""
+    """accumulate(x), a cumulative sum or product: NumPy floats in float64, others in at least float32."""
     wide = float64 if isinstance(x, np.ndarray) else float32
     narrow = is_floating(x.dtype) and x.dtype.itemsize < wide.itemsize
     return accumulate(x.astype(wide)).astype(x.dtype) if narrow else accumulate(x)
 
 
 def sums_from_the_end(xp, g, factors, dim):
-    """s where s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a running product.
+    """s with s[i] = g[i] + factors[i] s[i + 1] along an axis: the gradient of a cumulative product.
 
     It takes log n steps (Hillis and Steele 1986, "Data Parallel Algorithms"): after one of them s[i] holds
     the terms of `reach` elements from i on, and factors[i] takes it to the next `reach`.
@@ -99,10 +99,10 @@ _with_zeros = cases(np.array([2.0, 0.0, 3.0, 0.0, 1.5]), dim=0) | cases(np.array
     latex=r"\sum_{j \ge i} g_j \prod_{k \le j,\ k \ne i} x_k",
 )
 def cumprod(x, /, dim, dtype=None):
-    """The product of all elements up to each (int64 of integers).
+    """Compute the cumulative product along `dim` (int64 for integers).
 
-    dx_i = p_i s_i, with p_i the product of those before i and s_i = g_i + x_{i+1} s_{i+1}: nothing is divided
-    by an element, which may be 0.
+    dx_i = p_i s_i, with p_i the product of the elements before i and s_i = g_i + x_{i+1} s_{i+1}. It divides
+    by no element, since an element may be 0.
     """
     xp = namespace(x)
     dim = axis_of(dim, x.ndim)
@@ -140,18 +140,18 @@ def nanmean(x, dim=None, keepdim=False, dtype=None):
     samples=cases((real, 2, 3), (1, 3)) | cases((real, 4, 2, 3), (2, 1)) | cases((real, 3), (3,)),
 )
 def sum_to_size(x, *size):
-    """x summed over the axes along which `size` is broadcast to x's shape."""
+    """Sum x over the axes along which `size` is broadcast to x's shape."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
     extra = x.ndim - len(size)
     if extra < 0 or builtins.any(n not in (1, m) for n, m in zip(size, x.shape[extra:], strict=True)):
         raise ShapeError(
-            f"a tensor of shape {x.shape} does not sum to {size}.\nGive a shape that broadcasts to {x.shape}."
+            f"a tensor of shape {x.shape} does not sum to {size}.\nPass a shape that broadcasts to {x.shape}."
         )
     axes = tuple(i for i, m in enumerate(x.shape) if i < extra or size[i - extra] != m)
     return (sum(x, axes) if axes or not size else x).reshape(size)
 
 
-# ---------------------------------------------------------------- spreads
+# ---------------------------------------------------------------- variances
 
 
 @differentiable(
@@ -188,7 +188,7 @@ def variance(x, /, dims, correction, keepdim):
 
 
 def _centred(x, axes, n):
-    """x minus its mean. What rounding left of the mean is subtracted, too: it is a mean of small numbers."""
+    """x minus its mean, twice: the second time removes the rounding error of the first mean."""
     if not n:
         return x
     centred = x - _total(x, axes, True, n)
@@ -238,7 +238,7 @@ _spreads = (
 
 @derived(autocast="float32", samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
 def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
-    """The variance, divided by n - correction, which is 1 unless given (or 0 with unbiased=False)."""
+    """The variance, divided by n - correction; correction defaults to 1, or 0 with unbiased=False."""
     if isinstance(dim, bool):  # var(unbiased)
         unbiased = dim
         dim = None
@@ -249,7 +249,7 @@ def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None)
 
 @derived(autocast="float32", samples=_spreads)
 def std(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
-    """The standard deviation, sqrt(var); where it is 0 its derivative is taken to be 0."""
+    """The standard deviation, sqrt(var); its derivative at 0 is 0."""
     if isinstance(dim, bool):  # std(unbiased)
         unbiased = dim
         dim = None
@@ -282,19 +282,19 @@ def std_mean(x, dim: object = None, unbiased=True, keepdim=False, *, correction=
     | cases((real, 2, 4), aweights=(positive, 4)),
 )
 def cov(x, *, correction: int = 1, fweights=None, aweights=None):
-    """The covariances of the rows of x, each row one variable and each column one observation.
+    """The covariance matrix of the rows of x; each row is a variable, each column an observation.
 
-    `fweights` says how often each column was observed, `aweights` how much it counts. A vector is one
-    variable, and gives a number.
+    `fweights` are the frequencies of the observations, `aweights` their weights. A vector is one variable,
+    and gives a number.
     """
     x = as_tensor(x)
     if x.ndim > 2:
-        raise ShapeError(f"covariances of a tensor with {x.ndim} axes.\nGive variables by observations.")
+        raise ShapeError(f"cov needs at most 2 axes, got shape {x.shape}.\nPass variables by observations.")
     rows = as_floating(x if x.ndim == 2 else x.reshape(1, -1))
     weights = [as_tensor(w) for w in (fweights, aweights) if w is not None]
     for w in weights:
         if w.ndim > 1:
-            raise ShapeError(f"weights of shape {w.shape}.\nGive a vector: a number for each observation.")
+            raise ShapeError(f"weights must be a vector, got shape {w.shape}.\nPass one per observation.")
     weight = weights[0] if len(weights) == 1 else weights[0] * weights[1] if weights else None
     weighted = (lambda rows: rows) if weight is None else (lambda rows: rows * weight)
     total = rows.shape[1] if weight is None else weight.sum()
@@ -306,7 +306,7 @@ def cov(x, *, correction: int = 1, fweights=None, aweights=None):
 
 @derived(exact_in_half="gpu", samples=cases((real, 3, 5)) | cases((real, 2, 4)))
 def corrcoef(x):
-    """The correlations of the rows of x: their covariances over the product of their deviations."""
+    """The correlation matrix of the rows of x: covariances divided by standard deviations."""
     c = cov(x)
     if not c.ndim:
         return c / c
@@ -319,7 +319,7 @@ def corrcoef(x):
 
 
 class Range(NamedTuple):
-    """The smallest and the largest."""
+    """The minimum and the maximum."""
 
     min: Tensor
     max: Tensor
@@ -327,7 +327,7 @@ class Range(NamedTuple):
 
 @derived(exact_in_half=True, samples=cases((distinct, 2, 3)) | cases((distinct, 2, 3), dim=1, keepdim=True))
 def aminmax(x, dim=None, keepdim=False):
-    """(the smallest, the largest); elements that tie share the gradient evenly."""
+    """Return (minimum, maximum); equal elements share the gradient evenly."""
     return Range(amin(x, dim, keepdim), amax(x, dim, keepdim))
 
 
@@ -336,5 +336,5 @@ def aminmax(x, dim=None, keepdim=False):
 
 @derived(exact_in_half=True, samples=cases((mask, 2, 3)) | cases((mask, 2, 3), dim=1))
 def count_nonzero(x, dim=None):
-    """How many elements are not 0."""
+    """Count the elements that are not 0."""
     return sum(as_tensor(x) != 0, dim)

@@ -1,4 +1,4 @@
-"""Where a tensor's elements lie in memory: in which order, with or without gaps, several in one place."""
+"""The memory layout of tensors: the order of axes, gaps, and overlapping elements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def axes_in_memory(tensor: Tensor) -> tuple[int, ...]:
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Whether a tensor's elements lie in memory without gaps."""
+    """Whether a tensor's elements fill its memory without gaps."""
     return tensor.array.transpose(axes_in_memory(tensor)).flags.c_contiguous
 
 
 def overlaps_itself(tensor: Tensor) -> bool:
-    """Whether some of a tensor's elements share memory with each other: it is expanded, or of windows."""
+    """Whether elements of a tensor share memory with each other, as after expand or unfold."""
     array = tensor.array
     steps = sorted((abs(step), n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1)
     reach = 0  # from the first to the last element along the axes with smaller steps

@@ -33,7 +33,7 @@ __all__ = [
 
 @derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)))
 def view(x, *shape, dtype=None):
-    """x in another shape, in its own memory; view("int32") reads it as int32, outside any graph."""
+    """Return a view of x in another shape; view("int32") reads its memory as int32, outside any graph."""
     if dtype is not None or (len(shape) == 1 and not isinstance(shape[0], int | np.integer | tuple | list)):
         return _read_as(x, as_dtype(shape[0] if dtype is None else dtype))
     if not shape:
@@ -44,8 +44,8 @@ def view(x, *shape, dtype=None):
     shared = x.array.flags.c_contiguous or array_module(x.array).may_share_memory(x.array, y.array)
     if not shared and x.numel():
         raise ShapeError(
-            f"no view of shape {y.shape} of shape {x.shape}, strides {x.stride()}: elements are "
-            f"not side by side.\nUse x.reshape(...), which copies them, or x.contiguous().view(...)."
+            f"shape {x.shape} with strides {x.stride()} cannot be viewed as {y.shape} without a copy.\n"
+            f"Use x.reshape(...), which copies, or x.contiguous().view(...)."
         )
     return y
 
@@ -58,7 +58,7 @@ def _read_as(x, dtype):
     except ValueError as error:
         raise ShapeError(
             f"the memory of {x.dtype} numbers in shape {x.shape} cannot be read as {dtype}: "
-            f"{str(error).rstrip('.')}.\nThe last axis must be contiguous, and hold a whole number of these."
+            f"{str(error).rstrip('.')}.\nThe last axis must be contiguous, and divide into these."
         ) from None
     y.version = version_of(x)
     return y
@@ -66,19 +66,19 @@ def _read_as(x, dtype):
 
 @derived(samples=cases((real, 2, 3), (mask, 3, 2)))
 def view_as(x, other):
-    """x in the shape of `other`, in its own memory."""
+    """Return a view of x in the shape of `other`."""
     return view(x, other.shape)
 
 
 @derived(samples=cases((real, 2, 3), (mask, 3, 2)))
 def reshape_as(x, other):
-    """x in the shape of `other`."""
+    """Reshape x to the shape of `other`."""
     return view_as_shape(x, other.shape)
 
 
 @derived(samples=cases((real, 6, 2), 0, (2, 3)) | cases((real, 2, 6), -1, (-1, 2)))
 def unflatten(x, dim, sizes):
-    """The axis `dim` as several of the given sizes, one of which may be -1."""
+    """Split axis `dim` into axes of the given sizes, one of which may be -1."""
     dim = axis_of(dim, x.ndim)
     n = x.shape[dim]
     known = math.prod(size for size in sizes if size != -1)
@@ -115,7 +115,7 @@ def atleast_3d(*tensors):
 
 
 def _of_each(tensors, function):
-    """The function of one tensor, or of each of several (given one by one or in a list)."""
+    """Apply a function to one tensor, or to each of several (as arguments or in a list)."""
     if len(tensors) == 1 and not isinstance(tensors[0], tuple | list):
         return function(as_tensor(tensors[0]))
     return tuple(function(as_tensor(x)) for x in (tensors[0] if len(tensors) == 1 else tensors))
@@ -128,13 +128,13 @@ def _of_each(tensors, function):
 def t(x):
     """The transpose of a matrix; a vector or a number is returned unchanged."""
     if x.ndim > 2:
-        raise ShapeError(f"t of a tensor of shape {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
+        raise ShapeError(f"t needs at most 2 axes, got {x.shape}.\nUse x.mT, or x.transpose(dim0, dim1).")
     return transpose(x, 0, -1)
 
 
 @derived(samples=cases((real, 2, 1, 3), 0, 2) | cases((real, 2, 1, 3), (0, -1), (1, 0)))
 def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
-    """x with the axes `source` (one or several) in the places `destination`, the others in their order."""
+    """Move axes from positions `source` to `destination` (one or several); the others keep their order."""
     ndim = x.ndim
     sources, places = (
         [axis_of(d, ndim) for d in (dims if isinstance(dims, tuple | list) else (dims,))]
@@ -142,7 +142,7 @@ def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
     )
     if not len(set(sources)) == len(sources) == len(places) == len(set(places)):
         raise ShapeError(
-            f"the axes {source} into the places {destination}.\nName each axis and each place once."
+            f"movedim got source {source} and destination {destination}.\nName each axis once in both."
         )
     order = [d for d in range(ndim) if d not in sources]
     for place, d in sorted(zip(places, sources, strict=True)):
@@ -150,16 +150,16 @@ def movedim(x, source: int | Sequence[int], destination: int | Sequence[int]):
     return permute_axes(x, order[:ndim])
 
 
-# ---------------------------------------------------------------- repetition without a copy
+# ---------------------------------------------------------------- expanding
 
 
 @derived(samples=cases((real, 2, 1), (mask, 4, 2, 3)))
 def expand_as(x, other):
-    """x repeated, without a copy, to the shape of `other`."""
+    """Expand x, without a copy, to the shape of `other`."""
     return broadcast_to(x, other.shape)
 
 
-# ---------------------------------------------------------------- by places in memory
+# ---------------------------------------------------------------- strides
 
 
 @differentiable(
@@ -171,7 +171,7 @@ def expand_as(x, other):
     flops=zero_flops,
 )
 def strided(x, /, size, stride, offset, order):
-    """The elements at `offset` and at steps of `stride` from there, in the memory of x (torch.as_strided).
+    """View the memory of x with the given size, strides and offset (torch.as_strided).
 
     `order` names the axes of x as they lie in memory, the one with the largest step first.
     """
@@ -198,19 +198,19 @@ def strided(x, /, size, stride, offset, order):
     return as_strided(line[offset:], size, steps), (gradient,)
 
 
-# ---------------------------------------------------------------- a copy where memory asks for one
+# ---------------------------------------------------------------- copying if necessary
 
 
 @derived(samples=cases((real, 2, 3)))
 def contiguous(x, memory_format=None):
-    """x itself where its memory is in row order, otherwise a copy that is; `memory_format` is ignored."""
+    """Return x if its memory is in row-major order, otherwise a copy; `memory_format` is ignored."""
     x = as_tensor(x)
     return x if x.array.flags.c_contiguous else in_row_order(x)
 
 
 @differentiable(public_name="contiguous", samples=cases((real, 2, 3)), latex="g", flops=zero_flops)
 def in_row_order(x, /):
-    """A copy of x whose memory is in row order."""
+    """A copy of x in row-major order."""
     return namespace(x).copy(x, order="C"), (lambda g: g,)
 
 
@@ -219,12 +219,12 @@ moveaxis = movedim
 
 @derived(samples=cases((real, 2, 3)) | cases((real,)))
 def ravel(x):
-    """All elements along one axis."""
+    """Flatten x into a vector."""
     return view_as_shape(x, (-1,)) if math.prod(x.shape) else view_as_shape(x, (0,))
 
 
 @derived(samples=cases((real, 2, 1), (real, 3)) | cases((real,), (real, 2, 2)))
 def broadcast_tensors(*tensors):
-    """Tensors broadcast, without a copy, to their common shape."""
+    """Broadcast tensors, without a copy, to their common shape."""
     shape = np.broadcast_shapes(*[as_tensor(x).shape for x in tensors])
     return tuple(broadcast_to(as_tensor(x), shape) for x in tensors)

@@ -1,4 +1,4 @@
-"""PyTorch's other names: aliases, what is missing and what to use instead, and NumPy's protocol."""
+"""PyTorch's names: aliases, errors for missing names, and NumPy's functions on Tensors."""
 
 from __future__ import annotations
 

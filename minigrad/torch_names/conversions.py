@@ -1,9 +1,8 @@
-"""NumPy converts tensors in a list to numbers, `np.sum([x, y])`; an error if gradients would be lost.
+"""Errors for NumPy functions of lists of tensors, such as `np.sum([x, y])`, that would lose gradients.
 
-One of NumPy's functions asks a tensor that it is given for `__array_function__` or `__array_ufunc__` (see
-numpy_functions.py). Of a tensor within a list it only asks for `__array__`, as `np.asarray(tensor)` does,
-which never raises; and then, if the tensor has no axes, for `__float__`, as `float(tensor)` does. So the
-frame of the caller has to say which function it is.
+For a tensor argument NumPy calls `__array_function__` or `__array_ufunc__` (see numpy_functions.py). For a
+tensor in a list it only calls `__array__`, like `np.asarray(tensor)`, which never raises; and then, for a 0-d
+tensor, `__float__`, like `float(tensor)`. So which function it is must be read from the caller's frame.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ _OPERATORS = ("BINARY_OP", "COMPARE_OP", "BINARY_", "INPLACE_")
 
 
 class Conversions:
-    """`Tensor.__array__` and `Tensor.__float__`, which raise if a gradient would be lost.
+    """Wraps `Tensor.__array__` and `Tensor.__float__` to raise if a gradient would be lost.
 
-    NumPy's functions named `without_gradient` have no derivative, and so lose nothing.
+    The NumPy functions in `without_gradient` have no derivative, so they lose nothing.
     """
 
     def __init__(self, without_gradient: frozenset[str]) -> None:
         self.without_gradient = without_gradient
-        self.call: tuple[int, int] | None = None  # the frame and instruction that asked `__array__` last,
-        self.asked = set[int]()  # and of which tensors
+        self.call: tuple[int, int] | None = None  # the frame and instruction that last called `__array__`
+        self.converted = set[int]()  # the ids of the tensors that it converted
 
     def array(self, to_array: Callable) -> Callable:
         def __array__(x: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
             if x._requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind in "fVO"):
                 frame = sys._getframe(1)
-                name, converts = self.asked_by(frame)
+                name, converts = self.numpy_function(frame)
                 call = (id(frame), frame.f_lasti) if converts else None
                 if call != self.call:
                     self.call = call
-                    self.asked = set()
+                    self.converted = set()
                 if converts:
-                    self.asked.add(id(x))
+                    self.converted.add(id(x))
                 elif name and name not in self.without_gradient:
                     raise_lost_gradient(name if " " in name else f"np.{name}")
             return to_array(x, dtype, copy)
@@ -59,17 +58,22 @@ class Conversions:
         def __float__(x: Tensor) -> float:
             if self.call is not None:
                 frame = sys._getframe(1)
-                asks_again = self.call == (id(frame), frame.f_lasti) and id(x) in self.asked
+                is_same_call = self.call == (id(frame), frame.f_lasti) and id(x) in self.converted
                 self.call = None
-                self.asked = set()
-                if asks_again and x._requires_grad and modes.grad_enabled and _is_numpys(_callee(frame)):
+                self.converted = set()
+                if (
+                    is_same_call
+                    and x._requires_grad
+                    and modes.grad_enabled
+                    and _is_from_numpy(_callee(frame))
+                ):
                     raise_lost_gradient("a NumPy array of a list")
             return to_float(x)
 
         return __float__
 
-    def asked_by(self, frame: FrameType) -> tuple[str, bool]:
-        """The function of NumPy's that asks, if that is known, and whether it only converts."""
+    def numpy_function(self, frame: FrameType) -> tuple[str, bool]:
+        """The name of the NumPy function that converts a tensor (or ""), and whether it only converts."""
         if is_library[frame.f_code.co_filename]:
             return "a list", False
         name = ""
@@ -81,7 +85,7 @@ class Conversions:
                 name = f"linalg.{name}"
             frame = frame.f_back
         if frame.f_globals.get("__name__", "").startswith("matplotlib."):
-            return "", False  # what is drawn needs no gradient
+            return "", False  # plots need no gradient
         if name:
             return name, name in _CONVERT
         function = _callee(frame)
@@ -95,17 +99,17 @@ class Conversions:
             return "" if decides else name, False
         if isinstance(function, type) and issubclass(function, np.generic):  # np.float32(x), as float(x)
             return "", True
-        is_known = function is not None and _is_numpys(function) and name not in _CONVERT
+        is_known = function is not None and _is_from_numpy(function) and name not in _CONVERT
         return (name, False) if is_known else ("", True)
 
 
-def _is_numpys(function: Any) -> bool:
-    """Whether a function is NumPy's, or one whose name is not known."""
+def _is_from_numpy(function: Any) -> bool:
+    """Whether a function is from NumPy, or unknown (None)."""
     return function is None or (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
 
 
 def _callee(frame: FrameType) -> Any:
-    """The function that a frame is calling, if it has a name (np.dot, dot); np.ndarray for an operator."""
+    """The function that a frame calls by name (np.dot, dot), or None; np.ndarray for an operator."""
     names = _called_name(frame.f_code, frame.f_lasti)
     if names is None:
         return np.ndarray
@@ -119,9 +123,9 @@ def _callee(frame: FrameType) -> Any:
 
 @lru_cache(maxsize=1024)
 def _called_name(code: CodeType, instruction: int) -> tuple[str, ...] | None:
-    """The name of what an instruction calls, ("np", "dot"), () if it has none; None for an operator.
+    """The name that an instruction calls, as ("np", "dot"); () if it has none, None for an operator.
 
-    The instructions that load a name begin where its call begins in the line.
+    The instructions that load the name start at the same position in the line as the call.
     """
     names = list[str]()
     instructions = {found.offset: found for found in dis.get_instructions(code)}

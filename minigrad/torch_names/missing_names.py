@@ -1,7 +1,7 @@
 """PyTorch names that minigrad does not have, and what to use instead.
 
-`__getattr__` of the packages raises from it, Tensor and Module have a `Missing` for each of their names, and
-`docs/pytorch.md` shows it (`python -m tools.reference`). Of all of these `hasattr` is False.
+The packages' `__getattr__` and, for Tensor and Module, a `Missing` attribute raise the error, so `hasattr` is
+False. `docs/pytorch.md` shows the table (`python -m tools.reference`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..core.errors import MissingNameError
 from ..parts import raise_missing_name
 
-# names as they follow `torch.`, and what to do; `F` is nn.functional
+# names without `torch.`, and what to do; `F` is nn.functional
 INSTEAD = {
     # networks
     "nn.MultiheadAttention F.multi_head_attention_forward": (
@@ -27,7 +27,7 @@ INSTEAD = {
     ),
     "nn.EmbeddingBag F.embedding_bag": "`nn.Embedding`, then `.sum(1)` or `.mean(1)` over the bag.",
     "nn.CTCLoss F.ctc_loss": (
-        "Align the labels first, then `nn.CrossEntropyLoss`; CTC's sum over alignments is not here."
+        "Align the labels first, then `nn.CrossEntropyLoss`; CTC's sum over alignments is not supported."
     ),
     "nn.AdaptiveLogSoftmaxWithLoss nn.LinearCrossEntropyLoss F.linear_cross_entropy": (
         "`F.cross_entropy` of all logits."
@@ -37,7 +37,7 @@ INSTEAD = {
         "Give the sizes: `nn.Linear(in_features, out_features)`."
     ),
     "nn.SyncBatchNorm": (
-        "`nn.BatchNorm2d` on each process, or `nn.GroupNorm`, which needs no other process."
+        "`nn.BatchNorm2d` in each process, or `nn.GroupNorm`, which does not depend on the batch."
     ),
     "nn.CrossMapLRN2d": "`nn.LocalResponseNorm`.",
     "nn.RReLU F.rrelu": "`nn.LeakyReLU`.",
@@ -53,7 +53,7 @@ INSTEAD = {
     ),
     "nn.utils.weight_norm nn.utils.spectral_norm nn.utils.parametrize nn.utils.parametrizations "
     "nn.utils.prune": (
-        "Compute the weight in `forward` out of parameters, and apply `F.linear` or `F.conv2d`."
+        "Compute the weight from parameters in `forward`, and apply `F.linear` or `F.conv2d`."
     ),
     "nn.Buffer": "`nn.Module.register_buffer`.",
     "nn.DataParallel nn.parallel distributed": (
@@ -61,7 +61,7 @@ INSTEAD = {
         "train ...`: see `minitransformer.training.ranks`."
     ),
     "nn.Module.share_memory Tensor.share_memory_ multiprocessing": (
-        "Arrays shared by processes: `mg.from_numpy` of one in `multiprocessing.shared_memory`."
+        "Put an array into `multiprocessing.shared_memory`, and use `mg.from_numpy` on it."
     ),
     # optimizers
     "optim.Rprop optim.ASGD optim.SparseAdam optim.Adafactor": "`optim.AdamW`.",
@@ -88,10 +88,10 @@ INSTEAD = {
         "`mg.utils.data.DataLoader` makes its batches in one process."
     ),
     "utils.tensorboard": (
-        "A package for it, `tensorboardX` say; numbers for it are `x.item()` and `x.numpy()`."
+        "Use a package such as `tensorboardX`, with `x.item()` and `x.numpy()`."
     ),
     "utils.dlpack to_dlpack": (
-        "`mg.from_dlpack(x)`; other libraries read a tensor itself, by its `__dlpack__`."
+        "`mg.from_dlpack(x)`; other libraries read a tensor through its `__dlpack__`."
     ),
     # autograd
     "autograd.Function autograd.function": (
@@ -115,12 +115,12 @@ INSTEAD = {
         "batch])`."
     ),
     "func.grad_and_value": "`mg.func.value_and_grad(f)`, which returns the value first.",
-    "func.functionalize": "Leave it out; `mg.func.grad` takes functions as they are.",
+    "func.functionalize": "Leave it out; `mg.func.grad` takes functions unchanged.",
     "is_inference_mode_enabled": "`mg.is_grad_enabled()`.",
     # compiling, devices, precision
     "compile jit compiler fx export nn.Module.compile": (
-        "Leave it out: code runs as it is written. On a GPU `mg.capture(step)` records a "
-        "training step and replays it."
+        "Leave it out: code runs eagerly. On a GPU `mg.capture(step)` records a training step and replays "
+        "it."
     ),
     "cuda.amp": "`mg.amp.autocast('cuda', dtype=mg.float16)` and `mg.amp.GradScaler()`.",
     "mps xpu mtia cpu": (
@@ -153,14 +153,14 @@ INSTEAD = {
     "Tensor.new": "`x.new_zeros(2, 3)`, `x.new_tensor(data)`.",
     "Tensor.symeig symeig": "`mg.linalg.eigh`.",
     "Tensor.register_post_accumulate_grad_hook": "`x.register_hook`.",
-    # numbers that are not here
+    # numbers and formats that are not supported
     "complex complex64 complex128 cfloat cdouble imag view_as_real view_as_complex polar "
     "Tensor.imag": (
-        "Tensors are real: keep both parts, `mg.stack((re, im), dim=-1)`."
+        "Tensors are real: store both parts, `mg.stack((re, im), dim=-1)`."
     ),
     "fft stft istft signal": (
-        "`np.fft` on data (`x.numpy()`), which has no gradient; products with a matrix of sines have "
-        "one: `mg.matmul`."
+        "`np.fft` on data (`x.numpy()`), without gradients; with gradients, `mg.matmul` with a matrix of "
+        "sines and cosines."
     ),
     "linalg.eig linalg.eigvals": (
         "`mg.linalg.eigh` of a symmetric matrix; others may have complex eigenvalues."
@@ -179,7 +179,7 @@ INSTEAD = {
     "Tensor.to_dense": (
         "Tensors are dense: `mg.scatter_add` and `mg.gather` with indices."
     ),
-    "nested": "Pad, and mask what is padding: `mg.masked_fill`.",
+    "nested": "Pad, and mask the padding: `mg.masked_fill`.",
     "quantize_per_tensor ao Tensor.dequantize": "Round: `mg.round`, `x.to('int8')`.",
     "distributions": (
         "`mg.normal`, `mg.multinomial`, `mg.bernoulli` draw; log probabilities are `F.log_softmax` and "
@@ -187,7 +187,7 @@ INSTEAD = {
     ),
     "range": "`mg.arange(start, end + 1)`.",
     "hann_window hamming_window blackman_window": (
-        "`mg.from_numpy(np.hanning(n + 1)[:-1])`, and so `np.hamming`, `np.blackman`."
+        "`mg.from_numpy(np.hanning(n + 1)[:-1])`, and likewise `np.hamming`, `np.blackman`."
     ),
 }  # fmt: skip
 
@@ -199,7 +199,7 @@ TABLE = {
 
 
 def install_missing_names(library: Any) -> None:
-    """Make packages and classes of `library` (minigrad itself) raise for the names in the table."""
+    """Make the packages and classes of `library` (minigrad itself) raise for the names in the table."""
     for name, advice in TABLE.items():
         path, _, missing = name.rpartition(".")
         try:
@@ -216,20 +216,20 @@ class Missing:
     """A missing attribute: access raises an error that says what to use instead."""
 
     def __init__(self, name: str, advice: str) -> None:
-        self.message = f"{name} is not here.\n{advice}"
+        self.message = f"{name} does not exist.\n{advice}"
 
     def __get__(self, instance: Any, owner: Any) -> NoReturn:
         raise MissingNameError(self.message)
 
 
 def _raising_getattr(path: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of the package of that path in minigrad."""
+    """The `__getattr__` of the package at a path in minigrad."""
     package = f"minigrad.{path}".rstrip(".")
 
     def __getattr__(name: str) -> NoReturn:
         advice = TABLE.get(f"{path}.{name}" if path else name)
         if advice is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        raise_missing_name(f"{package}.{name} is not here.\n{advice}")
+        raise_missing_name(f"{package}.{name} does not exist.\n{advice}")
 
     return __getattr__

@@ -1,7 +1,7 @@
-"""NumPy's functions as functions of Tensors: NumPy's names, arguments and meaning, made of ops.
+"""NumPy's functions on Tensors: with NumPy's names, arguments and semantics, implemented by ops.
 
-A function returns NotImplemented for arguments with which it would not do what NumPy's does. Arguments that a
-function does not have are not taken, unless they are None.
+A function returns NotImplemented for arguments for which its result would differ from NumPy's. Arguments that
+it does not have are accepted only if they are None.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _ACCUMULATES = {"add": "cumsum", "multiply": "cumprod"}
 
 
 def ufunc_counterpart(of: Mapping[str, Any], name: str, method: str) -> Callable | None:
-    """`np.NAME`, or its `.reduce`, `.accumulate` or `.outer`, out of the functions `of` minigrad."""
+    """The counterpart of `np.NAME`, or of its `.reduce`, `.accumulate` or `.outer`; None if there is none.
+
+    `of` are minigrad's functions by name.
+    """
     if method == "__call__" and name not in _SEVERAL_OPS:
         return of.get(_UFUNCS.get(name, name))
     if method == "reduce" and name in _REDUCES:
@@ -46,11 +49,11 @@ def ufunc_counterpart(of: Mapping[str, Any], name: str, method: str) -> Callable
         return lambda array, axis=0: of[_ACCUMULATES[name]](as_tensor(array), axis)
     function = _SEVERAL_OPS.get(name, of.get(_UFUNCS.get(name, name)))
     if method == "outer" and function is not None:
-        return lambda x, y: function(_with_axes_behind(as_tensor(x), as_tensor(y).ndim), y)
+        return lambda x, y: function(_append_axes(as_tensor(x), as_tensor(y).ndim), y)
     return function if method == "__call__" else None
 
 
-def _with_axes_behind(x, n):
+def _append_axes(x, n):
     return x.reshape((*x.shape, *(1,) * n))
 
 
@@ -64,7 +67,7 @@ _SEVERAL_OPS = {
 
 
 def counterparts(of: Mapping[str, Any]) -> dict[str, Callable]:
-    """NumPy's functions, by name and with NumPy's arguments, out of the functions `of` minigrad."""
+    """Functions with NumPy's names and arguments, built from minigrad's functions `of`, by name."""
     line = lambda x: ravel(as_tensor(x))
     as_list = lambda name: (
         lambda ary, indices_or_sections: list(of[name](as_tensor(ary), indices_or_sections))
@@ -210,7 +213,7 @@ def counterparts(of: Mapping[str, Any]) -> dict[str, Callable]:
             of["tensor_split"](ary, indices_or_sections, axis)
         ),
         **{name: as_list(name) for name in ("hsplit", "vsplit", "dsplit")},
-        # other places
+        # reordering and repeating
         "flip": lambda m, axis=None: of["flip"](m, dim=tuple(range(m.ndim)) if axis is None else axis),
         "fliplr": lambda m: of["fliplr"](m), "flipud": lambda m: of["flipud"](m),
         "rot90": lambda m, k=1, axes=(0, 1): of["rot90"](m, k, axes),
@@ -248,7 +251,7 @@ def counterparts(of: Mapping[str, Any]) -> dict[str, Callable]:
 
 
 def as_repeats(repeats: Any) -> Any:
-    """How often elements are repeated: one number, or an array of one for each."""
+    """Repeats as one number, or as an array with one for each element."""
     return repeats if isinstance(repeats, int) else np.asarray(repeats)
 
 
@@ -272,7 +275,7 @@ def _squeeze(a, axis=None):
     for d in () if axis is None else axes_of(axis, a.ndim):
         if a.shape[d] != 1:
             raise ShapeError(
-                f"axis {d} of shape {a.shape} has more than one element.\nSqueeze axes of length 1."
+                f"cannot squeeze axis {d} of shape {a.shape}: its length is not 1.\nPass axes of length 1."
             )
     return a.squeeze() if axis is None else a.squeeze(axis)
 
@@ -281,7 +284,8 @@ def _split(ary, indices_or_sections, axis=0):
     n = ary.shape[axis_of(axis, ary.ndim)]
     if isinstance(indices_or_sections, int) and n % indices_or_sections:
         raise ShapeError(
-            f"{indices_or_sections} equal pieces of axis {axis}, which has {n}.\nUse np.array_split."
+            f"cannot split axis {axis} of length {n} into {indices_or_sections} equal pieces.\n"
+            f"Use np.array_split."
         )
     return list(ary.tensor_split(indices_or_sections, axis))
 
@@ -301,7 +305,7 @@ def _vander(x, N=None, increasing=False):
 
 def _solve(a, b):
     a, b = as_tensor(a), as_tensor(b)
-    if b.ndim == 1:  # a vector for every matrix
+    if b.ndim == 1:  # the same vector for every matrix
         return inverses.solve(a, unsqueeze(b, -1)).squeeze(-1)
     return inverses.solve(a, b.reshape((1,) * (a.ndim - b.ndim) + b.shape))
 

@@ -1,7 +1,7 @@
-"""NumPy's functions on Tensors are ops: `ndarray * Tensor`, `np.exp(Tensor)`, `np.concatenate([Tensor])`.
+"""NumPy's functions on Tensors call ops: `ndarray * Tensor`, `np.exp(Tensor)`, `np.concatenate([Tensor])`.
 
-So a formula written for arrays gives Tensors, with gradients, when it is given one. A function of NumPy's
-that has no counterpart here gets the arrays and gives arrays, as long as no gradient would be lost.
+So a formula written for arrays also works for Tensors, and returns Tensors with gradients. A NumPy function
+without a counterpart here runs on the arrays and returns arrays, as long as no gradient would be lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..core.tensor import Tensor
 from ..core.trees import leaves, map_leaves
 from .numpy_counterparts import counterparts, ufunc_counterpart
 
-# NumPy's functions whose result has no derivative: they get arrays, also where a graph is recorded
+# NumPy's functions whose result has no derivative: they always run on the arrays
 WITHOUT_GRADIENT = frozenset({
     "allclose", "argpartition", "argsort", "argwhere", "array2string", "array_equal", "array_equiv",
     "array_repr", "array_str", "can_cast", "common_type", "count_nonzero", "diag_indices_from", "digitize",
@@ -68,7 +68,7 @@ def array_function(functions: Mapping[str, Any]) -> Any:
 
 
 def _by_ops(function: Callable | None, args: tuple, settings: dict[str, Any]) -> Any:
-    """The function's result, or NotImplemented if it does not take these arguments."""
+    """The result of calling `function`, or NotImplemented if it does not accept these arguments."""
     if function is None:
         return NotImplemented
     if hasattr(function, "op"):  # an op's settings are not a ufunc's
@@ -84,7 +84,7 @@ def _by_ops(function: Callable | None, args: tuple, settings: dict[str, Any]) ->
 
 @lru_cache(maxsize=1024)
 def _parameters(function: Callable) -> tuple[tuple[str, ...], frozenset[str], float]:
-    """The names of its parameters, first those by position; and how many arguments it takes by position."""
+    """A function's positional parameters, all parameters, and the maximum number of positional arguments."""
     found = inspect.signature(function).parameters.values()
     positional = tuple(p.name for p in found if p.kind <= p.POSITIONAL_OR_KEYWORD)
     names = frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
@@ -92,10 +92,10 @@ def _parameters(function: Callable) -> tuple[tuple[str, ...], frozenset[str], fl
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, settings: dict[str, Any], written: Any) -> Any:
-    """What NumPy computes from the arrays, unless it would lose a gradient or write into a Tensor."""
+    """Call the NumPy function on the arrays; raises if it would lose a gradient or write into a Tensor."""
     out = settings.get("out")
     if isinstance(written, Tensor) or _tensors(out):
-        raise DtypeError(f"np.{name} does not write into a Tensor.\nUse its own methods.")
+        raise DtypeError(f"np.{name} cannot write into a Tensor.\nUse the Tensor's own methods.")
     recorded = modes.grad_enabled and any(x.requires_grad for x in _tensors((args, settings)))
     if recorded and name not in WITHOUT_GRADIENT:
         writes = out is not None or written is not None
@@ -113,5 +113,5 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def _as_arrays(tree: Any) -> Any:
-    """Tensors as their arrays, also within lists, tuples and dicts."""
+    """Replace Tensors by their arrays, also within lists, tuples and dicts."""
     return map_leaves(lambda x: x.array if isinstance(x, Tensor) else x, tree)

@@ -1,6 +1,6 @@
 """PyTorch's names for constants, tensor predicates and defaults.
 
-What minigrad does not have, and what to use instead, is in `missing_names`.
+For names that minigrad does not have, see `missing_names`.
 """
 
 from __future__ import annotations
@@ -40,47 +40,47 @@ channels_last = "channels_last"
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether something is a Tensor."""
+    """Return whether an object is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether a tensor's dtype is floating."""
+    """Return whether a tensor's dtype is floating."""
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: no tensor is complex."""
+    """Return False: there are no complex tensors."""
     return False
 
 
 def numel(input: Tensor) -> int:
-    """How many elements a tensor has."""
+    """Return the number of elements."""
     return input.numel()
 
 
 def finfo(dtype: Any = default_float) -> Any:
-    """The limits of a floating dtype: eps, max, min, tiny, ..."""
+    """Return the limits of a floating dtype: eps, max, min, tiny, ..."""
     if not is_floating(as_dtype(dtype)):
         raise DtypeError(f"finfo takes a floating dtype, got {as_dtype(dtype)}.\nUse mg.iinfo.")
     return dtypes.finfo(as_dtype(dtype))
 
 
 def iinfo(dtype: Any) -> Any:
-    """The limits of an integer dtype: max, min, bits."""
+    """Return the limits of an integer dtype: max, min, bits."""
     if as_dtype(dtype).kind not in "iu":
         raise DtypeError(f"iinfo takes an integer dtype, got {as_dtype(dtype)}.\nUse mg.finfo.")
     return np.iinfo(as_dtype(dtype))
 
 
 def inference_mode(mode: bool | Callable = True) -> Any:
-    """`no_grad`, for a `with` or as a decorator; what is computed under it is an ordinary tensor."""
+    """Disable gradient recording, as a context manager or a decorator; results are ordinary tensors."""
     if callable(mode):
         return no_grad()(mode)
     return no_grad() if mode else set_grad_enabled(is_grad_enabled())
 
 
-# ---------------------------------------------------------------- old ways to make a tensor
+# ---------------------------------------------------------------- legacy constructors
 
 
 def _maker(name: str, dtype: np.dtype) -> Callable[..., Tensor]:
@@ -89,7 +89,7 @@ def _maker(name: str, dtype: np.dtype) -> Callable[..., Tensor]:
         return tensor(data[0], dtype=dtype) if is_data else empty(*(data or [0]), dtype=dtype)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"`tensor(data, dtype='{dtype}')`, or a tensor of such sizes whose numbers are not set."
+    make.__doc__ = f"`tensor(data, dtype='{dtype}')`, or an uninitialized tensor of the given sizes."
     make.makes = dtype  # type: ignore[attr-defined]
     return make
 
@@ -103,92 +103,92 @@ LongTensor = _maker("LongTensor", dtypes.int64)
 BoolTensor = _maker("BoolTensor", dtypes.bool_)
 
 
-# ---------------------------------------------------------------- defaults, which stay what they are
+# ---------------------------------------------------------------- defaults, which cannot be changed
 
 
 def get_default_dtype() -> np.dtype:
-    """float32: the dtype of tensors made from Python floats."""
+    """Return float32, the dtype of tensors made from Python floats."""
     return default_float
 
 
 def set_default_dtype(d: Any) -> None:
-    """Accepts float32 only, which it always is."""
+    """Accept only float32, which is always the default."""
     if as_dtype(d) != default_float:
         raise OptionError(
-            f"the default dtype is float32, got {d}.\n"
-            f"Say it where a tensor is made, mg.zeros(3, dtype='float64'), or convert a model, model.double()"
+            f"the default dtype must be float32, got {d}.\n"
+            f"Pass dtype= when making a tensor, mg.zeros(3, dtype='float64'), or use model.double()."
         )
 
 
 def get_default_device() -> devices.Device:
-    """The CPU: where tensors are made."""
+    """Return the CPU, where tensors are made."""
     return devices.CPU
 
 
 def set_default_device(device: Any) -> None:
-    """Accepts the CPU only, which it always is."""
+    """Accept only the CPU, which is always the default."""
     if device is not None and check_device(device) != devices.CPU:
         raise OptionError(
-            f"tensors are made on the CPU, got {device}.\n"
-            f"Say it where a tensor is made, mg.zeros(3, device='cuda'), or move a model, model.to('cuda')."
+            f"the default device must be the CPU, got {device}.\n"
+            f"Pass device= when making a tensor, mg.zeros(3, device='cuda'), or use model.to('cuda')."
         )
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Changes nothing: on the CPU, a program that is run again computes the same numbers."""
+    """Do nothing: on the CPU, results are always deterministic."""
 
 
 # ---------------------------------------------------------------- methods of Tensor
 
 
 def type_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the other tensor's dtype and on its device; x itself where nothing changes."""
+    """Convert x to the other tensor's dtype and device; returns x itself if nothing changes."""
     return x.to(other)
 
 
-def in_type(x: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor:
-    """x in another dtype, which may be named `mg.LongTensor`; `non_blocking` is ignored."""
+def to_type(x: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor:
+    """Convert x to another dtype, which may be given as `mg.LongTensor`; `non_blocking` is ignored."""
     return x.to(getattr(dtype, "makes", dtype))
 
 
 def data_ptr(x: Tensor) -> int:
-    """The address of the first element."""
+    """Return the address of the first element."""
     return address_of(x.array)
 
 
 def get_device(x: Tensor) -> int:
-    """The number of the GPU that x is on, -1 on the CPU."""
+    """Return the index of x's GPU, or -1 on the CPU."""
     number = x.device.index
     return -1 if number is None else number
 
 
 def cpu(x: Tensor) -> Tensor:
-    """x on the CPU: x itself where it is there already."""
+    """Copy x to the CPU; returns x itself if it is there already."""
     return x.to("cpu")
 
 
 def cuda(x: Tensor) -> Tensor:
-    """x on the GPU in use: x itself where it is there already."""
+    """Copy x to the current GPU; returns x itself if it is there already."""
     return x.to("cuda")
 
 
 def element_size(x: Tensor) -> int:
-    """Bytes of one element."""
+    """Return the number of bytes per element."""
     return x.array.itemsize
 
 
 def stride(x: Tensor) -> tuple[int, ...]:
-    """How many elements lie between neighbours along each axis."""
+    """Return the strides along each axis, in elements."""
     return tuple(step // x.array.itemsize for step in x.array.strides)
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Whether the elements are contiguous in row-major order."""
+    """Return whether the elements are contiguous in row-major order."""
     return x.array.flags.c_contiguous
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "type": in_type, "type_as": type_as, "cpu": cpu, "cuda": cuda, "get_device": get_device,
+    "type": to_type, "type_as": type_as, "cpu": cpu, "cuda": cuda, "get_device": get_device,
     "data_ptr": data_ptr, "element_size": element_size, "stride": stride, "is_contiguous": is_contiguous,
     "is_complex": is_complex, "nelement": numel,
 }  # fmt: skip

@@ -263,7 +263,7 @@ def test_a_class_a_function_or_a_module_is_not_an_operand(value):
 
 
 def test_clamp_without_a_limit_is_refused():
-    with pytest.raises(OptionError, match="neither min nor max"):
+    with pytest.raises(OptionError, match="clamp needs min or max"):
         mg.tensor([1.0]).clamp()
 
 
@@ -285,10 +285,10 @@ def test_a_diagonal_is_an_integer():
         (lambda x: mg.autograd.grad(1.0, x), "outputs must be tensors, got float"),
         (lambda x: mg.autograd.grad([x * 1, x * 2], x, np.ones(2)), "2 outputs need"),
         (lambda x: mg.func.grad(lambda x: x.sum(), "a")(x), "argnums must be an integer or several"),
-        (lambda x: mg.arange(float("nan")), "is not a range"),
+        (lambda x: mg.arange(float("nan")), "no finite length"),
         (lambda x: mg.randperm(2.5), "n must be an integer, got 2.5"),
         (lambda x: mg.randperm(-1), "non-negative integers"),
-        (lambda x: mg.nn.Linear(-1, 3), r"non-negative integers, got \(3, -1\).\nPass sizes of 0 or more."),
+        (lambda x: mg.nn.Linear(-1, 3), r"at least 0, got \(3, -1\).\nPass non-negative integers."),
     ],
 )
 def test_a_mistake_is_explained(call, what):

@@ -264,7 +264,7 @@ def test_a_tensor_says_where_an_array_is_written():
 
 def test_nothing_is_not_written_as_nan():
     x = mg.ones(2)
-    with pytest.raises(mg.DtypeError, match="item assignment of None"):
+    with pytest.raises(mg.DtypeError, match="item assignment got None"):
         x[0] = None
 
 

@@ -266,7 +266,10 @@ def test_the_largest_of_a_row():
 @pytest.mark.parametrize("wrong", [-1, 5])
 def test_ids_that_no_row_has_are_refused(which, wrong):
     weight, ids = draw(5, 3), np.array([[0, wrong], [4, 1]])
-    with kernels.use(which), pytest.raises(IndexError, match=f"id {wrong} in a table of 5 rows"):
+    with (
+        kernels.use(which),
+        pytest.raises(IndexError, match=f"id {wrong} is out of range for an embedding with 5 rows"),
+    ):
         Kernels(which).embedding(weight, ids)
 
 

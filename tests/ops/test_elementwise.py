@@ -74,7 +74,7 @@ def test_polygamma_of_integers_and_their_reflections():
         rtol=1e-14,
     )
     assert mg.polygamma(1, mg.tensor([0.0, -3.0])).tolist() == [math.inf, math.inf]
-    with pytest.raises(mg.OptionError, match="order n"):
+    with pytest.raises(mg.OptionError, match="n must be an integer from 0 to 100"):
         mg.polygamma(-1, x)
     with pytest.raises(mg.RangeError, match=r"above 0\.5, got -0\.5"):
         mg.mvlgamma(x, 2)
@@ -118,7 +118,7 @@ def test_the_gradient_of_a_clamp_reaches_the_limit_that_is_met():
     assert [x.grad.tolist(), low.grad.tolist(), high.grad.tolist()] == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
     assert mg.clamp(mg.tensor([1, 5]), max=2.5).tolist() == [1, 2.5]
     assert mg.clamp(mg.tensor([1.0]), 3, 2).tolist() == [2], "the upper limit wins"
-    with pytest.raises(mg.OptionError, match="neither min nor max"):
+    with pytest.raises(mg.OptionError, match="clamp needs min or max"):
         mg.clamp(x)
 
 
@@ -162,9 +162,9 @@ def test_a_softmax_may_be_computed_in_a_wider_dtype():
 
 
 def test_the_shapes_that_glu_and_prelu_refuse_are_named():
-    with pytest.raises(mg.ShapeError, match="odd"):
+    with pytest.raises(mg.ShapeError, match="even axis"):
         F.glu(mg.ones(2, 3))
-    with pytest.raises(mg.ShapeError, match="one weight or 3"):
+    with pytest.raises(mg.ShapeError, match="1 or 3 elements"):
         F.prelu(mg.ones(2, 3), mg.ones(2))
 
 

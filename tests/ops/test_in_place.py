@@ -126,7 +126,7 @@ def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     equal(data, [3, 7])
     assert data.version is None
     assert not seen.requires_grad
-    with pytest.raises(GraphError, match=r"could not follow[\s\S]*clone"):
+    with pytest.raises(GraphError, match=r"cannot change a tensor[\s\S]*detached[\s\S]*clone"):
         seen.mul_(x)
 
 
@@ -380,7 +380,7 @@ def test_shape_and_dtype_stay():
     assert half.dtype == mg.float32
     with pytest.raises(DtypeError, match="int64 would give float32"):
         mg.ones(2, dtype="int64").mul_(leaf(1, 2).float())
-    with pytest.raises(DtypeError, match="require a gradient into a tensor of dtype int64"):
+    with pytest.raises(DtypeError, match="require a gradient to dtype int64"):
         mg.ones(2, dtype="int64")[0] = leaf(1)[0]
 
 
@@ -478,11 +478,11 @@ def test_cauchy_numbers_have_their_quartiles():
 
 
 def test_draws_refuse_what_they_cannot_draw():
-    with pytest.raises(DtypeError, match="this tensor is int64"):
+    with pytest.raises(DtypeError, match="needs a floating tensor, got int64"):
         mg.zeros(2, dtype="int64").normal_()
-    with pytest.raises(OptionError, match=r"p that is from 0 to 1, got 2"):
+    with pytest.raises(OptionError, match=r"p of bernoulli_ must be from 0 to 1, got 2"):
         mg.zeros(2).bernoulli_(2)
-    with pytest.raises(OptionError, match="high that is finite and at least 1"):
+    with pytest.raises(OptionError, match="high of uniform_ must be finite and at least 1"):
         mg.zeros(2).uniform_(1, 0)
 
 
@@ -493,7 +493,7 @@ def test_diagonals_are_filled():
         np.fill_diagonal(expected, 5.0, wrap)
         equal(mg.zeros(7, 3).fill_diagonal_(5.0, wrap), expected)
     assert mg.zeros(2, 2, 2).fill_diagonal_(1).sum().item() == 2
-    with pytest.raises(ShapeError, match="all of one length"):
+    with pytest.raises(ShapeError, match="all of equal length"):
         mg.zeros(2, 2, 3).fill_diagonal_(1)
 
 

@@ -269,7 +269,7 @@ def test_lists_are_written_stacked_in_data_sets_and_in_losses():
     h[:, 1] = [x * x, 7.0]
     assert h.tolist() == [[2, 4], [0, 7]]
     assert mg.autograd.grad(h.sum(), x)[0].item() == 1 + 4
-    with pytest.raises(MinigradError, match=r"require a gradient into a tensor of dtype int64"):
+    with pytest.raises(MinigradError, match=r"require a gradient to dtype int64"):
         mg.zeros(2, dtype="int64")[:] = [x, y]
     data = mg.utils.data.TensorDataset([x, y], [[1.0], [2.0]])
     assert data[1][0].requires_grad

@@ -167,7 +167,7 @@ def test_alpha_dropout_keeps_mean_and_variance():
 
 A, ONES = mg.zeros(4, 3), np.ones((4, 3))
 MISTAKES = {
-    "a weight too many": (lambda: F.cross_entropy(A, TARGET, np.ones(4)), ShapeError, "for 3 classes"),
+    "a weight too many": (lambda: F.cross_entropy(A, TARGET, np.ones(4)), ShapeError, r"\(3,\), got \(4,\)"),
     "probabilities of integers": (lambda: F.cross_entropy(A, np.ones((4, 3), int)), ShapeError, r"\(4,\)"),
     "too much smoothing": (lambda: F.cross_entropy(A, TARGET, label_smoothing=1.5), OptionError, "0 to 1"),
     "no class": (lambda: F.cross_entropy(A, TARGET + 3, WEIGHT), RangeError, "out of range"),
@@ -181,10 +181,10 @@ MISTAKES = {
     "delta": (lambda: F.huber_loss(A, ONES, delta=0), OptionError, "delta"),
     "var": (lambda: F.gaussian_nll_loss(A, ONES, -ONES), RangeError, "negative variance"),
     "a var's shape": (lambda: F.gaussian_nll_loss(A, ONES, np.ones(3)), ShapeError, "var"),
-    "p": (lambda: F.multi_margin_loss(A, TARGET, p=3), OptionError, "p is 1 or 2"),
+    "p": (lambda: F.multi_margin_loss(A, TARGET, p=3), OptionError, "p must be 1 or 2"),
     "margin's class": (lambda: F.multi_margin_loss(A, TARGET), RangeError, "-100"),
     "rows": (lambda: F.multi_margin_loss(A, [0]), ShapeError, "for each row"),
-    "labels of floats": (lambda: F.multilabel_margin_loss(A, ONES), DtypeError, "list of classes"),
+    "labels of floats": (lambda: F.multilabel_margin_loss(A, ONES), DtypeError, "list classes"),
     "cosine's target": (lambda: F.cosine_embedding_loss(A, A, ONES), ShapeError, r"\(4,\)"),
     "a padding row": (lambda: nn.Embedding(3, 2, padding_idx=3), RangeError, "padding_idx 3"),
     "channels": (lambda: F.dropout2d(mg.ones(2, 3)), ShapeError, "dropout2d"),
@@ -228,7 +228,7 @@ def test_probabilities_as_a_target_have_no_class_to_ignore():
 def test_a_variance_may_have_1_for_one_axis(shape):
     x, target, var = mg.ones(4, 3), mg.zeros(4, 3), mg.full(shape, 2.0)
     assert F.gaussian_nll_loss(x, target, var).item() == pytest.approx(0.5 * (np.log(2) + 0.5))
-    with pytest.raises(ShapeError, match="with 1 for one of its axes"):
+    with pytest.raises(ShapeError, match="with one axis of length 1"):
         F.gaussian_nll_loss(x, target, mg.ones(1, 1))
 
 
@@ -269,4 +269,4 @@ def test_float_ids_say_long(call):
 @pytest.mark.parametrize("fuse", [True, False])
 def test_a_table_of_other_axes_is_refused_by_embedding(shape, fuse):
     with mg.fused(fuse):
-        assert "The table is a matrix" in message(lambda: F.embedding(mg.tensor([0]), mg.ones(*shape)))
+        assert "weight must be a matrix" in message(lambda: F.embedding(mg.tensor([0]), mg.ones(*shape)))

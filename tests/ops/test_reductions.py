@@ -137,7 +137,7 @@ def test_axes_that_are_repeated_or_absent_are_refused():
         with pytest.raises(RangeError):
             getattr(x, name)(2)
         assert getattr(x, name)([0, 1]).shape == ()
-    with pytest.raises(RangeError, match="k = 4 among 3"):
+    with pytest.raises(RangeError, match="k = 4 for 3"):
         x.topk(4)
 
 
@@ -155,7 +155,7 @@ def test_counts_and_searches():
     assert mg.bucketize(x, edges, right=True).tolist() == [3, 1, 1, 0]
     assert mg.isin(x, edges).tolist() == [True, True, True, False]
     assert mg.tensor([1.0, 2.0, 2.0]).histc(2).tolist() == [1, 2]
-    with pytest.raises(RangeError, match="count from 0"):
+    with pytest.raises(RangeError, match="non-negative integers, got -1"):
         mg.tensor([-1]).bincount()
 
 

@@ -1,4 +1,4 @@
-"""What is not here says what to use instead, and that exists."""
+"""Missing names raise errors that say what to use instead, and that exists."""
 
 import importlib
 import re
@@ -41,7 +41,7 @@ def test_a_missing_name_says_what_to_use(name):
     except AttributeError:
         return  # `nn.parallel` is missing, and so is all in it
     assert not hasattr(owner, missing)
-    with pytest.raises(AttributeError, match=rf"{missing} is not here\.\n") as caught:
+    with pytest.raises(AttributeError, match=rf"{missing} does not exist\.\n") as caught:
         getattr(owner, missing)
     assert str(caught.value).endswith(TABLE[name])
 
@@ -60,7 +60,7 @@ def test_a_module_may_have_an_attribute_of_that_name():
 
 
 def test_an_import_says_it_too():
-    with pytest.raises(ImportError, match=r"minigrad.nn.Transformer is not here\.\n.*minitransformer"):
+    with pytest.raises(ImportError, match=r"minigrad.nn.Transformer does not exist\.\n.*minitransformer"):
         from minigrad.nn import Transformer  # noqa: F401
 
 

@@ -278,14 +278,14 @@ def test_an_array_changed_by_a_tensor_stays_an_array_and_loses_no_gradient():
 )  # fmt: skip
 def test_numpy_does_not_write_into_a_tensor(write):
     x = mg.ones(2, 2)
-    with pytest.raises(DtypeError, match="does not write into a Tensor"):
+    with pytest.raises(DtypeError, match="cannot write into a Tensor"):
         write(x)
     assert x.tolist() == [[1, 1], [1, 1]]
 
 
 def test_what_numpy_refuses_is_refused():
     x = mg.ones(2, 3, requires_grad=True)
-    with pytest.raises(ShapeError, match="2 equal pieces of axis 1, which has 3"):
+    with pytest.raises(ShapeError, match="axis 1 of length 3 into 2 equal pieces"):
         np.split(x, 2, axis=1)
     with pytest.raises(ShapeError, match="axis 0 of shape"):
         np.squeeze(x, axis=0)

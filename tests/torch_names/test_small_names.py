@@ -86,7 +86,7 @@ def test_defaults_can_be_asked_for_and_set_to_what_they_are():
     mg.set_default_dtype(mg.float32)
     mg.set_default_device("cpu")
     mg.use_deterministic_algorithms(True)
-    with pytest.raises(mg.OptionError, match=r"default dtype is float32, got float64\.\n.*dtype='float64'"):
+    with pytest.raises(mg.OptionError, match=r"default dtype must be float32, got float64\.\n.*dtype="):
         mg.set_default_dtype(mg.float64)
 
 
@@ -146,7 +146,7 @@ def test_bernoulli_and_poisson_follow_their_probabilities():
     rates = mg.tensor([0.0, 0.5, 4.0]).expand(4000, 3)
     assert np.allclose(mg.poisson(rates).mean(0).array, [0, 0.5, 4], atol=0.15)
     for bad in ([1.5], [-0.1], [float("nan")]):
-        with pytest.raises(mg.OptionError, match="probabilities from 0 to 1"):
+        with pytest.raises(mg.OptionError, match="probabilities between 0 and 1"):
             mg.bernoulli(mg.tensor(bad))
 
 

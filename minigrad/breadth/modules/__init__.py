@@ -1,4 +1,4 @@
-"""The modules of torch.nn beyond those of `nn`."""
+"""Modules of torch.nn beyond those of `nn`."""
 
 from ...nn import recurrent
 from . import activations, convolution, layers, losses, normalization, padding, pooling
@@ -20,7 +20,7 @@ __all__ = [
     *pooling.__all__,
 ]
 
-# by the names that they had, for pickles
+# under their former names, for pickles
 FILES = {
     "activations": activations, "convolution": convolution, "losses": losses, "more_layers": layers,
     "normalization": normalization, "padding": padding, "pooling": pooling, "recurrent": recurrent,

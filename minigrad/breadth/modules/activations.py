@@ -1,4 +1,4 @@
-"""Activations as modules. Each class says what it computes; the derivatives are with the functions."""
+"""Activation modules; for the derivatives see their functions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ReLU6(FunctionModule, function=F.relu6):
 
 
 class LeakyReLU(FunctionModule, function=F.leaky_relu):
-    """x where it is positive, `negative_slope` x elsewhere."""
+    """x for positive elements, `negative_slope` x for others."""
 
 
 class PReLU(Module):
-    """LeakyReLU with a learned slope: one, or one for each of the channels of axis 1 (He et al. 2015)."""
+    """LeakyReLU with a learned slope, or one for each channel (axis 1) (He et al. 2015)."""
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: str | None = None, dtype: Any = None
@@ -55,7 +55,7 @@ class PReLU(Module):
 
 
 class Hardtanh(FunctionModule, function=F.hardtanh):
-    """x, but at least `min_val` and at most `max_val`."""
+    """x limited to [`min_val`, `max_val`]."""
 
 
 class Hardsigmoid(FunctionModule, function=F.hardsigmoid, shown=""):
@@ -63,18 +63,18 @@ class Hardsigmoid(FunctionModule, function=F.hardsigmoid, shown=""):
 
 
 class Threshold(FunctionModule, function=F.threshold):
-    """x above `threshold`, `value` elsewhere."""
+    """x where x > `threshold`, `value` elsewhere."""
 
 
 class Hardshrink(FunctionModule, function=F.hardshrink):
-    """x where |x| is above `lambd`, 0 elsewhere."""
+    """x where |x| > `lambd`, 0 elsewhere."""
 
     def extra_repr(self) -> str:
         return f"{self.lambd}"
 
 
 class Softshrink(FunctionModule, function=F.softshrink):
-    """x moved by `lambd` towards 0; 0 where |x| is at most `lambd`."""
+    """x moved towards 0 by `lambd`: sign(x) max(|x| - `lambd`, 0)."""
 
     def extra_repr(self) -> str:
         return f"{self.lambd}"
@@ -84,11 +84,11 @@ class Softshrink(FunctionModule, function=F.softshrink):
 
 
 class ELU(FunctionModule, function=F.elu, settings="alpha inplace"):
-    """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al. 2016)."""
+    """x for positive elements, alpha (exp(x) - 1) for others (Clevert et al. 2016)."""
 
 
 class CELU(FunctionModule, function=F.celu):
-    """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron 2017)."""
+    """x for positive elements, alpha (exp(x / alpha) - 1) for others (Barron 2017)."""
 
 
 class SELU(FunctionModule, function=F.selu):
@@ -104,7 +104,7 @@ class LogSigmoid(FunctionModule, function=F.logsigmoid):
 
 
 class Softplus(FunctionModule, function=F.softplus):
-    """log(1 + exp(beta x)) / beta; x where beta x is above `threshold`."""
+    """log(1 + exp(beta x)) / beta, or x where beta x > `threshold`."""
 
 
 class Tanh(FunctionModule, function=F.tanh):
@@ -139,7 +139,7 @@ class Hardswish(FunctionModule, function=F.hardswish, shown=""):
 
 
 class GLU(FunctionModule, function=F.glu):
-    """a sigmoid(b), of the two halves of x along `dim` (Dauphin et al. 2017)."""
+    """a sigmoid(b), with a and b the halves of x along `dim` (Dauphin et al. 2017)."""
 
 
 # ---------------------------------------------------------------- along an axis

@@ -1,4 +1,4 @@
-"""Bases of modules: those made from functions, and families that differ by a constant."""
+"""Base classes of modules that wrap functions, and of modules that differ by constants."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...nn.module import Module
 
 
 class FunctionModule(Module):
-    """A function of `functional` as a module: `class ELU(FunctionModule, function=F.elu): ...`.
+    """A module that calls a function of `functional`: `class ELU(FunctionModule, function=F.elu): ...`.
 
-    The first `inputs` arguments of the function are those of `forward`. The constructor takes the others,
-    under their names and with their defaults, and makes them attributes. `settings` names them where it takes
-    fewer, or in another order; `shown` names those that are printed, by default all.
+    `forward` takes the first `inputs` arguments of the function. The constructor takes the others, with their
+    names and defaults, and stores them as attributes. `settings` lists the constructor's arguments if there
+    are fewer or in another order. `shown` lists those that are printed, by default all.
     """
 
     __signature__: Any  # of the constructor, for help() and inspect
@@ -36,7 +36,7 @@ class FunctionModule(Module):
         shown: str | None = None,
     ) -> None:
         super().__init_subclass__()
-        if function is None:  # it has its function from a base class
+        if function is None:  # inherits the function of a base class
             if "__init__" in cls.__dict__:
                 cls.__signature__ = None
             return
@@ -59,7 +59,7 @@ class FunctionModule(Module):
         self._configure(**settings.arguments)
 
     def _configure(self, **settings: Any) -> None:
-        """Make attributes of the settings; subclasses check and convert them first."""
+        """Store the settings as attributes; subclasses check and convert them first."""
         for name, value in settings.items():
             setattr(self, name, value)
 
@@ -77,7 +77,7 @@ class FunctionModule(Module):
         def __getattr__(self, name: str) -> Any: ...  # the settings
 
     def extra_repr(self) -> str:
-        names = [name for name in self._shown if name != "inplace" or self.inplace]  # as PyTorch's
+        names = [name for name in self._shown if name != "inplace" or self.inplace]  # as in PyTorch
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
@@ -93,7 +93,7 @@ def _bind(
 
 
 class Family(Module):
-    """Modules that differ by constants: in `class Conv1d(Conv, axes=1)`, `axes` becomes a class attribute."""
+    """Base of modules that differ by constants: `class Conv1d(Conv, axes=1)` sets the attribute `axes`."""
 
     def __init_subclass__(cls, **constants: Any) -> None:
         super().__init_subclass__()

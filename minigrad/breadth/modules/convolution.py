@@ -1,4 +1,4 @@
-"""Convolutions as modules: a kernel and a bias, and how the windows lie."""
+"""Convolution modules."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Sizes = int | Sequence[int]
 
 
 class _ConvBase(Family):
-    """Channels, a kernel and a bias; both start uniform on ±1/sqrt(numbers added up in one result)."""
+    """Holds a kernel and a bias, initialized uniformly in ±1 / sqrt(fan_in)."""
 
-    axes: int  # how many follow the channels
+    axes: int  # number of spatial axes
     transposed = False
     bias: Parameter | None
 
@@ -46,8 +46,8 @@ class _ConvBase(Family):
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise OptionError(
-                f"{in_channels} channels to {out_channels} in {groups} groups.\n"
-                f"Take a number of groups that divides both."
+                f"in_channels {in_channels} and out_channels {out_channels} must be divisible by groups, got "
+                f"{groups}.\nPass a number that divides both."
             )
         n = self.axes
         self.in_channels = in_channels
@@ -56,11 +56,16 @@ class _ConvBase(Family):
         self.kernel_size = per_axis("kernel_size", kernel_size, n)
         self.stride, self.dilation = per_axis("stride", stride, n), per_axis("dilation", dilation, n)
         if isinstance(padding, str) and padding not in ("valid", "same"):
-            raise OptionError(f'padding is "valid", "same" or sizes, got {padding!r}.\nChoose one of them.')
+            raise OptionError(
+                f'padding must be "valid", "same" or sizes, got {padding!r}.\nChoose one of them.'
+            )
         self.padding = padding if isinstance(padding, str) else per_axis("padding", padding, n, least=0)
         self.output_padding = per_axis("output_padding", output_padding, n, least=0)
         if padding_mode not in ("zeros", "circular", "reflect", "replicate"):
-            raise OptionError(f"there is no padding_mode {padding_mode!r}.\nPass 'zeros', 'circular', ...")
+            raise OptionError(
+                f"padding_mode must be 'zeros', 'circular', 'reflect' or 'replicate', got {padding_mode!r}.\n"
+                f"Choose one of them."
+            )
         self.padding_mode = padding_mode
         own, other = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (own, other // groups, *self.kernel_size)
@@ -116,7 +121,7 @@ class _Conv(_ConvBase):
         return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _ends(self) -> list[int]:
-        """How much is added before and after each axis, the last first."""
+        """The padding before and after each axis, for `pad`: the last axis first."""
         ends = []
         for i in reversed(range(self.axes)):
             span = self.dilation[i] * (self.kernel_size[i] - 1) if self.padding == "same" else 0
@@ -156,7 +161,7 @@ class _ConvTranspose(_ConvBase):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise OptionError(f'padding_mode is "zeros" here, not {padding_mode!r}.\nLeave it out.')
+            raise OptionError(f'padding_mode must be "zeros", got {padding_mode!r}.\nLeave it out.')
         how = (stride, padding, dilation, groups, bias, padding_mode, device, dtype, output_padding)
         self._set_up(in_channels, out_channels, kernel_size, *how)
 
@@ -167,7 +172,7 @@ class _ConvTranspose(_ConvBase):
         return convolve(input, self.weight, self.bias, *how)
 
     def _extra(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """What is added at the end for a result of this size, of the sizes that the stride leaves open."""
+        """The output padding for this output size, which must be one that the stride allows."""
         n = self.axes
         least = [
             (length - 1) * s - 2 * int(p) + d * (k - 1) + 1
@@ -179,27 +184,27 @@ class _ConvTranspose(_ConvBase):
         if any(not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)):
             most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
             raise ShapeError(
-                f"output_size {tuple(output_size)}, but it can be from {least} to {most}.\n"
-                f"Give one in that range."
+                f"output_size must be from {least} to {most}, got {tuple(output_size)}.\n"
+                f"Pass a size in that range."
             )
         return extra
 
 
 class ConvTranspose1d(_ConvTranspose, axes=1):
-    """The transpose of a convolution, which makes (N, C, L) longer; see `functional.conv_transpose1d`."""
+    """Transposed convolution of (N, C, L), which upsamples; see `functional.conv_transpose1d`."""
 
 
 class ConvTranspose2d(_ConvTranspose, axes=2):
-    """The transpose of a convolution, which makes (N, C, H, W) larger; see `functional.conv_transpose1d`."""
+    """Transposed convolution of images (N, C, H, W), which upsamples; see `functional.conv_transpose1d`."""
 
 
 class ConvTranspose3d(_ConvTranspose, axes=3):
-    """The transpose of a convolution, which makes (N, C, D, H, W) larger; see conv_transpose1d."""
+    """Transposed convolution of (N, C, D, H, W), which upsamples; see `functional.conv_transpose1d`."""
 
 
 class Unfold(FunctionModule, function=F.unfold):
-    """The windows of images as columns."""
+    """Windows of images as columns; see `functional.unfold`."""
 
 
 class Fold(FunctionModule, function=F.fold):
-    """Columns added up into images of `output_size`."""
+    """Add up columns into images of `output_size`; see `functional.fold`."""

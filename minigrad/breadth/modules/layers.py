@@ -33,7 +33,7 @@ class Bilinear(Module):
         super().__init__()
         if in1_features < 1:
             raise OptionError(
-                f"in1_features must be at least 1, got {in1_features}.\nPass how many there are."
+                f"in1_features must be at least 1, got {in1_features}.\nPass the size of input1's last axis."
             )
         self.in1_features = in1_features
         self.in2_features = in2_features
@@ -61,7 +61,7 @@ class CosineSimilarity(FunctionModule, function=F.cosine_similarity, inputs=2, s
 
 
 class PairwiseDistance(Module):
-    """The norm of x1 - x2 along the last axis."""
+    """The p-norm of x1 - x2 along the last axis."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -83,15 +83,15 @@ class _Dropout(FunctionModule):
 
 
 class Dropout1d(_Dropout, function=F.dropout1d, settings="p inplace"):
-    """In training, zero each channel of (N, C, L) with probability p."""
+    """Zero each channel of (N, C, L) with probability p during training."""
 
 
 class Dropout2d(_Dropout, function=F.dropout2d, settings="p inplace"):
-    """In training, zero each channel of (N, C, H, W) with probability p."""
+    """Zero each channel of (N, C, H, W) with probability p during training."""
 
 
 class Dropout3d(_Dropout, function=F.dropout3d, settings="p inplace"):
-    """In training, zero each channel of (N, C, D, H, W) with probability p."""
+    """Zero each channel of (N, C, D, H, W) with probability p during training."""
 
 
 class AlphaDropout(_Dropout, function=F.alpha_dropout, settings="p inplace"):

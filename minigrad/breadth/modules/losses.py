@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Loss(FunctionModule):
-    """A loss with a `reduction`: "mean", "sum" or "none". Its weights are buffers: not learned."""
+    """A loss with a `reduction`: "mean", "sum" or "none". Its weights are buffers."""
 
     def __init_subclass__(
         cls, function: Callable[..., Any] | None = None, inputs: int = 2, settings: str | None = None
@@ -39,15 +39,15 @@ class Loss(FunctionModule):
         super()._configure(**settings)
 
 
-# ---------------------------------------------------------------- of classes
+# ---------------------------------------------------------------- classes
 
 
 class CrossEntropyLoss(Loss, function=F.cross_entropy):
-    """-log softmax(input)[target]; targets equal to `ignore_index` are left out."""
+    """-log softmax(input)[target]; targets equal to `ignore_index` are ignored."""
 
 
 class NLLLoss(Loss, function=F.nll_loss):
-    """-input[target], of log-probabilities; targets equal to `ignore_index` are left out."""
+    """-input[target] of log-probabilities; targets equal to `ignore_index` are ignored."""
 
 
 class MultiMarginLoss(Loss, function=F.multi_margin_loss):
@@ -59,14 +59,14 @@ class MultiMarginLoss(Loss, function=F.multi_margin_loss):
 
 
 class MultiLabelMarginLoss(Loss, function=F.multilabel_margin_loss):
-    """How near classes that are not in target come to those that are; target lists classes up to a -1."""
+    """The sum of max(0, 1 - input[i] + input[j]) / V over i in target, j not; target ends at the first -1."""
 
 
 class MultiLabelSoftMarginLoss(Loss, function=F.multilabel_soft_margin_loss):
     """Binary cross-entropy of logits, averaged over classes."""
 
 
-# ---------------------------------------------------------------- of probabilities
+# ---------------------------------------------------------------- probabilities
 
 
 class BCELoss(Loss, function=F.binary_cross_entropy):
@@ -78,21 +78,23 @@ class BCEWithLogitsLoss(Loss, function=F.binary_cross_entropy_with_logits):
 
 
 class KLDivLoss(Loss, function=F.kl_div):
-    """target (log(target) - input), of log-probabilities; "batchmean" divides the sum by the batch's size."""
+    """target (log(target) - input) of log-probabilities; "batchmean" divides the sum by the batch size."""
 
 
 class GaussianNLLLoss(Loss, function=F.gaussian_nll_loss, inputs=3):
-    """-log of the normal density of target, with mean input and variance var."""
+    """Negative log density of target under a normal distribution with mean input and variance var."""
 
 
 class PoissonNLLLoss(Loss, function=F.poisson_nll_loss):
-    """-log of the Poisson probability of target, with rate exp(input), or input unless `log_input`."""
+    """Negative log probability of target under a Poisson distribution, with rate exp(input) or, without
+    `log_input`, input.
+    """
 
     def forward(self, log_input: Any, target: Any) -> Any:  # PyTorch's names
         return super().forward(log_input, target)
 
 
-# ---------------------------------------------------------------- of differences
+# ---------------------------------------------------------------- regression
 
 
 class MSELoss(Loss, function=F.mse_loss, settings="reduction"):
@@ -104,11 +106,11 @@ class L1Loss(Loss, function=F.l1_loss):
 
 
 class SmoothL1Loss(Loss, function=F.smooth_l1_loss):
-    """A parabola where |input - target| is below `beta`, |input - target| - beta / 2 elsewhere."""
+    """d**2 / (2 beta) where d = |input - target| < `beta`, d - beta / 2 elsewhere."""
 
 
 class HuberLoss(Loss, function=F.huber_loss):
-    """A parabola where |input - target| is below `delta`, linear elsewhere."""
+    """d**2 / 2 where d = |input - target| < `delta`, delta (d - delta / 2) elsewhere."""
 
 
 # ---------------------------------------------------------------- margins
@@ -127,7 +129,7 @@ class MarginRankingLoss(Loss, function=F.margin_ranking_loss, inputs=3):
 
 
 class CosineEmbeddingLoss(Loss, function=F.cosine_embedding_loss, inputs=3):
-    """1 - c where target is 1, max(0, c - margin) where it is -1, c the cosine between the inputs."""
+    """1 - c where target is 1, max(0, c - margin) where it is -1, with c the cosine of the inputs."""
 
 
 class TripletMarginLoss(Loss, function=F.triplet_margin_loss, inputs=3):

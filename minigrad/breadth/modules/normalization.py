@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _Affine(Module):
-    """A learned scale, ones at first, and a learned shift, zeros at first; either may be None."""
+    """Holds a learned scale (initially 1) and shift (initially 0), either of which may be None."""
 
     weight: Parameter | None
     bias: Parameter | None
@@ -35,7 +35,7 @@ class _Affine(Module):
 
 
 class GroupNorm(_Affine):
-    """Normalization of each group of channels of each image (Wu and He 2018)."""
+    """Normalize each group of channels of each image (Wu and He 2018)."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class GroupNorm(_Affine):
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
             raise OptionError(
-                f"{num_channels} channels in {num_groups} groups.\nTake a number of groups that divides them."
+                f"num_channels {num_channels} must be divisible by num_groups, got {num_groups}.\n"
+                f"Pass a divisor of {num_channels}."
             )
         self.num_groups = num_groups
         self.num_channels = num_channels
@@ -70,9 +71,9 @@ class GroupNorm(_Affine):
 
 
 class _RunningNorm(_Affine, Family):
-    """Running statistics, which are used in evaluation."""
+    """Holds running statistics for evaluation."""
 
-    axes: tuple[int, ...]  # how many axes an input may have
+    axes: tuple[int, ...]  # allowed numbers of axes of an input
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -113,8 +114,8 @@ class _RunningNorm(_Affine, Family):
     def _check(self, input: Tensor) -> None:
         if input.ndim not in self.axes:
             raise ShapeError(
-                f"{type(self).__name__} of shape {input.shape}.\n"
-                f"Give a tensor with {' or '.join(map(str, self.axes))} axes."
+                f"{type(self).__name__} got shape {input.shape}.\n"
+                f"Pass a tensor with {' or '.join(map(str, self.axes))} axes."
             )
 
     def extra_repr(self) -> str:
@@ -146,7 +147,7 @@ class _BatchNorm(_RunningNorm):
         momentum = 0.0 if self.momentum is None else self.momentum
         if update and self.num_batches_tracked is not None:
             self.num_batches_tracked.copy_(self.num_batches_tracked + 1)
-            if self.momentum is None:  # the mean of all batches so far
+            if self.momentum is None:  # average over all batches so far
                 momentum = 1 / int(self.num_batches_tracked)
         of_batch = self.training or self.running_mean is None
         running = (self.running_mean, self.running_var) if update or not of_batch else (None, None)
@@ -154,18 +155,18 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm, axes=(2, 3)):
-    """Normalization of each channel of (N, C) or (N, C, L) over the batch (Ioffe and Szegedy 2015).
+    """Normalize each channel of (N, C) or (N, C, L) over the batch (Ioffe and Szegedy 2015).
 
-    `momentum` None: the running statistics are the means over all batches.
+    With momentum=None the running statistics are the means over all batches.
     """
 
 
 class BatchNorm2d(_BatchNorm, axes=(4,)):
-    """Normalization of each channel of (N, C, H, W) over the batch (Ioffe and Szegedy 2015)."""
+    """Normalize each channel of (N, C, H, W) over the batch (Ioffe and Szegedy 2015)."""
 
 
 class BatchNorm3d(_BatchNorm, axes=(5,)):
-    """Normalization of each channel of (N, C, D, H, W) over the batch (Ioffe and Szegedy 2015)."""
+    """Normalize each channel of (N, C, D, H, W) over the batch (Ioffe and Szegedy 2015)."""
 
 
 class _InstanceNorm(_RunningNorm):
@@ -195,19 +196,19 @@ class _InstanceNorm(_RunningNorm):
 
 
 class InstanceNorm1d(_InstanceNorm, axes=(2, 3)):
-    """Normalization of each channel of each of (N, C, L), or of one (C, L) (Ulyanov et al. 2016)."""
+    """Normalize each channel of each example of (N, C, L), or of one (C, L) (Ulyanov et al. 2016)."""
 
 
 class InstanceNorm2d(_InstanceNorm, axes=(3, 4)):
-    """Normalization of each channel of each of (N, C, H, W), or of one (C, H, W) (Ulyanov et al. 2016)."""
+    """Normalize each channel of each image of (N, C, H, W), or of one (C, H, W) (Ulyanov et al. 2016)."""
 
 
 class InstanceNorm3d(_InstanceNorm, axes=(4, 5)):
-    """Normalization of each channel of each of (N, C, D, H, W), or of one (Ulyanov et al. 2016)."""
+    """Normalize each channel of each volume of (N, C, D, H, W), or of one (Ulyanov et al. 2016)."""
 
 
 class LocalResponseNorm(FunctionModule, function=F.local_response_norm):
-    """Each number divided by a power of the squares in `size` channels around it (Krizhevsky et al. 2012)."""
+    """x / (k + alpha mean(x**2))**beta over `size` neighbouring channels (Krizhevsky et al. 2012)."""
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

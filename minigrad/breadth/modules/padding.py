@@ -1,4 +1,4 @@
-"""Padding as modules: `functional.pad` of the last one, two or three axes."""
+"""Padding modules: `functional.pad` of the last one, two or three axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Pad(Family):
-    """Pads the last `axes` axes, each end by `padding`, or by two numbers for each axis, the last first."""
+    """Pad the last `axes` axes: by `padding` at each end, or by a pair for each axis, the last axis first."""
 
     axes: int
     mode = "constant"
@@ -30,8 +30,8 @@ class Pad(Family):
     def forward(self, input: Tensor) -> Tensor:
         if self.mode != "constant" and input.ndim not in (self.axes + 1, self.axes + 2):
             raise ShapeError(
-                f"{type(self).__name__} takes an input of {self.axes + 1} or {self.axes + 2} axes, got "
-                f"{tuple(input.shape)}.\nUse functional.pad for others."
+                f"{type(self).__name__} needs an input with {self.axes + 1} or {self.axes + 2} axes, got "
+                f"shape {tuple(input.shape)}.\nUse functional.pad for others."
             )
         return F.pad(input, self.padding, self.mode, self.value)
 
@@ -40,7 +40,7 @@ class Pad(Family):
 
 
 class ConstantPad(Pad):
-    """Pads the last `axes` axes with a number."""
+    """Pad the last `axes` axes with `value`."""
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
@@ -51,60 +51,60 @@ class ConstantPad(Pad):
 
 
 class ConstantPad1d(ConstantPad, axes=1):
-    """`value` at both ends of the last axis."""
+    """Pad the last axis with `value`."""
 
 
 class ConstantPad2d(ConstantPad, axes=2):
-    """`value` around the last two axes."""
+    """Pad the last two axes with `value`."""
 
 
 class ConstantPad3d(ConstantPad, axes=3):
-    """`value` around the last three axes."""
+    """Pad the last three axes with `value`."""
 
 
 class ZeroPad1d(Pad, axes=1):
-    """Zeros at both ends of the last axis."""
+    """Pad the last axis with zeros."""
 
 
 class ZeroPad2d(Pad, axes=2):
-    """Zeros around the last two axes."""
+    """Pad the last two axes with zeros."""
 
 
 class ZeroPad3d(Pad, axes=3):
-    """Zeros around the last three axes."""
+    """Pad the last three axes with zeros."""
 
 
 class ReflectionPad1d(Pad, axes=1, mode="reflect"):
-    """The last axis mirrored at its ends, which are not repeated."""
+    """Pad the last axis by reflection, without repeating the edges."""
 
 
 class ReflectionPad2d(Pad, axes=2, mode="reflect"):
-    """The last two axes mirrored at their ends, which are not repeated."""
+    """Pad the last two axes by reflection, without repeating the edges."""
 
 
 class ReflectionPad3d(Pad, axes=3, mode="reflect"):
-    """The last three axes mirrored at their ends, which are not repeated."""
+    """Pad the last three axes by reflection, without repeating the edges."""
 
 
 class ReplicationPad1d(Pad, axes=1, mode="replicate"):
-    """The ends of the last axis repeated."""
+    """Pad the last axis by repeating its edges."""
 
 
 class ReplicationPad2d(Pad, axes=2, mode="replicate"):
-    """The ends of the last two axes repeated."""
+    """Pad the last two axes by repeating their edges."""
 
 
 class ReplicationPad3d(Pad, axes=3, mode="replicate"):
-    """The ends of the last three axes repeated."""
+    """Pad the last three axes by repeating their edges."""
 
 
 class CircularPad1d(Pad, axes=1, mode="circular"):
-    """The last axis as a ring: what lies at one end is put before the other."""
+    """Pad the last axis circularly: with elements from its opposite end."""
 
 
 class CircularPad2d(Pad, axes=2, mode="circular"):
-    """The last two axes as rings: what lies at one end is put before the other."""
+    """Pad the last two axes circularly: with elements from their opposite ends."""
 
 
 class CircularPad3d(Pad, axes=3, mode="circular"):
-    """The last three axes as rings: what lies at one end is put before the other."""
+    """Pad the last three axes circularly: with elements from their opposite ends."""

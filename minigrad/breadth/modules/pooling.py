@@ -1,4 +1,4 @@
-"""Pooling and resampling as modules."""
+"""Pooling and resampling modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Sizes = int | Sequence[int]
 
 
 class Pool(FunctionModule):
-    """A pool whose stride is by default its kernel's size."""
+    """A pooling module whose stride defaults to its kernel size."""
 
     def _configure(self, **settings: Any) -> None:
         if settings["stride"] is None:
@@ -35,7 +35,7 @@ class Pool(FunctionModule):
 
 
 class MaxPool(Pool):
-    """A pool whose constructor takes `return_indices` before `ceil_mode`, as PyTorch's."""
+    """A pooling module whose constructor takes `return_indices` before `ceil_mode`, as in PyTorch."""
 
     def __init_subclass__(cls, function: Callable[..., Any] | None = None) -> None:
         settings = "kernel_size stride padding dilation return_indices ceil_mode"
@@ -43,22 +43,22 @@ class MaxPool(Pool):
 
 
 class MaxPool1d(MaxPool, function=F.max_pool1d):
-    """The largest of each window of (N, C, L)."""
+    """The maximum of each window of (N, C, L)."""
 
 
 class MaxPool2d(MaxPool, function=F.max_pool2d):
-    """The largest of each window of (N, C, H, W)."""
+    """The maximum of each window of (N, C, H, W)."""
 
 
 class MaxPool3d(MaxPool, function=F.max_pool3d):
-    """The largest of each window of (N, C, D, H, W)."""
+    """The maximum of each window of (N, C, D, H, W)."""
 
 
 class AvgPool1d(Pool, function=F.avg_pool1d, shown="kernel_size stride padding"):
     """The mean of each window of (N, C, L)."""
 
     def _configure(self, **settings: Any) -> None:
-        for name in ("kernel_size", "stride", "padding"):  # tuples, as PyTorch's
+        for name in ("kernel_size", "stride", "padding"):  # tuples, as in PyTorch
             value = settings[name]
             settings[name] = (value,) if isinstance(value, int) else value and tuple(value)
         super()._configure(**settings)
@@ -85,21 +85,21 @@ class AdaptiveAvgPool3d(FunctionModule, function=F.adaptive_avg_pool3d):
 
 
 class AdaptiveMaxPool1d(FunctionModule, function=F.adaptive_max_pool1d, shown="output_size"):
-    """The largest of `output_size` windows that cover (N, C, L)."""
+    """The maxima of `output_size` windows that cover (N, C, L)."""
 
 
 class AdaptiveMaxPool2d(FunctionModule, function=F.adaptive_max_pool2d, shown="output_size"):
-    """The largest of a grid of windows that cover (N, C, H, W)."""
+    """The maxima of a grid of windows that cover (N, C, H, W)."""
 
 
 class AdaptiveMaxPool3d(FunctionModule, function=F.adaptive_max_pool3d, shown="output_size"):
-    """The largest of a grid of windows that cover (N, C, D, H, W)."""
+    """The maxima of a grid of windows that cover (N, C, D, H, W)."""
 
 
 class MaxUnpool(Family):
-    """What a MaxPool found, put back at the indices that it gave."""
+    """Put the maxima of a MaxPool back at their indices, with zeros elsewhere."""
 
-    axes: int  # how many follow the channels
+    axes: int  # number of spatial axes
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
@@ -117,15 +117,15 @@ class MaxUnpool(Family):
 
 
 class MaxUnpool1d(MaxUnpool, axes=1):
-    """What MaxPool1d found, put back at the indices that it gave."""
+    """Put the maxima of MaxPool1d back at their indices, with zeros elsewhere."""
 
 
 class MaxUnpool2d(MaxUnpool, axes=2):
-    """What MaxPool2d found, put back at the indices that it gave."""
+    """Put the maxima of MaxPool2d back at their indices, with zeros elsewhere."""
 
 
 class MaxUnpool3d(MaxUnpool, axes=3):
-    """What MaxPool3d found, put back at the indices that it gave."""
+    """Put the maxima of MaxPool3d back at their indices, with zeros elsewhere."""
 
 
 # ---------------------------------------------------------------- resolution and shape
@@ -136,7 +136,7 @@ class Upsample(
     function=F.interpolate,
     settings="size scale_factor mode align_corners recompute_scale_factor",
 ):
-    """Images in another size; see `functional.interpolate`."""
+    """Resize images; see `functional.interpolate`."""
 
     def _configure(self, **settings: Any) -> None:
         factor = settings["scale_factor"]
@@ -152,7 +152,7 @@ class Upsample(
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images in another size, each new element the nearest old one."""
+    """Resize images by nearest-neighbour interpolation."""
 
     def __init__(
         self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
@@ -161,7 +161,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images in another size, by bilinear interpolation with aligned corners."""
+    """Resize images by bilinear interpolation with aligned corners."""
 
     def __init__(
         self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None
@@ -178,11 +178,11 @@ class PixelUnshuffle(FunctionModule, function=F.pixel_unshuffle):
 
 
 class ChannelShuffle(FunctionModule, function=F.channel_shuffle):
-    """The channels of `groups` groups, interleaved."""
+    """Interleave the channels of `groups` groups."""
 
 
 class Flatten(Module):
-    """The axes from `start_dim` to `end_dim` as one; by default all but the batch."""
+    """Flatten the axes from `start_dim` to `end_dim`, by default all but the batch axis."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """The axis `dim` as several of the given sizes."""
+    """Split axis `dim` into axes of the given sizes."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
