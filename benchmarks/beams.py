@@ -27,7 +27,7 @@ CONFIG = TransformerConfig(
 
 
 def model() -> Transformer:
-    """A translator of the phrasebook's size; its weights make texts differ and end at different lengths."""
+    """A translator of the phrasebook's size, with weights that make texts differ in content and length."""
     mg.manual_seed(0)
     translator = Transformer(CONFIG).eval()
     rng = np.random.default_rng(SEED)
@@ -37,7 +37,7 @@ def model() -> Transformer:
     end = CONFIG.eos_token_id
     texts = generate(translator, sources(), LIMIT, eos_token_id=())
     common = int(np.bincount(np.concatenate(texts)).argmax())
-    table[[end, common]] = table[[common, end]]  # so that a token which occurs in many texts ends them
+    table[[end, common]] = table[[common, end]]  # a token that is common in the texts becomes their end token
     return translator
 
 

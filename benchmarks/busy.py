@@ -56,7 +56,7 @@ class Other:
 
 @contextmanager
 def other_process(core: int | None) -> Iterator[Other]:
-    """Another process, for a `with`."""
+    """Start another process for a `with` block, and kill it afterwards."""
     other = Other(core)
     try:
         yield other
@@ -65,7 +65,7 @@ def other_process(core: int | None) -> Iterator[Other]:
         other.process.communicate()
 
 
-class Disturbed:
+class BusyTurns:
     """A worker's turns while the other process computes."""
 
     def __init__(self, worker: Worker, other: Other) -> None:
@@ -96,7 +96,7 @@ def busy(
             work.warm()
             with other_process(work.cores[-1] if work.cores else None) as other:
                 for name, worker in work.workers.items():
-                    turns = {"quiet": worker, "busy": Disturbed(worker, other)}
+                    turns = {"quiet": worker, "busy": BusyTurns(worker, other)}
                     times = measure(turns, repeats, seconds, work.settle)
                     table.rows[peer(name).LABEL] = {
                         "quiet": spread([1e3 * t for t in times["quiet"]]),

@@ -53,7 +53,7 @@ class Product(NamedTuple):
 
 
 class Products(Observer):
-    """Notes each matrix product of a step, and the composite ops that they are parts of."""
+    """Notes each matrix product of a step, and the composite ops that contain them."""
 
     def __init__(self) -> None:
         self.found: Counter[Product] = Counter()

@@ -90,8 +90,8 @@ def measure(
 ) -> dict[str, list[float]]:
     """Seconds of each step, the steps taking turns: `repeats` turns each, or until `seconds` have passed.
 
-    With `settle`, a turn starts with a pause of that many seconds and one step that does not count: threads
-    of the other library spin for some milliseconds, and those of this one have gone to sleep.
+    With `settle`, a turn starts with a pause of that many seconds and an untimed step: threads of the other
+    library still spin for some milliseconds, and those of this one have gone to sleep.
     """
     runners: dict[str, Turns] = {
         name: s if hasattr(s, "turn") else LocalTurns(s) for name, s in steps.items()

@@ -30,7 +30,7 @@ MIB = 2**20
 
 
 def retained_by_ours(output: mg.Tensor, given: Iterable[mg.Tensor]) -> int:
-    """Bytes that the graph of `output` keeps alive, beyond those of the tensors given to it."""
+    """Bytes that the graph of `output` keeps alive, beyond those of the tensors in `given`."""
     stack = [producer(output.node)]
     seen = set(stack)
     memories: dict[int, Any] = {}
@@ -56,7 +56,7 @@ def ours(program: Program) -> int:
 
 
 def theirs(program: Program) -> int:
-    """Bytes of the storages that torch saves for backward, beyond those of the tensors given."""
+    """Bytes of the storages that torch saves for backward, beyond those of inputs and weights."""
     import torch
 
     tensors = [torch.tensor(array, requires_grad=True) for array in program.arrays()]

@@ -1,4 +1,4 @@
-"""Plots the cross-attention of a trained translation model, a Transformer or a Seq2Seq, for a sentence.
+"""Plot the cross-attention of a trained translation model, a Transformer or a Seq2Seq, for a sentence.
 
 python demos/alignment.py runs/phrasebook "The cat sat on the mat" -o alignment.png
 
@@ -25,7 +25,7 @@ def main(
     heads: Path | None = None,
     arcs: Path | None = None,
 ) -> None:
-    """Draw what a run attends to while it translates a sentence: the mean of the last layer's heads."""
+    """Draw the attention of a run as it translates a sentence, averaged over the last layer's heads."""
     trained = Run(run)
     tokenizer, model = trained.tokenizer, trained.model
     source = [*tokenizer.encode(sentence), tokenizer.end_id]

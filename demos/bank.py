@@ -2,8 +2,8 @@
 
     python demos/bank.py
 
-A table of word vectors has one row for "bank". In BERT, that row is only the start: each layer mixes in the
-context. The sentences are about money or about rivers, which the model is never told.
+A table of word vectors has one row for "bank". In BERT, that row is only the input: each layer mixes in the
+context. The sentences are about money or about rivers; the model never sees these labels.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ AFTER = {"money": ["cash", "loans", "coins", "debts"], "river": ["water", "mud",
 WORDS = ["[PAD]", "[CLS]", "[MASK]", "they", "at", "the", "bank", "with", "its"]
 WORDS += [word for lists in (BEFORE, AFTER) for words in lists.values() for word in words]
 ID = {word: i for i, word in enumerate(WORDS)}
-BANK = 5  # its place in a sentence
+BANK = 5  # its position in a sentence
 
 
 def sentence(meaning, random):

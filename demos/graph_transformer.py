@@ -1,4 +1,4 @@
-"""A whole Transformer, folded to its boxes: the figure of the paper, drawn from what was computed.
+"""A whole Transformer, folded into boxes: the figure of the paper, drawn from the recorded graph.
 
     python demos/graph_transformer.py -o transformer.html
     python demos/graph_transformer.py --paper -o transformer.svg

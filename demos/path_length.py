@@ -4,7 +4,7 @@ python demos/path_length.py -o docs/path-length.png
 
 Three things are measured for sequences of n tokens, one layer each, as initialized:
 
-- steps: the operations that must wait for each other, from input 1 to output n, counted in the graph of the
+- steps: the operations that must run one after another, from input 1 to output n, counted in the graph of the
   readable definitions. Moving numbers (reshape, slice) does not count.
 - time: forward and backward, on this machine.
 - gradient: the Frobenius norm of d output_n / d input_1, in float64.

@@ -1,9 +1,9 @@
-"""Finds sentences similar to yours, with the vectors of a BERT that learned to fill in masked words.
+"""Find sentences similar to yours, with the vectors of a BERT that learned to fill in masked words.
 
 minitransformer train bert-mlm
 python demos/similar.py runs/bert-mlm "The girl reads a big book."
 
-The vector of a sentence is the mean of its tokens' states; nobody told the model which sentences are similar.
+The vector of a sentence is the mean of its tokens' states; the model was not trained on similarity.
 """
 
 from dataclasses import replace

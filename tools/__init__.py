@@ -1,1 +1,1 @@
-"""Commands for whoever changes minigrad: they write files, compare versions, take parts away."""
+"""Commands for developers of minigrad: generate files, compare versions, remove parts."""

@@ -1,4 +1,4 @@
-"""Is this checkout as fast as another one? Both do the same work, in turns, each in a process of its own.
+"""Compare the speed of this checkout with another one: both do the same work, in turns, in two processes.
 
     git worktree add ../before REVISION
     python -m tools.compare ../before                    # every row of `benchmarks steps`, one thread
@@ -49,7 +49,7 @@ class Checkout:
 
 
 def serve(kernels: str) -> None:
-    """Do the work that standard input names; runs in the checkout's own process."""
+    """Do the work named on standard input; runs in the checkout's process."""
     sys.path[:] = [os.environ["PYTHONPATH"], *(p for p in sys.path if p != str(Path(__file__).parent))]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -1,8 +1,8 @@
-"""Writes `tensor.pyi`, which tells editors and type checkers the methods that `ops/methods.py` gives Tensor.
+"""Write `tensor.pyi`, which lists for editors and type checkers the methods that are bound to Tensor.
 
     python -m tools.stub
 
-The stub is `tensor.py` without its bodies, and a line for each bound op; a test holds the two together.
+The stub is `tensor.py` without bodies, plus a line for each bound op; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def generate() -> str:
             item.body += ast.parse("\n".join(bound)).body
             _Builtins().visit(item)
     text = ast.unparse(ast.fix_missing_locations(module))
-    for name in ("__eq__", "__ne__"):  # comparing gives a tensor, where object's gives a bool
+    for name in ("__eq__", "__ne__"):  # returns a tensor, while object's returns a bool
         line = f"def {name}(self, y: Any) -> Tensor:"
         text = text.replace(line, f"{line}  # type: ignore[override]")
     for name in ("__iadd__", "__isub__"):  # which mypy wants without alpha
@@ -58,7 +58,7 @@ class _Builtins(ast.NodeTransformer):
 
 
 def _is_shown(item: ast.stmt) -> bool:
-    """Whether a stub says it: a public function, a class, an import or an annotated name."""
+    """Whether a statement belongs in a stub: a public function, a class, an import, an annotated name."""
     if isinstance(item, ast.FunctionDef):
         return not item.name.startswith("_") or item.name.startswith("__")
     return isinstance(item, ast.ClassDef | ast.Import | ast.ImportFrom | ast.AnnAssign | ast.Assign)

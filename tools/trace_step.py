@@ -1,4 +1,4 @@
-"""What one training step runs: calls, functions, files and changes of file, as a reader would follow them.
+"""List what one training step runs: calls, functions, files, and changes of file.
 
     python -m tools.trace_step            # a line for each file
     python -m tools.trace_step --calls    # every call, in order
@@ -48,7 +48,7 @@ class Trace:
 
     @property
     def changes(self) -> int:
-        """How often a call is in another file than the call before it."""
+        """How often a call is in a different file than the previous one."""
         files = [file for file, _, _ in self.calls]
         return sum(a != b for a, b in pairwise(files))
 

@@ -1,15 +1,14 @@
-"""The packages without one of their parts: what remains must import, and pass its tests.
+"""Remove a part from the packages, and check that the rest imports and passes its tests.
 
-    python -m tools.without graph              # all tests of what remains
-    python -m tools.without graph --quick      # it imports, and its quickest tests pass
-    python -m tools.without --all --quick      # of each part, several side by side
+    python -m tools.without graph              # all tests of the rest
+    python -m tools.without graph --quick      # imports, and the quickest tests
+    python -m tools.without --all --quick      # for each part, several at a time
 
 It copies the working tree to a temporary folder, without the part's folder and without its lines where the
 parts are assembled (ASSEMBLIES), which begin with a comment: `# graph (needs gradcheck): ...`, and end where
-the next comment begins. Parts that need it leave with it. So do the files in LEAVES, and tests that use
-something of it themselves (tests/conftest.py) or are marked `pytest.mark.needs("graph")`; they are listed. If
-what remains asks for something of it, that is a failure, and so is a test that is skipped in the copy and not
-in the whole tree.
+the next comment begins. Parts that need it are removed, too. So are the files in LEAVES, and tests that use
+the part themselves (tests/conftest.py) or are marked `pytest.mark.needs("graph")`; they are listed. It is a
+failure if the rest uses something of the part, or if a test is skipped only in the copy.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ ASSEMBLIES = (
     "minitransformer/tasks/__init__.py", "minitransformer/cli/__init__.py", "minitransformer/cli/train.py",
 )  # fmt: skip
 
-# what leaves with a part, besides its folder: what is about it, and what describes or checks all public names
+# files removed with a part, besides its folder: those about it, and those about all public names
 LEAVES = {
     "kernels/numba": (),
     "kernels/cuda": (),
@@ -130,7 +129,7 @@ for folder in ("minigrad", "minitransformer", "benchmarks", "tools"):
 
 
 class Lines(NamedTuple):
-    """What the assembly says of a part: which others it needs, and its lines."""
+    """A part in an assembly: the parts that it needs, and its lines."""
 
     needs: tuple[str, ...]
     text: str
@@ -185,7 +184,7 @@ class Copy:
             shutil.copy2(ROOT / file, self.folder / file)
 
     def run(self, *words: str, quiet: bool) -> subprocess.CompletedProcess[str]:
-        """Run Python here; if quiet, what it prints is kept."""
+        """Run Python in the copy; if quiet, its output is captured."""
         environment = {
             "OPENBLAS_NUM_THREADS": "1",
             "MINITRANSFORMER_DATA": str(ROOT.parent / "shared" / "data"),
@@ -212,7 +211,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_in(report: Path) -> Outcome:
-    """What pytest wrote, as JUnit does, of each test."""
+    """Read the outcome of each test from pytest's JUnit report."""
     found = Outcome([], [], [], [])
     for case in ElementTree.parse(report).iter("testcase"):
         module, name = case.get("classname", ""), case.get("name", "")
@@ -229,7 +228,7 @@ def outcome_in(report: Path) -> Outcome:
 
 
 def skipped_in_whole_tree(names: set[str]) -> set[str]:
-    """Which of these tests are skipped where no part is missing."""
+    """The tests among these that are also skipped in the whole tree."""
     if not names:
         return set()
     with tempfile.TemporaryDirectory() as folder:
@@ -240,7 +239,7 @@ def skipped_in_whole_tree(names: set[str]) -> set[str]:
 
 
 class Result(NamedTuple):
-    """What a copy without a part showed; `failed` also if pytest or the imports did not get so far."""
+    """The result for a copy without a part; `failed` also if pytest or the imports did not finish."""
 
     part: str
     left_out: list[str]
@@ -278,7 +277,7 @@ def try_without(part: str, quick: bool, processes: int) -> Result:
 
 
 def show(result: Result, skipped_anyway: set[str]) -> bool:
-    """Print what a copy showed; whether it is as it should be."""
+    """Print the result for a copy; returns whether it passed."""
     skipped = set(result.tests.skipped)
     only_here = skipped - skipped_anyway
     if result.failed and result.printed:
@@ -294,14 +293,14 @@ def show(result: Result, skipped_anyway: set[str]) -> bool:
     print(
         f"without {result.part}: {len(result.tests.passed)} passed, {len(skipped)} skipped, "
         f"{len(result.left_out)} left out, {len(result.tests.failed) + len(only_here)} failed "
-        f"in {result.seconds:.0f} s: {'as it should be' if passed else 'NOT AS IT SHOULD BE'}",
+        f"in {result.seconds:.0f} s: {'passed' if passed else 'FAILED'}",
         flush=True,
     )
     return passed
 
 
 def check(parts: Sequence[str], quick: bool, processes: int) -> bool:
-    """Whether the tree is as it should be without each of the parts, tried side by side."""
+    """Try the tree without each of the parts, several at a time; returns whether all passed."""
     with ThreadPoolExecutor(processes) as pool:
         results = list(pool.map(lambda part: try_without(part, quick, 0 if quick else processes), parts))
     skipped_anyway = skipped_in_whole_tree({name for result in results for name in result.tests.skipped})

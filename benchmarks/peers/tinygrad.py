@@ -17,7 +17,7 @@ PACKAGES = ("tinygrad",)
 COMPILERS = ("clang",)
 CANNOT = {
     **dict.fromkeys(("nano", "base"), "not run: it compiles for minutes"),
-    "phrasebook": "not written: its batches have many shapes, and each is compiled anew",
+    "phrasebook": "not written: its batches have many shapes, and each is compiled separately",
     "chain": "lazy: a chain of 2,000 operations is compiled as a few kernels",
 }
 
