@@ -1,11 +1,12 @@
 """minitransformer: Transformer models on minigrad, and a trainer for them.
 
-Names are imported when first used: that takes a second, during which the command line must handle Ctrl-C.
+Names are imported when they are first used: imports take a second, and the command line must handle Ctrl-C
+during that time.
 """
 
 from importlib import import_module
 
-from .old_paths import keep
+from .old_paths import add_old_paths
 
 TYPE_CHECKING = False  # of `typing`, which takes longer to import than this file
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ _MODULES = {
 }
 
 
-# inspection: looking inside a model
+# inspection: looks inside a model
 if TYPE_CHECKING:
     from .inspection.recording import (
         ablate_heads,
@@ -137,8 +138,8 @@ __all__ += [
     "record_attention",
 ]
 
-# import paths of before
-keep(__name__)
+# old import paths
+add_old_paths(__name__)
 
 
 def __getattr__(name: str) -> "Any":

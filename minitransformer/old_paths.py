@@ -1,7 +1,7 @@
-"""Former import paths of modules that were moved or split.
+"""Import paths of modules before they were moved or split.
 
-A module at an old path has the names of its new modules, which it imports when the first name is used, so
-that `import minitransformer` stays fast.
+A module at an old path imports its new modules when the first name is used, so that `import minitransformer`
+stays fast.
 """
 
 import sys
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # of `typing`, which takes longer to import than this fil
 if TYPE_CHECKING:
     from typing import Any
 
-# package -> former module -> the modules that have its names now
+# package -> old module -> the modules that have its names now
 MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
     "minitransformer": {
         "attention": ("layers.attention", "layers.attention_op"),
@@ -47,7 +47,7 @@ MOVED: "dict[str, dict[str, tuple[str, ...]]]" = {
     },
 }
 
-# module that still exists -> name that moved -> its module now
+# module -> name that moved -> its module now
 MOVED_NAMES = {
     "minitransformer.layers": {"EncoderDecoderModel": "models.encoder_decoder"},
     "minitransformer.training.validation": {"LiveRun": "runs.live"},
@@ -55,16 +55,16 @@ MOVED_NAMES = {
 
 
 class MovedModule(ModuleType):
-    """A module at its old path, which looks its names up in the new modules."""
+    """A module at its old path, which looks up names in the new modules."""
 
-    def __init__(self, path: str, became: tuple[str, ...]) -> None:
-        super().__init__(path, f"Former path of {', '.join(f'minitransformer.{name}' for name in became)}.")
-        self._became = became
+    def __init__(self, path: str, targets: tuple[str, ...]) -> None:
+        super().__init__(path, f"Old path of {', '.join(f'minitransformer.{name}' for name in targets)}.")
+        self._targets = targets
 
     def __getattr__(self, name: str) -> "Any":
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        modules = [import_module(f"minitransformer.{path}") for path in self._became]
+        modules = [import_module(f"minitransformer.{path}") for path in self._targets]
         if name == "__all__":
             return [name for module in modules for name in vars(module) if not name.startswith("_")]
         for module in modules:
@@ -73,16 +73,16 @@ class MovedModule(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
-def keep(package: str) -> None:
-    """Make the former modules of a package importable, and its attributes."""
-    for name, became in MOVED[package].items():
-        module = MovedModule(f"{package}.{name}", became)
+def add_old_paths(package: str) -> None:
+    """Make the former modules of a package importable, also as its attributes."""
+    for name, targets in MOVED[package].items():
+        module = MovedModule(f"{package}.{name}", targets)
         sys.modules[module.__name__] = module
         setattr(sys.modules[package], name, module)
 
 
 def moved_name(module: str, name: str) -> "Any":
-    """The object that a module's `__getattr__` returns for a name that moved."""
+    """The object of a name that moved, for a module's `__getattr__`."""
     if name not in MOVED_NAMES[module]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     return getattr(import_module(f"minitransformer.{MOVED_NAMES[module][name]}"), name)

@@ -1,5 +1,5 @@
 """Looking inside a model: attention maps, activations, ablated heads, logit lens."""
 
-from ..old_paths import keep
+from ..old_paths import add_old_paths
 
-keep(__name__)
+add_old_paths(__name__)

@@ -30,7 +30,7 @@ from ..text.tokenizer import Tokenizer
 from ..training import tensorboard
 from ..training.checkpoint import Checkpoints
 from ..training.directory import Directory
-from ..training.lock import LOCK, OWNER, RECORD, Held, RunError, now, open_folder
+from ..training.lock import LOCK, OWNER, RECORD, LockedFolder, RunError, now, open_folder
 from ..training.run_files import RUN_FILES, is_leftover
 from ..training.tensorboard import EVENTS
 from . import evaluations
@@ -254,7 +254,7 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
             raise RunError(f"cannot write to {path}; nothing was changed.\nChange its permissions.")
     with open_folder(folder, create=True) as files, files.exclusive():
         _write_record(files, replace(record, begun=False))
-        if isinstance(files, Held):
+        if isinstance(files, LockedFolder):
             files.run = record.id
         for name in RUN_FILES:
             if name != RECORD:

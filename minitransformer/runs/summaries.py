@@ -43,7 +43,7 @@ def last_state(folder: Path) -> dict[str, Any]:
     """The state of a run's last checkpoint; none if it has none, or one that cannot be read."""
     checkpoints = Checkpoints(folder / "checkpoints")
     with suppress(UserError, OSError, LookupError):
-        return checkpoints.unchanged(
+        return checkpoints.retry_read(
             lambda: read_json(
                 checkpoints.folder / checkpoints.names()[-1] / "state.json", {"step": int, "seconds": float}
             )

@@ -1,5 +1,5 @@
-"""Training: the trainer, its settings, and what it writes."""
+"""Training: the trainer, its settings, and the files that it writes."""
 
-from ..old_paths import keep
+from ..old_paths import add_old_paths
 
-keep(__name__)
+add_old_paths(__name__)

@@ -28,7 +28,7 @@ class MovingAverage:
         self.reset()
 
     def reset(self) -> None:
-        """Start from the current weights."""
+        """Set the average to the current weights."""
         self.averages = {name: p.array.copy() for name, p in self.parameters.items()}
 
     def update(self, step: int) -> None:
@@ -42,7 +42,7 @@ class MovingAverage:
 
     @contextmanager
     def in_model(self) -> Iterator[None]:
-        """A context in which the model has the averages; afterwards it has its own weights, bit for bit."""
+        """A context in which the model's parameters are the averages; on exit its weights are restored."""
         weights = {name: p.array.copy() for name, p in self.parameters.items()}
         try:
             self._assign(self.averages)
@@ -57,7 +57,7 @@ class MovingAverage:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The model's state, with the averages in place of its parameters."""
-        names = {id(p): name for name, p in self.parameters.items()}  # a parameter may be in a state twice
+        names = {id(p): name for name, p in self.parameters.items()}  # a tied parameter is in the state twice
         state = self.model.state_dict(keep_vars=True)
         return {
             name: Tensor(self.averages[names[id(tensor)]]) if id(tensor) in names else tensor.detach()
@@ -65,7 +65,7 @@ class MovingAverage:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a `state_dict`; a UserError, which changes nothing, if it is of another model."""
+        """Load a `state_dict`. Raises a UserError, and changes nothing, if it is another model's."""
         averages = {}
         for name, p in self.parameters.items():
             found = state.get(name) if isinstance(state, Mapping) else None
@@ -84,12 +84,12 @@ class MovingAverage:
 
 
 def _described(found: Any) -> str:
-    """A tensor's dtype and shape, for errors."""
+    """A tensor's dtype and shape, for error messages."""
     return f"{found.dtype}{list(found.shape)}" if isinstance(found, Tensor) else "missing"
 
 
 def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several states of one model, summed in float64; integers are those of the last state."""
+    """The mean of several state dicts of one model, in float64; integers are those of the last one."""
     mean = {}
     for name, last in states[-1].items():
         if last.is_floating_point():

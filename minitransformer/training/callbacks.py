@@ -1,4 +1,4 @@
-"""Callbacks: what a program adds to training without changing the trainer.
+"""Callbacks: code that runs during training, without changes to the trainer.
 
 class Printer(Callback):
     def on_validation_end(self, trainer, scores):
@@ -17,36 +17,36 @@ from ..errors import UserError, nearest
 
 
 class Callback:
-    """The base class of callbacks, whose methods do nothing. Any object with some of these methods will do.
+    """Base class of callbacks; its methods do nothing. Any object with some of these methods works.
 
-    They are called on rank 0, between steps: random numbers that they draw do not change others, and they
+    Callbacks run on rank 0, between steps. They may draw random numbers without affecting the training, but
     must not change the model. `trainer.step` is the number of completed steps.
     """
 
     def on_train_begin(self, trainer: Any) -> None:
         """Called before the first step, or the first one after `resume`."""
 
-    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+    def on_step_end(self, trainer: Any, entry: dict[str, float]) -> None:
         """Called after each step, with the gradients still in the parameters.
 
-        `record` is logged if `trainer.due("log_every")`, with the numbers that this method adds to it.
+        `entry` is logged if `trainer.due("log_every")`, with the numbers that this method adds to it.
         """
 
     def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
         """Called after each validation."""
 
     def on_checkpoint(self, trainer: Any, path: Path) -> None:
-        """Called after a checkpoint was written to the folder `path`."""
+        """Called after a checkpoint is written to the folder `path`."""
 
     def on_train_end(self, trainer: Any) -> None:
-        """Called after the last step, or after a signal stopped training; not after an error."""
+        """Called after the last step, or after a signal stops training; not after an error."""
 
 
 EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
 class Callbacks:
-    """Several callbacks: `notify` calls the method of an event on each that has it."""
+    """A list of callbacks. `notify` calls an event's method on each callback that has it."""
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         self.callbacks = list(callbacks)
@@ -62,7 +62,7 @@ class Callbacks:
             method(*arguments)
 
     def _check(self, callback: Any) -> None:
-        """Raise a UserError for an object that would never be called, or with a misspelt event."""
+        """Raise a UserError for an object without callback methods, or with an unknown one."""
         named = [name for name in dir(callback) if name.startswith("on_")]
         unknown = [name for name in named if name not in EVENTS]
         if isinstance(callback, type) or unknown or not named:
@@ -71,9 +71,9 @@ class Callbacks:
                 if isinstance(callback, type)
                 else f"{type(callback).__name__} has {unknown[0]}.{nearest(unknown[0], EVENTS)}"
                 if unknown
-                else f"{type(callback).__name__} has no method of a callback"
+                else f"{type(callback).__name__} has no callback method"
             )
             raise UserError(
-                f"callbacks are objects with methods among {', '.join(EVENTS)}; {problem.rstrip('.')}.\n"
+                f"callbacks must be objects with methods among {', '.join(EVENTS)}; {problem.rstrip('.')}.\n"
                 f"Pass such objects, as in callbacks=[Printer()]."
             )

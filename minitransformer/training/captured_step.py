@@ -1,4 +1,4 @@
-"""A training step that a `step_runner` runs: `minigrad.capture` records it on a GPU, and replays it."""
+"""A training step run by a `step_runner`, such as `minigrad.capture`, which replays it on a GPU."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from minigrad import Tensor
 from ..errors import UserError
 from .nonfinite import nonfinite_step
 
-DUE = ("log_every", "validate_every", "checkpoint_every")
+INTERVALS = ("log_every", "validate_every", "checkpoint_every")  # when one is due, the loss is read
 
 
 class CapturedStep:
-    """The step of a trainer, from batch to update, as the `step_runner` gives it back.
+    """A trainer's step, from batch to update, run by a `step_runner`.
 
-    Its loss is read only when it is due, because that waits for the GPU.
+    The loss is read only when one of INTERVALS is due, because reading it waits for the GPU.
     """
 
     def __init__(self, trainer: Any, step_runner: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -34,11 +34,11 @@ class CapturedStep:
         self.trainer = trainer
         self.run_step = step_runner(self._step)
         self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
-        self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the last reading
+        self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the loss was read
         self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
 
     def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
-        """The step as a function of arrays, with the losses and the norm."""
+        """The step as a function of arrays; returns the losses and the gradient norm."""
         batches = [(row, batch_type(*arrays)) for row, batch_type, arrays in parts]
         losses = self.trainer.backward(batches, n_tokens)
         norm = self.trainer.clip()
@@ -46,13 +46,13 @@ class CapturedStep:
         return losses, norm
 
     def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:
-        """One step, which began at `start`; returns what was read last."""
+        """Run one step, which began at `start`; returns the metrics that were read last."""
         trainer = self.trainer
         arguments = [(row, type(part), list(vars(part).values())) for row, part in parts]
         losses, norm = self.run_step(arguments, np.array(batch.n_tokens, np.float32))
         trainer.step += 1
         self._unread = batch, losses, norm
-        due = any(map(trainer.due, DUE))
+        due = any(map(trainer.due, INTERVALS))
         if due:
             self.read()
         seconds = time.perf_counter() - start
@@ -65,7 +65,7 @@ class CapturedStep:
         return self._metrics
 
     def read(self) -> None:
-        """Read the loss and norm of the latest step, once. Both must be finite."""
+        """Read the loss and gradient norm of the latest step; a NonFiniteError if they are not finite."""
         if self._unread is None:
             return
         batch, losses, norm = self._unread
@@ -77,5 +77,5 @@ class CapturedStep:
         self._unread = None
 
     def forget(self) -> None:
-        """Forget the latest step, which is not the trainer's any more."""
+        """Discard the unread loss: the trainer is about to load another step."""
         self._unread = None

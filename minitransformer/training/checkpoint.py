@@ -1,13 +1,13 @@
-"""Checkpoints of a run: model, optimizer and trainer state, each in its own folder.
+"""Checkpoints of a run: model, optimizer and trainer state. Each checkpoint is a folder.
 
     checkpoints/step-00000120/   model.safetensors  optimizer.safetensors  state.json  SHA256SUMS
                                  ema.safetensors, the moving average of the weights, if there is one
     checkpoints/index.json       {"last": "step-00000120", "best": "step-00000100"}
 
-A checkpoint is written to a temporary folder, and renamed when it is complete. What is written, renamed or
-deleted is a plain file or folder (see directory.py). SHA256SUMS (of `sha256sum`) is checked whenever a file
-is read; state.json names the run, and the best checkpoint so far. index.json repeats what the folders say,
-for other readers, and shows whether a folder is missing.
+A checkpoint is written to a temporary folder, which is renamed when it is complete. Links are never followed
+(see directory.py). Files are checked against SHA256SUMS (the format of `sha256sum`) whenever they are read.
+state.json names the run and the best checkpoint so far. index.json repeats that for other programs, and shows
+whether a folder is missing.
 """
 
 from __future__ import annotations
@@ -41,25 +41,28 @@ INDEX = "index.json"
 UNUSABLE = "unusable-"  # prefix of a damaged checkpoint, moved aside
 _UNUSABLE = re.compile(rf"{UNUSABLE}step-[0-9]{{8,}}-[0-9]+")
 _OLD_LEFTOVER = re.compile(rf"\.(?P<name>({UNUSABLE})?step-[0-9]{{8,}}(-[0-9]+)?)\.partial[0-9]*")
-PATIENCE = 5.0  # seconds in which a reader retries because a run in training replaced checkpoints
+PATIENCE = 5.0  # seconds for which a reader retries while a training replaces checkpoints
 
-SHOWN = 10  # maximum number of checkpoints in a message
+MAX_SHOWN = 10  # checkpoints in a message
 
 T = TypeVar("T")
 
 
-def some(names: list[str]) -> str:
-    """The newest names, for a message."""
-    return ", ".join(names) if len(names) <= SHOWN else f"{len(names):,} steps up to {names[-1]}"
+def list_names(names: list[str]) -> str:
+    """The names for a message; if there are many, their number and the newest."""
+    return ", ".join(names) if len(names) <= MAX_SHOWN else f"{len(names):,} steps up to {names[-1]}"
 
 
 class CheckpointError(UserError):
-    """Raised for a checkpoint that is missing, damaged, or of another run."""
+    """Raised for a checkpoint that is missing, damaged, or belongs to another run."""
 
 
 class UnusableError(CheckpointError):
-    """A checkpoint that cannot be loaded. Its `others` are listed only when the message is shown: to list
-    thousands of folders for each of them takes minutes."""
+    """Raised for a checkpoint that cannot be loaded.
+
+    The `others` are listed only when the message is shown: listing thousands of folders for each error would
+    take minutes.
+    """
 
     def __init__(self, problem: str, others: Callable[[], list[str]]) -> None:
         super().__init__(problem)
@@ -69,7 +72,7 @@ class UnusableError(CheckpointError):
         others = self.others()
         fix = (
             f"Use another with --checkpoint {others[-1]}, or continue the run with `train --resume`, "
-            f"which goes back to a checkpoint that is intact."
+            f"which goes back to the last intact checkpoint."
             if others
             else "Start over with `train --overwrite`."
         )
@@ -79,8 +82,8 @@ class UnusableError(CheckpointError):
 class Checkpoints:
     """The checkpoints of a run folder: the `keep` latest, and the best.
 
-    `identity` is written to each checkpoint, and checked when one is read: which run it belongs to, and the
-    checksum of the tokenizer.
+    `identity` (the run's id and the tokenizer's checksum) is written to each checkpoint, and checked when one
+    is read.
     """
 
     def __init__(self, folder: Path, keep: int = 2, identity: Mapping[str, str] | None = None) -> None:
@@ -88,25 +91,23 @@ class Checkpoints:
         self.keep = keep
         self.identity = dict(identity or {})
         self._inode: Inode | None = None  # of the folder that this process has written to
-        self._current = self._best = (
-            ""  # checkpoints of this process: the one it wrote or restored last, and the best
-        )
+        self._current = ""  # the checkpoint that this process wrote or restored last
+        self._best = ""
 
     def names(self) -> list[str]:
-        """The checkpoints, from the first step to the last."""
-        return sorted(filter(_is_name, self._listed()), key=step_of)
+        """The names of the checkpoints, in order of their steps."""
+        return sorted(filter(_is_name, self._list()), key=step_of)
 
-    def _listed(self) -> list[str]:
-        """The names in the folder; thousands are listed in a few milliseconds."""
+    def _list(self) -> list[str]:
+        """The names in the folder; empty if it does not exist."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.listdir(self.folder)
         return []
 
-    def unchanged(self, read: Callable[[], T]) -> T:
-        """The result of `read`, which is retried if it fails because a run in training replaces checkpoints.
+    def retry_read(self, read: Callable[[], T]) -> T:
+        """Call `read`, and retry if it fails because a running training replaces checkpoints.
 
-        Its error is raised only if the checkpoints are the same before and after, which means they are
-        damaged.
+        Its error is raised only if the checkpoints did not change meanwhile: then they are damaged.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -118,14 +119,14 @@ class Checkpoints:
                     raise
                 if time.monotonic() > deadline:
                     raise CheckpointError(
-                        f"a training replaces the checkpoints of {self.folder} before they are read.\n"
+                        f"a training replaces the checkpoints of {self.folder} before they can be read.\n"
                         f"Try again when it has ended, or train with a larger --checkpoint-every."
                     ) from None
 
     @property
     def index(self) -> dict[str, str]:
         """The names of the "last" and the "best" checkpoint; empty if there is none."""
-        return self.unchanged(self._index)
+        return self.retry_read(self._index)
 
     def _index(self) -> dict[str, str]:
         names = self.names()
@@ -141,14 +142,14 @@ class Checkpoints:
         return {"last": names[-1], "best": best}
 
     def _best_of(self, names: list[str]) -> str | None:
-        """The best checkpoint, as the last one says."""
+        """The best checkpoint, which the last one names."""
         best = self._state(self.folder / names[-1]).get("best")
         if best in names:
             return best
         # index.json knows its replacement; runs of older versions have only the index
-        return self._recorded("best") or best
+        return self._from_index("best") or best
 
-    def _recorded(self, which: str) -> str | None:
+    def _from_index(self, which: str) -> str | None:
         """The "last" or the "best" checkpoint according to index.json."""
         with suppress(UserError):
             name = read_json(self.folder / INDEX, {which: str})[which]
@@ -157,10 +158,12 @@ class Checkpoints:
 
     def _missing(self, names: list[str]) -> str | None:
         """The newest checkpoint according to index.json, if it is missing."""
-        last = self._recorded("last")
+        last = self._from_index("last")
         if last is None or (names and step_of(last) <= step_of(names[-1])):
             return None
-        return None if (self.folder / last).exists() else last  # it may have come since `names`
+        return (
+            None if (self.folder / last).exists() else last
+        )  # it may have been written after `names` was read
 
     def _check_newest(self, names: list[str]) -> None:
         if missing := self._missing(names):
@@ -180,7 +183,7 @@ class Checkpoints:
         if which in names:
             return self.folder / which
         fix = (
-            f"Choose one of best, last, {some(names)}, average:N; after --ema-decay also ema."
+            f"Choose one of best, last, {list_names(names)}, average:N; with --ema-decay also ema."
             if names
             else "Train a model first, or continue the run with --resume."
         )
@@ -197,7 +200,7 @@ class Checkpoints:
         best: bool,
         average: MovingAverage | None = None,
     ) -> Path | None:
-        """Write the checkpoint of `step`; None if it exists. It becomes the last and, if `best`, the best."""
+        """Write a checkpoint of `step`: the last and, if `best`, the best. Returns None if it exists."""
         name = name_of(step)
         if name == self._current:
             return None
@@ -209,7 +212,7 @@ class Checkpoints:
             parts[EMA] = average.state_dict()
         sizes = {}
         sums = {}
-        with self._opened(create=True) as folder:
+        with self._open(create=True) as folder:
             with folder.temporary_folder(name) as partial:
                 for file, tensors in parts.items():
                     content = to_bytes(tensors)
@@ -228,27 +231,27 @@ class Checkpoints:
         return self.folder / name
 
     @contextmanager
-    def _opened(self, create: bool = False) -> Iterator[Directory]:
-        """The folder, to write in."""
+    def _open(self, create: bool = False) -> Iterator[Directory]:
+        """Open the folder for writing."""
         with (
             open_folder(self.folder.parent, create) as run,
             run.folder(self.folder.name, create) as folder,
         ):
             if self._inode not in (None, folder.inode):
-                raise run.replaced(self.folder)
+                raise run.replaced_error(self.folder)
             self._inode = folder.inode
             yield folder
 
     def _finish(self, folder: Directory, index: dict[str, str]) -> None:
-        """Write the index, and delete what is neither among the latest nor the best."""
-        with suppress_full_disk():  # other readers' copy: the checkpoints themselves say the same
+        """Write the index, and delete checkpoints that are neither among the latest nor the best."""
+        with suppress_full_disk():  # a copy for other programs: the checkpoints say the same
             folder.write(INDEX, json_bytes(index))
         for old in sorted(filter(_is_name, folder.folders()), key=step_of)[: -self.keep]:
             if old != index["best"]:
                 self._discard(folder, old)
 
     def _discard(self, folder: Directory, name: str) -> None:
-        """Delete a checkpoint: it is renamed first, so that an incomplete one is never taken for complete."""
+        """Delete a checkpoint. It is renamed first, so that an incomplete one never counts as complete."""
         if folder.kind(name):
             temporary = temporary_name(name)
             folder.rename(name, temporary)
@@ -258,13 +261,13 @@ class Checkpoints:
         """Delete the files of a checkpoint, and its folder unless a user has put something else there."""
         with folder.folder(temporary) as files:
             for file in files.names():
-                if _is_file_of_ours(file, temporary) and stat.S_ISREG(files.kind(file)):
+                if _is_checkpoint_file(file, temporary) and stat.S_ISREG(files.kind(file)):
                     files.delete(file)
         if not folder.delete_folder(temporary):
-            folder.rename(temporary, _aside(folder, name.removeprefix(UNUSABLE)))
+            folder.rename(temporary, _unusable_name(folder, name.removeprefix(UNUSABLE)))
 
     def remove_leftovers(self) -> None:
-        """Remove the files that a killed run left."""
+        """Remove the files that a killed process left behind."""
         with open_folder(self.folder.parent) as run:
             if not run.kind(self.folder.name):
                 return
@@ -292,11 +295,11 @@ class Checkpoints:
     # ------------------------------------------------------------ reading
 
     def read_model(self, which: str = "best") -> tuple[Path, bytes]:
-        """The folder of a checkpoint and a file of weights in it, checked.
+        """The folder of a checkpoint, and the content of its weights file, checked against its checksum.
 
-        For "ema" and the best, which the validation chose, these are the averaged weights if there are any.
+        "ema" and "best" read the averaged weights, if there are any: validation scored those.
         """
-        return self.unchanged(lambda: self._read_model(which))
+        return self.retry_read(lambda: self._read_model(which))
 
     def _read_model(self, which: str) -> tuple[Path, bytes]:
         path = self.path("last" if which == "ema" else which)
@@ -313,7 +316,7 @@ class Checkpoints:
         """The folder and the weights of a checkpoint; for "average:5", the mean of the newest five."""
         kind, _, count = which.partition(":")
         if kind == "average":
-            return self.folder / which, self.unchanged(lambda: self.average(count))
+            return self.folder / which, self.retry_read(lambda: self.average(count))
         path, content = self.read_model(which)
         return path, self._weights(path, content)
 
@@ -324,14 +327,13 @@ class Checkpoints:
             self._check_newest(names)
         if not count.isdecimal() or not 1 <= int(count) <= len(names):
             raise CheckpointError(
-                f"{self.folder} has {counted(len(names), 'checkpoint')}, no average of "
-                f"{count or 'so many'!r:.20}.\n"
+                f"{self.folder} has {counted(len(names), 'checkpoint')}: cannot average {count!r:.20}.\n"
                 f"Pass --checkpoint average:N with N from 1 to {len(names)}; `train --keep N` keeps more."
             )
         return mean_of([self._weights(*self.read_model(name)) for name in names[-int(count) :]])
 
     def _weights(self, path: Path, content: bytes) -> dict[str, Tensor]:
-        """The content of a file of weights, which are finite."""
+        """Parse the content of a weights file, and check that all weights are finite."""
         try:
             weights = load_bytes(content, str(path / MODEL))
             check_finite(weights, path.name)
@@ -360,12 +362,12 @@ class Checkpoints:
         """Load the last checkpoint into model, optimizer and average; returns the trainer's state."""
         path = self.path("last")
         state, averaged = self._restore(path, model, optimizer)
-        if average is not None:  # of a run that has none yet, it starts from the weights
+        if average is not None:  # if the run has none yet, it starts from the weights
             average.load_state_dict(averaged or model.state_dict())
         # runs of older versions monitor the loss
         state.setdefault("best_score", {"monitor": "loss", "value": state.get("best_loss"), "waited": 0})
         if state.get("best") != self.index["best"]:
-            state["best_score"]["value"] = None  # it was damaged: the next validation is the best
+            state["best_score"]["value"] = None  # it was damaged: the next validation becomes the best
         self._current, self._best = path.name, self.index["best"]
         return state
 
@@ -388,9 +390,9 @@ class Checkpoints:
         return state, weights.get(EMA, {})
 
     def repair(self, model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
-        """Move checkpoints aside that cannot be loaded, so that the run continues from the one before.
+        """Move damaged checkpoints aside, so that the run continues from the last intact one.
 
-        Each is loaded into model and optimizer. Returns a message for each that was moved.
+        To test a checkpoint, it is loaded into model and optimizer. Returns a message for each damaged one.
         """
         names = self.names()
         problems = {}
@@ -412,16 +414,16 @@ class Checkpoints:
         if not names:
             return []
         messages = []
-        with self._opened() as folder:
+        with self._open() as folder:
             for name, problem in problems.items():
-                aside = _aside(folder, name)
+                aside = _unusable_name(folder, name)
                 folder.rename(name, aside)
                 messages.append(f"{problem}\nIt was moved to {aside}.")
             names = self.names()
             if missing and missing not in problems:
                 messages.append(
                     f"the newest checkpoint of {self.folder}, {missing}, is missing: "
-                    f"the run goes on from {names[-1]}."
+                    f"the run continues from {names[-1]}."
                 )
             best = self._best_of(names)
             if best not in names:  # the last takes its place
@@ -432,11 +434,11 @@ class Checkpoints:
                     )
                 best = names[-1]
             self._finish(folder, {"last": names[-1], "best": best})
-        more = [f"... and {len(messages) - SHOWN:,} more"] if len(messages) > SHOWN else []
-        return messages[:SHOWN] + more
+        more = [f"... and {len(messages) - MAX_SHOWN:,} more"] if len(messages) > MAX_SHOWN else []
+        return messages[:MAX_SHOWN] + more
 
     def _state(self, path: Path) -> dict[str, Any]:
-        """The content of state.json, checked to be intact and of this run."""
+        """The content of state.json; raises an error if it is damaged, or another run's."""
         sums = self._sums(path)
         try:
             self._check(path, STATE, read_bytes(path / STATE), sums)
@@ -447,7 +449,7 @@ class Checkpoints:
             raise self._unusable(path, str(error).splitlines()[0]) from None
         best = state.get("best")
         if not (best is None or (isinstance(best, str) and _is_name(best))):
-            raise self._unusable(path, f"{STATE} names no best checkpoint")
+            raise self._unusable(path, f"{STATE} does not name a best checkpoint")
         if not sums and "run" in state:
             raise self._unusable(path, f"it has no {SUMS}")
         for key, value in self.identity.items():
@@ -457,7 +459,7 @@ class Checkpoints:
         return state
 
     def _sums(self, path: Path) -> dict[str, str]:
-        """The checksums of a checkpoint; none for those of versions that wrote none."""
+        """The checksums of a checkpoint; empty if an older version wrote it."""
         if not (path / SUMS).is_file():
             return {}
         try:
@@ -467,7 +469,7 @@ class Checkpoints:
         return {file: checksum for checksum, _, file in (line.partition("  ") for line in lines)}
 
     def _read(self, path: Path, file: str, state: Mapping[str, Any]) -> bytes:
-        """A file of a checkpoint, checked."""
+        """The content of a checkpoint's file, checked against its size and checksum."""
         size = _sizes(state).get(file)
         try:
             found = (path / file).stat().st_size
@@ -501,9 +503,9 @@ class Checkpoints:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a folder is named like the checkpoint of a step."""
+    """Whether a name is that of a checkpoint."""
     digits = name.removeprefix("step-")
-    is_number = digits.isascii() and digits.isdecimal() and len(digits) < 20  # int() refuses 4,301 digits
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) < 20  # int() rejects 4,301 digits
     return is_number and name == name_of(int(digits))
 
 
@@ -513,21 +515,20 @@ def name_of(step: int) -> str:
 
 
 def step_of(name: str) -> int:
-    """The step of a checkpoint's name. Sorted as strings, names would be in another order: see `name_of`."""
+    """The step in a checkpoint's name. Names sort by it, not as strings: see `name_of`."""
     return int(name.removeprefix("step-"))
 
 
-def _is_file_of_ours(file: str, folder: str) -> bool:
-    """Whether a file in the folder of a checkpoint is one that `save` writes there, or a temporary one of
-    it."""
+def _is_checkpoint_file(file: str, folder: str) -> bool:
+    """Whether `save` wrote a file in a checkpoint's folder, or a temporary file of it."""
     found = LEFTOVER.fullmatch(file)
     if found is None and _OLD_LEFTOVER.fullmatch(folder):
         found = re.fullmatch(r"\.(?P<name>.+)\.[0-9a-f]{8}", file)
     return file in FILES or (found is not None and found["name"] in FILES)
 
 
-def _aside(folder: Directory, name: str) -> str:
-    """A free name for a checkpoint that is moved aside."""
+def _unusable_name(folder: Directory, name: str) -> str:
+    """A free name for a damaged checkpoint that is moved aside."""
     name = re.sub(r"-\d+$", "", name) if name.count("-") > 1 else name
     number = 0
     while folder.kind(f"{UNUSABLE}{name}-{number}"):
@@ -536,7 +537,7 @@ def _aside(folder: Directory, name: str) -> str:
 
 
 def _sizes(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The bytes of each file of a checkpoint, by its state; empty for those of versions that wrote none."""
+    """The size of each file of a checkpoint in bytes; empty if an older version wrote it."""
     sizes = state.get("bytes")
     return sizes if isinstance(sizes, dict) else {}
 
@@ -545,9 +546,9 @@ def check_finite(weights: Mapping[str, Tensor | np.ndarray], where: str) -> None
     """Raise a NonFiniteError that names the first weight that is infinite or NaN."""
     for name, tensor in weights.items():
         with np.errstate(over="ignore", invalid="ignore"):
-            total = float(tensor.sum())  # quick; a sum may overflow where no number does
+            total = float(tensor.sum())  # fast, but a sum of finite numbers may overflow
         if not np.isfinite(total) and not np.isfinite(np.asarray(tensor)).all():
             raise NonFiniteError(
-                f"{where}: {name} has numbers that are infinite or NaN.\n"
+                f"{where}: {name} contains infinity or NaN.\n"
                 f"Use an earlier checkpoint, or train again with a lower learning rate."
             )

@@ -16,38 +16,38 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class TrainConfig(Config):
-    """How a model is trained. Batch sizes belong to the task."""
+    """Settings of a training. Batch sizes belong to the task's data."""
 
     steps: int = 1000  # number of batches
-    epochs: int = 0  # passes over the training data, instead of steps; 0: `steps` counts
-    optimizer: str = "adamw"  # or "muon" (with AdamW for parameters that are not hidden matrices), "sgd"
+    epochs: int = 0  # passes over the training data; 0: train for `steps` instead
+    optimizer: str = "adamw"  # or "muon" (AdamW for all but hidden matrices), "sgd"
     momentum: float | None = None  # of "sgd" and "muon"; by default 0.9 and 0.95
     lr: float = 1e-3  # peak of the schedule
     schedule: str = (
-        "inverse_sqrt"  # "paper" (section 5.3: that with its own peak), "cosine", "linear", "wsd", "constant"
+        "inverse_sqrt"  # or "paper" (section 5.3, which sets the peak), "cosine", "linear", "wsd", "constant"
     )
     warmup_steps: int = 100
-    decay_steps: int = 0  # of "wsd" (warm-up, stable, decay): the last steps, whose rate falls; 0: a fifth
-    min_lr: float = 0.0  # end of "cosine", "linear" and "wsd"
-    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW, as adam_eps (section 5.3)
+    decay_steps: int = 0  # of "wsd" (warm-up, stable, decay): length of the decay; 0: a fifth of the steps
+    min_lr: float = 0.0  # final rate of "cosine", "linear" and "wsd"
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW (section 5.3)
     adam_eps: float = 1e-9
-    weight_decay: float = 0.0  # of matrices only
+    weight_decay: float = 0.0  # of matrices; biases and norms have none
     clip_norm: float = 1.0  # maximum global norm of the gradients; 0: no clipping
     label_smoothing: float = 0.1  # section 5.4
     precision: str = (
         "float32"  # of matmuls; on a GPU also "tf32", "bfloat16", "float16"; weights stay float32
     )
     micro_batches: int = 1  # gradient accumulation steps, to save memory
-    seed: int = 0  # of initial weights, batches and dropout; the same seed gives the same run
-    log_every: int = 20  # steps
-    validate_every: int = 200  # steps
-    checkpoint_every: int = 200  # steps
-    keep: int = 2  # number of newest checkpoints to keep, besides the best
-    ema_decay: float = 0.0  # of an exponential moving average of the weights, such as 0.999; 0: none
+    seed: int = 0  # of initial weights, batches and dropout
+    log_every: int = 20  # steps between log entries
+    validate_every: int = 200  # steps between validations
+    checkpoint_every: int = 200  # steps between checkpoints
+    keep: int = 2  # number of latest checkpoints to keep, besides the best
+    ema_decay: float = 0.0  # of the weights' exponential moving average, such as 0.999; 0: no average
     monitor: str = "loss"  # the validation score that chooses the best checkpoint, such as "bleu"
     patience: int = 0  # stop after this many validations without a better score; 0: never
-    validation_texts: int = 0  # examples that each validation generates a text for, and scores (BLEU, ...)
-    samples: int = 0  # examples whose results each validation prints and logs
+    validation_texts: int = 0  # examples for which each validation generates texts to score (BLEU, ...)
+    samples: int = 0  # predictions that each validation prints and logs
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -63,7 +63,7 @@ class TrainConfig(Config):
 
     @property
     def momentum_or_default(self) -> float:
-        """The momentum of "sgd" or "muon"."""
+        """The momentum of "sgd" or "muon": by default 0.9 or 0.95."""
         return {"muon": 0.95}.get(self.optimizer, 0.9) if self.momentum is None else self.momentum
 
     def learning_rate(self, step: int) -> float:
@@ -71,19 +71,19 @@ class TrainConfig(Config):
         lr = self.lr
         steps = self.steps
         warmup = self.warmup_steps
-        least = self.min_lr
+        min_lr = self.min_lr
         match self.schedule:
             case "inverse_sqrt":
                 return optim.inverse_sqrt_schedule(step, lr, warmup)
             case "cosine":
-                return optim.cosine_schedule(step - 1, lr, steps, warmup, least)
+                return optim.cosine_schedule(step - 1, lr, steps, warmup, min_lr)
             case "linear":
-                return optim.linear_schedule(step - 1, lr, steps, warmup, least)
+                return optim.linear_schedule(step - 1, lr, steps, warmup, min_lr)
             case "wsd":
-                return optim.wsd_schedule(step - 1, lr, steps, warmup, self.decay_steps or steps // 5, least)
+                return optim.wsd_schedule(step - 1, lr, steps, warmup, self.decay_steps or steps // 5, min_lr)
             case "paper":
                 raise UserError(
-                    "the rate of the schedule 'paper' is a function of the model's width.\n"
+                    "the learning rate of schedule 'paper' depends on the model's width.\n"
                     "Use `resolve` of minitransformer/training/schedules.py, as the Trainer does."
                 )
         return lr * min(1.0, step / max(warmup, 1))

@@ -1,9 +1,9 @@
 """Diagnostics of the layers during training, for `train --diagnostics`.
 
-A callback adds to each logged step, for each layer: the norm of its gradients (before clipping), the size of
-its update relative to its weights (about 0.001 if training goes well), the entropy of its attention in
-bits (0: one token; log2 n: n equal weights), and the fraction of its hidden units that no token of the
-first validation batch activates. `plots/diagnostics.py` draws them.
+A callback adds to each log entry, for each layer: the gradient norm (before clipping), the update-to-weight
+ratio (about 0.001 if training goes well), the entropy of the attention weights in bits (0: all on one token;
+log2 n: equal on n tokens), and the fraction of hidden units that no token of the first validation batch
+activates (dead units). `plots/diagnostics.py` draws them.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from ..inspection.recording import attention_entropy, record_attention
 from ..layers.encoder_decoder import FeedForward
 from .callbacks import Callback
 
-DEAD = 1e-3  # a unit whose activations are all smaller than this, in absolute value
+DEAD = 1e-3  # a unit is dead if all its activations are below this, in absolute value
 
 
 class Diagnostics(Callback):
-    """Adds the diagnostics of each layer to the records that are logged, as `grad_norm/encoder.layers.0`."""
+    """Adds each layer's diagnostics to the log entries, under names like `grad_norm/encoder.layers.0`."""
 
     def __init__(self) -> None:
         self.before: dict[str, np.ndarray] = {}
 
     def on_train_begin(self, trainer: Any) -> None:
-        self.remember(trainer)
+        self.copy_weights(trainer)
 
-    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+    def on_step_end(self, trainer: Any, entry: dict[str, float]) -> None:
         if trainer.due("log_every"):
             model = trainer.model
             clip = trainer.config.clip_norm
-            scale = max(1.0, record["grad_norm"] / clip) if clip else 1.0  # of the clipping
-            record |= named("grad_norm", {k: v * scale for k, v in gradient_norms(model).items()})
+            scale = max(1.0, entry["grad_norm"] / clip) if clip else 1.0  # undoes the clipping
+            entry |= add_prefix("grad_norm", {k: v * scale for k, v in gradient_norms(model).items()})
             if self.before:
-                record |= named("update_ratio", update_ratios(model, self.before))
+                entry |= add_prefix("update_ratio", update_ratios(model, self.before))
             batch = next(iter(trainer.task.batches(trainer.task.validation)))
-            record |= activations(model, trainer.task, batch)
-        self.remember(trainer)
+            entry |= activation_statistics(model, trainer.task, batch)
+        self.copy_weights(trainer)
 
-    def remember(self, trainer: Any) -> None:
-        """Keep the weights before a step that will be logged."""
+    def copy_weights(self, trainer: Any) -> None:
+        """Copy the weights before a step that will be logged."""
         next_step = trainer.step + 1
         config = trainer.config
         due = next_step % config.log_every == 0 or next_step == config.steps
@@ -55,8 +55,8 @@ class Diagnostics(Callback):
         self.before = {name: weight.numpy().copy() for name, weight in weights}
 
 
-def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
-    """Entropy and dead units of each layer on a batch."""
+def activation_statistics(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
+    """The attention entropy and the fraction of dead units of each layer on a batch."""
     dead: dict[str, float] = {}
     was_training = model.training
     handles = []
@@ -74,11 +74,11 @@ def activations(model: nn.Module, task: Any, batch: Any) -> dict[str, float]:
     entropies = {
         name: mean_entropy(weights, real_queries(model, batch, name)) for name, weights in maps.items()
     }
-    return named("attention_entropy", entropies) | named("dead_units", dead)
+    return add_prefix("attention_entropy", entropies) | add_prefix("dead_units", dead)
 
 
 def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> float:
-    """The mean entropy of a layer's attention, in bits, from its weights, or from those of several calls.
+    """The mean entropy of a layer's attention weights, in bits, over one call or a list of calls.
 
     With `real`, only these queries count.
     """
@@ -88,7 +88,7 @@ def mean_entropy(weights: Any, real: Bool[np.ndarray, "B T"] | None = None) -> f
 
 
 def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "B T"] | None:
-    """Which tokens of the text that a layer reads are not padding; None if the model has no padding."""
+    """A mask of the tokens that are not padding in a layer's input; None if the model has no padding."""
     if isinstance(batch, PairBatch) and "decoder" in layer.split("."):
         return batch.target != IGNORE
     ids = batch.source if isinstance(batch, PairBatch) else getattr(batch, "input", None)
@@ -97,7 +97,7 @@ def real_queries(model: nn.Module, batch: Any, layer: str) -> Bool[np.ndarray, "
 
 
 def dead_hook(name: str, found: dict[str, float]) -> Any:
-    """A hook that stores the fraction of units that no token activates."""
+    """A forward pre-hook that stores the fraction of units that no token activates as `found[name]`."""
 
     def hook(module: Any, args: tuple[Tensor, ...]) -> None:
         units = np.abs(args[0].numpy()).reshape(-1, args[0].shape[-1])  # (tokens, units)
@@ -106,18 +106,18 @@ def dead_hook(name: str, found: dict[str, float]) -> Any:
     return hook
 
 
-def named(kind: str, values: Mapping[str, float]) -> dict[str, float]:
+def add_prefix(kind: str, values: Mapping[str, float]) -> dict[str, float]:
     return {f"{kind}/{name}": value for name, value in values.items()}
 
 
 def layer_of(name: str) -> str:
-    """The layer that a parameter belongs to: `encoder.layers.0`, or the part of the model."""
+    """The layer of a parameter, such as `encoder.layers.0`; outside of layers, the top-level module."""
     found = re.match(r"(.*?\.\d+)(\.|$)", name)
     return found[1] if found else name.partition(".")[0]
 
 
 def gradient_norms(model: nn.Module) -> dict[str, float]:
-    """The norm of the gradients of each layer."""
+    """The gradient norm of each layer."""
     sums: dict[str, float] = {}
     for name, weight in model.named_parameters():
         if weight.grad is not None:
@@ -127,7 +127,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float]:
 
 
 def update_ratios(model: nn.Module, before: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The norm of the last update of each layer's matrices, relative to the norm of the matrices."""
+    """The norm of each layer's last update relative to the norm of its weights, over its matrices."""
     updates: dict[str, float] = {}
     sizes: dict[str, float] = {}
     for name, weight in model.named_parameters():

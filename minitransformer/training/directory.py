@@ -1,9 +1,9 @@
-"""Folders in which files are written, replaced and deleted without following a link.
+"""Folders in which files are written, replaced and deleted without following links.
 
 A path may lead somewhere else by the time it is used: anybody who can write to one of its folders can put a
-link there. So a `Directory` is kept open, and its plain files and folders are accessed relative to it
+link there. So a `Directory` stays open, and its files and folders are accessed relative to its descriptor
 (`dir_fd` of the functions of `os`). Before each change, its own path must still lead to it. On systems
-without `dir_fd` (Windows), both are checked just before.
+without `dir_fd` (Windows), paths are checked just before they are used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Inode = tuple[int, int]
 
 
 class DirectoryError(UserError, OSError):
-    """Raised if a run's folder no longer exists, or contains something that is not a plain file or folder."""
+    """Raised if a run's folder is gone, or contains something that is not a regular file or folder."""
 
     def __init__(self, path: Path, problem: str, fix: str, number: int) -> None:
         self.message = f"{printable(path)} {problem}.\n{fix}"
@@ -46,13 +46,13 @@ class DirectoryError(UserError, OSError):
 
 
 class Directory:
-    """A folder, held open until `close`. Its path may be reached by links; within `parent`, by none."""
+    """An open folder. Its path may contain links; if it has a `parent`, the folder itself is not a link."""
 
     def __init__(self, path: Path, parent: Directory | None = None) -> None:
         self.path = Path(path)
         self.parent = parent
         self.fd = None
-        self._absolute = os.path.abspath(path)  # a program may change its current folder
+        self._absolute = os.path.abspath(path)  # the current directory may change
         if parent is not None and not stat.S_ISDIR(parent.kind(self.path.name)):
             raise _not_plain(self.path, "a folder")
         if HAS_DIR_FD:
@@ -76,17 +76,17 @@ class Directory:
     # ------------------------------------------------------------ looking
 
     def check(self) -> None:
-        """Raise an error if the path no longer leads here, because another folder was put there."""
+        """Raise an error if the path no longer leads to this folder."""
         if self.parent is not None:
             self.parent.check()
         if not self.is_there():
-            raise (self.parent or self).replaced(self.path)
+            raise (self.parent or self).replaced_error(self.path)
 
-    def replaced(self, path: Path) -> UserError:
-        """The error for a folder of this one, or itself, whose path leads somewhere else."""
+    def replaced_error(self, path: Path) -> UserError:
+        """The error for this folder, or one in it, whose path leads somewhere else."""
         return DirectoryError(
             path,
-            "was deleted, moved or replaced meanwhile; nothing more was written there",
+            "was deleted, moved or replaced; nothing more was written there",
             "Start the command again when nobody else changes that folder.",
             errno.ESTALE,
         )
@@ -100,31 +100,32 @@ class Directory:
         return False
 
     def stat(self, name: str) -> os.stat_result:
-        """The status of a name: of a link itself, not of its target."""
+        """`os.lstat` of a name: of a link itself, not of its target."""
         return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
 
     def kind(self, name: str) -> int:
-        """The mode of a name, as `stat.S_ISREG` takes it; 0 if there is nothing of that name."""
+        """The `st_mode` of a name; 0 if it does not exist."""
         try:
             return self.stat(name).st_mode
         except FileNotFoundError:
             return 0
 
     def names(self) -> list[str]:
+        """The sorted names of what is in the folder."""
         return sorted(os.listdir(self.path if self.fd is None else self.fd))
 
     def folders(self) -> list[str]:
-        """The names of the folders in it, without links."""
+        """The names of the subfolders; links do not count."""
         return [name for name in self.names() if stat.S_ISDIR(self.kind(name))]
 
     def _at(self, name: str) -> Path | str:
-        """A name as the functions of `os` take it, beside `dir_fd=self.fd`."""
+        """The path to pass to functions of `os`, together with `dir_fd=self.fd`."""
         return self.path / name if self.fd is None else name
 
     # ------------------------------------------------------------ changing
 
     def folder(self, name: str, create: bool = False) -> Directory:
-        """A folder in this one."""
+        """Open a subfolder; with `create`, make it if it is missing."""
         self.check()
         if create and not self.kind(name):
             with suppress(FileExistsError):
@@ -132,14 +133,14 @@ class Directory:
         return Directory(self.path / name, self)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file so that a reader, or a crash, finds either the old content or the new."""
+        """Write a file atomically: a reader, also after a crash, finds either the old content or the new."""
         self.write_all({name: content})
 
     def write_all(self, files: Mapping[str, bytes], marks: Sequence[str] = ()) -> None:
-        """Write files that belong together: when all are on the disk, each takes its place.
+        """Write files that belong together: first all to temporary files, then each replaces its old version.
 
-        Those of `marks` are deleted before the first is replaced, and come last: where the last of them is,
-        all others are of the same writing.
+        The files in `marks` are deleted before the first file is replaced, and written last: if the last mark
+        exists, all files are from the same call.
         """
         self.check()
         for name in files:
@@ -162,10 +163,10 @@ class Directory:
             raise
 
     def append(self, name: str, content: bytes) -> int:
-        """Append as much as fits on the disk to a file; returns the number of bytes written."""
+        """Append as much of the content as fits on the disk; returns the number of bytes written."""
         self.check()
         self._check_plain(name)
-        if self.kind(name) and self.stat(name).st_nlink > 1:  # another name, perhaps in a stranger's folder
+        if self.kind(name) and self.stat(name).st_nlink > 1:  # a hard link, perhaps in somebody else's folder
             self.write(name, self.read(name))
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         with self._naming(name):
@@ -176,7 +177,7 @@ class Directory:
                 os.close(file)
 
     def truncate(self, name: str, size: int) -> None:
-        """Truncate a file to `size` bytes. A hard-linked file is replaced: other names keep theirs."""
+        """Truncate a file to `size` bytes. A hard-linked file is replaced: other names keep the content."""
         self.check()
         if self.stat(name).st_nlink > 1:
             self.write(name, self.read(name)[:size])
@@ -192,7 +193,7 @@ class Directory:
                 os.close(file)
 
     def read(self, name: str, limit: int = 2**40) -> bytes:
-        """The content of a plain file, or an OSError if it has more bytes than `limit`."""
+        """The content of a regular file; raises an OSError if it is larger than `limit` bytes."""
         self._check_plain(name)
         with self._naming(name):
             file = os.open(
@@ -204,14 +205,14 @@ class Directory:
                 return opened.read()
 
     def delete(self, name: str) -> None:
-        """Delete a plain file, if it is there."""
+        """Delete a regular file, if it exists."""
         self.check()
         self._check_plain(name)
         with self._naming(name), suppress(FileNotFoundError):
             os.unlink(self._at(name), dir_fd=self.fd)
 
     def delete_leftovers(self, of: Collection[str]) -> None:
-        """Delete the temporary files that a killed process left of these files."""
+        """Delete the temporary files of these names that a killed process left behind."""
         for name in self.names():
             found = LEFTOVER.fullmatch(name)
             if found is not None and found["name"] in of and stat.S_ISREG(self.kind(name)):
@@ -227,12 +228,12 @@ class Directory:
         return True
 
     def rename(self, name: str, new: str) -> None:
-        """Give a plain file or folder another name."""
+        """Rename a regular file or folder."""
         self.check()
         if not stat.S_ISDIR(self.kind(name)):
             self._check_plain(name)
         if self.kind(new):
-            raise _not_plain(self.path / new, "free for what is to be moved there")
+            raise _not_plain(self.path / new, "free to be renamed to")
         self._replace(name, new)
 
     def temporary_folder(self, name: str) -> Directory:
@@ -244,13 +245,13 @@ class Directory:
             os.replace(self._at(name), self._at(new), src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def _check_plain(self, name: str) -> None:
-        """Raise an error if the name is of something other than a plain file."""
+        """Raise an error if the name exists and is not a regular file."""
         if (kind := self.kind(name)) and not stat.S_ISREG(kind):
             raise _not_plain(self.path / name, "a regular file")
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """A context whose errors name the whole path."""
+        """A context whose OSErrors name the full path."""
         try:
             yield
         except OSError as error:
@@ -263,7 +264,7 @@ class Directory:
 
     @contextmanager
     def exclusive(self, seconds: float = 10.0) -> Iterator[None]:
-        """Keep out others that write here without the lock of a training, for a moment: evaluations."""
+        """A context that excludes other writers that do not hold the training lock, such as evaluations."""
         locked = False
         if fcntl is not None and self.fd is not None:
             locked = self._flock(fcntl.LOCK_EX, time.monotonic() + seconds)
@@ -282,11 +283,11 @@ class Directory:
                 if time.monotonic() > deadline:
                     raise DirectoryError(
                         self.path,
-                        "is in use by another evaluation, or by a training that begins",
+                        "is in use by another evaluation, or by a training that is starting",
                         "Wait until it ends, or stop it.",
                         errno.EWOULDBLOCK,
                     ) from None
-            except OSError:  # a file system that has no such locks
+            except OSError:  # a file system without flock
                 return False
             time.sleep(0.02)
 
@@ -295,14 +296,14 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def inode(status: os.stat_result) -> Inode:
-    """The identity of a file or folder, which is equal if two paths lead to the same one."""
+    """The identity of a file or folder: equal for two paths to the same one."""
     return status.st_dev, status.st_ino
 
 
 def _not_plain(path: Path, kind: str) -> DirectoryError:
     return DirectoryError(
         path,
-        f"is not {kind}, but a link, a pipe or the like; nothing was written through it",
-        "Put what is there somewhere else, or choose another folder with --run-dir DIR.",
+        f"is not {kind} but a link, a pipe or a device; nothing was written to it",
+        "Move it away, or choose another folder with --run-dir DIR.",
         errno.ELOOP,
     )

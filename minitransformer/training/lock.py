@@ -1,8 +1,8 @@
-"""The lock of a run folder, which a training process holds while it writes there, and other writers.
+"""The lock of a run folder, which a training holds while it writes there.
 
 A training owns its folder as long as the path leads to the same folder, `.lock` is the file that was locked,
-and run.json names the run. That is checked before each change (`Held.check`): a training whose folder was
-deleted, moved, or given to another run stops, and changes nothing more.
+and run.json names the run. `LockedFolder.check` tests this before each change: a training whose folder was
+deleted, moved, or taken by another run stops, and changes nothing more.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ RECORD = "run.json"
 
 
 class RunError(UserError):
-    """Raised for a folder that is missing, in use, contains another run, or is not a run folder."""
+    """Raised for a folder that is missing, in use, of another run, or not a run folder."""
 
 
 class FolderLostError(UserError):
-    """Raised when the folder of a training no longer belongs to it: the training stops (exit code 1)."""
+    """Raised when a training has lost its folder; the training stops with exit code 1."""
 
     exit_code = 1
 
 
 def run_id(folder: Directory) -> str:
-    """The run that run.json names; an empty string if there is none that can be read."""
+    """The id of the run, from run.json; empty if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         content = json.loads(folder.read(RECORD, JSON_LIMIT))
         return str(content.get("id", "")) if isinstance(content, dict) else ""
@@ -48,20 +48,20 @@ def run_id(folder: Directory) -> str:
 
 
 def check_run(folder: Directory, expected: str) -> None:
-    """Raise an OSError unless the folder is that of a run. A run of an older version has no id."""
+    """Raise an OSError unless the folder has the expected run. Runs of older versions have an empty id."""
     if expected and run_id(folder) != expected:
         raise DirectoryError(
             folder.path,
-            "is not the folder of that run any more",
+            "no longer contains that run",
             "Start the command again when nobody else changes that folder.",
             errno.ESTALE,
         )
 
 
-class Held(Directory):
-    """A run folder that this process, and in it this thread, has locked.
+class LockedFolder(Directory):
+    """A run folder that the current thread of this process has locked.
 
-    `run` is the id of the run that it is locked for, or an empty string while it has none.
+    `run` is the id of the run that it is locked for; empty while there is no run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +73,7 @@ class Held(Directory):
         self._record: tuple[int, ...] = ()
 
     def acquire(self) -> bool:
-        """Lock the folder; False if another has done so."""
+        """Lock the folder; returns False if another process has locked it."""
         if fcntl is None:
             self._windows = FileLock(self.path / LOCK)
             with suppress(Timeout):
@@ -89,10 +89,10 @@ class Held(Directory):
             except BlockingIOError:
                 return False
         self._lock = inode(os.fstat(self._file))
-        return not self._problem()  # else somebody has just deleted or replaced it
+        return not self._problem()  # somebody may just have deleted or replaced it
 
     def close(self) -> None:
-        """Release the lock, unless this process is a fork of the one that has it."""
+        """Release the lock, unless this process is a fork of the owner."""
         if fcntl is None:
             self._windows.release()
         elif self._file is not None:
@@ -104,70 +104,72 @@ class Held(Directory):
 
     def check(self) -> None:
         if problem := self._problem():
-            raise self._lost(problem)
+            raise self._lost_error(problem)
 
-    def replaced(self, path: Path) -> UserError:
-        return self._lost(f"{printable(path)} was deleted, moved or replaced")
+    def replaced_error(self, path: Path) -> UserError:
+        return self._lost_error(f"{printable(path)} was deleted, moved or replaced")
 
-    def _lost(self, problem: str) -> FolderLostError:
+    def _lost_error(self, problem: str) -> FolderLostError:
         return FolderLostError(
-            f"{printable(self.path)} does not belong to this training any more: {problem}. "
-            f"The training stops; what is there now was left as it is.\n"
+            f"{printable(self.path)} no longer belongs to this training: {problem}. "
+            f"The training stops, and changes nothing there.\n"
             f"Train in a folder that nobody else changes; --resume continues one that was moved."
         )
 
     def _problem(self) -> str:
-        """Why the folder is not this training's any more; empty if it is."""
+        """Why the folder no longer belongs to this training; empty if it does."""
         if os.getpid() != self.owner[0]:
-            return f"process {self.owner[0]} has it, of which this one is a fork"
+            return f"process {self.owner[0]} locked it, and this process is a fork of that one"
         if not self.is_there():
             return "it was deleted, moved or replaced"
         if fcntl is not None and self._stamp(LOCK)[:2] != self._lock:
             return f"its {LOCK} was deleted or replaced"
-        if self.run and self._stamp(RECORD) != self._record:  # written again, perhaps by this training
+        if self.run and self._stamp(RECORD) != self._record:  # rewritten, perhaps by this training
             if run_id(self) != self.run:
                 return f"its {RECORD} is missing, or names another run"
             self._record = self._stamp(RECORD)
         return ""
 
     def _stamp(self, name: str) -> tuple[int, ...]:
-        """A value that changes when a file is replaced, or written to."""
+        """A value that changes when a file is replaced or written to."""
         with suppress(OSError):
             status = self.stat(name)
             return (*inode(status), status.st_mtime_ns, status.st_size)
         return ()
 
-    def is_named(self, path: Path) -> bool:
-        """Whether a path leads to this folder, or has led to it when it was locked."""
+    def is_at(self, path: Path) -> bool:
+        """Whether a path leads to this folder, or led to it when it was locked."""
         if os.path.abspath(path) == self._absolute:
             return True
         with suppress(OSError):
             return inode(os.stat(path)) == self.inode
         return False
 
-    def owner_of(self) -> str:
-        """The process that locked the folder, if known."""
+    def describe_owner(self) -> str:
+        """The process that locked the folder; empty if unknown."""
         with suppress(UserError):
             known = read_json(self.path / OWNER, {"pid": int, "host": str, "since": str})
             return f"process {known['pid']} on {known['host']} since {known['since']}"
         return ""
 
 
-_held: list[Held] = []  # the folders that this process has locked, or of which it is a fork
+_held: list[LockedFolder] = []  # folders that this process, or one that it is a fork of, has locked
 
 
-def _held_at(path: Path) -> Held | None:
-    """The locked folder that a path leads to, or has led to."""
+def _held_at(path: Path) -> LockedFolder | None:
+    """The locked folder that a path leads to, or led to."""
     for held in _held:
-        if held.is_named(path):
+        if held.is_at(path):
             return held
     return None
 
 
 @contextmanager
-def acquire_lock(path: Path) -> Iterator[Held]:
-    """Lock a run folder, which is created if missing. A RunError names the process that already has the
-    lock."""
+def acquire_lock(path: Path) -> Iterator[LockedFolder]:
+    """A context with a run folder locked; the folder is created if missing.
+
+    Raises a RunError that names the owner if another process has the lock.
+    """
     held = _held_at(path)
     if held is not None and held.owner == (os.getpid(), threading.get_ident()):
         held.check()
@@ -187,7 +189,7 @@ def acquire_lock(path: Path) -> Iterator[Held]:
         yield held
         held.check()
     except (UserError, OSError):
-        held.check()  # the failure may be that the folder is another one
+        held.check()  # the folder may be lost, which is then the error to report
         raise
     finally:
         if os.getpid() == held.owner[0]:
@@ -197,18 +199,18 @@ def acquire_lock(path: Path) -> Iterator[Held]:
             held.close()
 
 
-def _acquire(path: Path) -> Held:
-    """Lock a folder, or raise a RunError that names its owner, which may be just about to write its name."""
+def _acquire(path: Path) -> LockedFolder:
+    """Lock a folder, or raise a RunError that names the owner, which may not have written its name yet."""
     deadline = time.monotonic() + 5
     while True:
         path.mkdir(parents=True, exist_ok=True)
-        held = Held(path)
+        held = LockedFolder(path)
         try:
             if held.acquire():
                 owner = {"pid": os.getpid(), "host": platform.node(), "since": now()}
                 held.write(OWNER, json_bytes(owner))
                 return held
-            holder = held.owner_of()
+            holder = held.describe_owner()
         except BaseException:
             held.close()
             raise
@@ -223,7 +225,7 @@ def _acquire(path: Path) -> Held:
 
 @contextmanager
 def open_folder(path: Path, create: bool = False) -> Iterator[Directory]:
-    """The run folder at a path, to write there: the one that this process has locked, or else another."""
+    """Open the run folder at a path for writing: the locked one, if this process has locked it."""
     held = _held_at(path)
     if held is not None:
         yield held
@@ -235,4 +237,5 @@ def open_folder(path: Path, create: bool = False) -> Iterator[Directory]:
 
 
 def now() -> str:
+    """The local time, such as 2026-01-31 14:00:00+01:00."""
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")

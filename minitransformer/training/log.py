@@ -1,4 +1,4 @@
-"""The log of a run: a line of JSON for each logged step and each validation."""
+"""The log of a run: one JSON object per line, an entry for each logged step and each validation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .lock import open_folder
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether the error says that the disk, or the user's share of it, is full."""
+    """Whether the error means that the disk, or the user's quota, is full."""
     return getattr(error, "errno", None) in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @contextmanager
 def suppress_full_disk() -> Iterator[None]:
-    """A context whose writing may fail because the disk is full."""
+    """A context that suppresses errors of a full disk."""
     try:
         yield
     except OSError as error:
@@ -33,8 +33,10 @@ def suppress_full_disk() -> Iterator[None]:
 
 
 class Log:
-    """Appends records to a run's file (None: nowhere). If the disk is full, they are kept in memory and
-    written later."""
+    """Appends entries to a log file; with path None, discards them.
+
+    If the disk is full, entries are kept in memory and written later.
+    """
 
     def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
         self.path = path
@@ -46,15 +48,15 @@ class Log:
     def __enter__(self) -> Log:
         return self
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Append a record. A UserError for a value that JSON cannot represent."""
+    def write(self, entry: dict[str, Any]) -> None:
+        """Append an entry. Raises a UserError for values that JSON cannot represent."""
         try:
-            self.unwritten += to_json(record).encode() + b"\n"
+            self.unwritten += to_json(entry).encode() + b"\n"
         except TypeError as error:
-            kinds = ", ".join(f"{name} ({type(value).__name__})" for name, value in record.items())
+            kinds = ", ".join(f"{name} ({type(value).__name__})" for name, value in entry.items())
             raise UserError(
-                f"the log takes numbers and texts: {error}. The record has {kinds}.\n"
-                f"Convert what a callback adds to it, for example with .item()."
+                f"log entries must be numbers and strings: {error}. The entry has {kinds}.\n"
+                f"Convert the values that a callback adds, for example with .item()."
             ) from None
         try:
             self._flush()
@@ -67,7 +69,7 @@ class Log:
             self.warned = True
 
     def _flush(self) -> None:
-        """Write what is not written yet; afterwards the file exists, even if it is empty."""
+        """Write all unwritten entries. Creates the file, even if there are none."""
         if self.path is None:
             self.unwritten = b""
             return
@@ -83,30 +85,30 @@ class Log:
 
 
 def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
-    """The records of a log: their numbers and, of a validation, perhaps `samples`, a list of texts.
+    """Read the entries of a log: their numbers, and the `samples` (a list of texts) of validations.
 
-    Anything else that a callback wrote is skipped, as is a truncated last line. From a log larger than WHOLE
-    bytes, only validations are read; or with `thinned`, evenly spaced parts, which are enough for a picture.
+    Other values are skipped, as is a truncated last line. From a log larger than MAX_WHOLE bytes, only
+    validations are read; with `thinned`, evenly spaced parts instead, which are enough for a plot.
     """
     return [
-        {name: value for name, value in record.items() if name == "samples" or _is_number(value)}
-        for _, record in _records(path, thinned)
+        {name: value for name, value in entry.items() if name == "samples" or _is_number(value)}
+        for _, entry in _entries(path, thinned)
     ]
 
 
 def truncate_log(path: Path, step: int) -> None:
-    """Remove the records after a step, and lines that are not records.
+    """Remove the entries after a step, and lines that are not entries.
 
-    A log that is larger than WHOLE bytes is cut after its last record of this step or before: what is not a
-    record stays in it, and is passed over when it is read.
+    A log larger than MAX_WHOLE bytes is truncated after its last entry of this step or before; other lines
+    stay, and are skipped when it is read.
     """
     if not path.is_file():
         return
-    if path.stat().st_size > WHOLE:
+    if path.stat().st_size > MAX_WHOLE:
         with open_folder(path.parent) as folder:
             folder.truncate(path.name, _end_of_step(path, step))
         return
-    content = "".join(f"{line}\n" for line, record in _records(path) if record["step"] <= step).encode()
+    content = "".join(f"{line}\n" for line, entry in _entries(path) if entry["step"] <= step).encode()
     if content != path.read_bytes():
         with open_folder(path.parent) as folder:
             folder.write(path.name, content)
@@ -116,44 +118,44 @@ def _is_number(value: Any) -> bool:
     return value is None or type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
-WHOLE = 2**23  # bytes of a log that is read whole
-PARTS = 128  # of a larger one, when it is thinned
-MOST = 2**34  # of one that is searched: that takes some ten seconds
-BLOCK = 2**22  # bytes of a larger one that are in memory at a time
-LINE = 2**20  # bytes of a line, at most
+MAX_WHOLE = 2**23  # bytes of a log that is read as a whole
+PARTS = 128  # that are read of a larger log, when it is thinned
+MAX_SEARCHED = 2**34  # bytes of a log that is searched, which takes about ten seconds
+BLOCK = 2**22  # bytes of a larger log in memory at a time
+MAX_LINE = 2**20  # bytes of a line
 
 
-def _records(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines that are records, each with its content."""
+def _entries(path: Path, thinned: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines that are entries, each with its content."""
     status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode) or status.st_size <= WHOLE:
-        yield from _parsed(read_bytes(path).split(b"\n"))
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= MAX_WHOLE:
+        yield from _parse_lines(read_bytes(path).split(b"\n"))
     else:
-        yield from _parsed(_parts(path) if thinned else _validations(path))
+        yield from _parse_lines(_parts(path) if thinned else _validations(path))
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parse_lines(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in lines:
-        if b'"step"' not in line:  # much faster than an error of the parser
+        if b'"step"' not in line:  # much faster than to parse it
             continue
         text = line.decode(errors="replace")
-        if record := _record(text):
-            yield text, record
+        if entry := _parse_entry(text):
+            yield text, entry
 
 
-def _record(line: str) -> dict[str, Any]:
-    """The content of a line if it is a record."""
+def _parse_entry(line: str) -> dict[str, Any]:
+    """The entry in a line; empty if it is not one."""
     with suppress(ValueError, RecursionError):
-        record = json.loads(line)
-        if isinstance(record, dict) and type(record.get("step")) is int:
-            return record
+        entry = json.loads(line)
+        if isinstance(entry, dict) and type(entry.get("step")) is int:
+            return entry
     return {}
 
 
 def _parts(path: Path) -> Iterator[bytes]:
-    """The lines in evenly spaced parts of a large log, and in its first and last one."""
+    """The lines in evenly spaced parts of a large log, including its start and end."""
     size = path.stat().st_size
-    length = WHOLE // PARTS
+    length = MAX_WHOLE // PARTS
     with path.open("rb") as file:
         for i in range(PARTS):
             file.seek(start := (size - length) * i // (PARTS - 1))
@@ -162,7 +164,7 @@ def _parts(path: Path) -> Iterator[bytes]:
 
 
 def _validations(path: Path) -> Iterator[bytes]:
-    """The lines of a large log that have a validation's loss."""
+    """The lines of a large log that have a validation loss."""
     with path.open("rb") as file:
         for start in range(0, _searched_size(path), BLOCK):
             _, block = _lines_from(file, start)
@@ -174,19 +176,19 @@ def _validations(path: Path) -> Iterator[bytes]:
 
 
 def _searched_size(path: Path) -> int:
-    """The size of a log that is not too large to be searched."""
+    """The size of a log; raises a UserError if it is too large to search."""
     size = path.stat().st_size
-    if size > MOST:
+    if size > MAX_SEARCHED:
         raise UserError(
-            f"{path} has {size / 2**30:,.0f} GiB, which no training writes: it is damaged.\n"
-            f"Move it elsewhere: the run's checkpoints do not depend on it."
+            f"{path} has {size / 2**30:,.0f} GiB, more than any training writes: it is damaged.\n"
+            f"Move it away; the run does not need it."
         )
     return size
 
 
 def _end_of_step(path: Path, step: int) -> int:
-    """Where the last record of this step or before ends."""
-    # most records of later steps are passed over without parsing them
+    """The end of the last entry of this step or before."""
+    # skips most entries of later steps without parsing them
     candidate = re.compile(rb'"step"\s*:\s*(-\d|\d{1,%d}(?!\d))' % len(str(step)))
     with path.open("rb") as file:
         for start in reversed(range(0, _searched_size(path), BLOCK)):
@@ -194,33 +196,33 @@ def _end_of_step(path: Path, step: int) -> int:
             found = [match.start() for match in candidate.finditer(block) if int(match[1]) <= step]
             for at in reversed(found):
                 first, end = _line_around(block, at)
-                record = _record(block[first:end].decode(errors="replace"))
-                if record and record["step"] <= step and block[end - 1 : end] == b"\n":
+                entry = _parse_entry(block[first:end].decode(errors="replace"))
+                if entry and entry["step"] <= step and block[end - 1 : end] == b"\n":
                     return place + end
     return 0
 
 
 def _lines_from(file: BinaryIO, start: int) -> tuple[int, bytes]:
-    """The whole lines that begin in the BLOCK bytes from `start` on, and where the first one begins.
+    """The start of the first line that begins in the BLOCK bytes from `start` on, and all these lines.
 
-    The last of them is left out if it is longer than LINE bytes.
+    The last one is left out if it is longer than MAX_LINE bytes.
     """
-    before = min(start, 1)  # a line begins at `start` if the byte before ends one
+    before = min(start, 1)  # a line begins at `start` if the byte before is a line feed
     file.seek(start - before)
     content = file.read(before + BLOCK - 1)
     first = content.find(b"\n") + 1 if before else 0
     if before and not first:
         return start, b""
     last = content.rfind(b"\n") + 1  # where the last line begins
-    rest = file.read(LINE)
+    rest = file.read(MAX_LINE)
     end = rest.find(b"\n") + 1
-    is_too_long = not end and len(rest) == LINE
+    is_too_long = not end and len(rest) == MAX_LINE
     lines = content[first:last] if is_too_long else content[first:] + rest[: end or None]
     return start - before + first, lines
 
 
 def _line_around(block: bytes, at: int) -> tuple[int, int]:
-    """Where the line that a place is in begins, and where it ends; of one that is too long, a part."""
-    first = block.rfind(b"\n", max(at - LINE, 0), at) + 1
-    end = block.find(b"\n", at, at + LINE) + 1
-    return max(first, at - LINE), end or min(at + LINE, len(block))
+    """The start and the end of the line at `at`, or of a part of it if it is too long."""
+    first = block.rfind(b"\n", max(at - MAX_LINE, 0), at) + 1
+    end = block.find(b"\n", at, at + MAX_LINE) + 1
+    return max(first, at - MAX_LINE), end or min(at + MAX_LINE, len(block))

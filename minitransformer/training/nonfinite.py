@@ -1,4 +1,4 @@
-"""The errors of a training whose loss or gradients are not finite: which module it was first."""
+"""Errors for a loss or gradients that are not finite, which name the first module with such an output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def nonfinite_step(
     trainer: Any, step: int, batch: Any, loss: float, norm: float, note: str = ""
 ) -> NonFiniteError:
     """The error for a step whose loss or gradient norm is not finite."""
-    problem = f"the loss is {loss:.4g}, the norm of its gradients {norm:.4g}{note}"
+    problem = f"the loss is {loss:.4g}, the gradient norm {norm:.4g}{note}"
     forward = lambda: trainer.task.loss(trainer.model, batch, trainer.config.label_smoothing)
     return nonfinite_error(trainer, step, problem, forward)
 
@@ -29,9 +29,9 @@ def nonfinite_error(trainer: Any, step: int, problem: str, forward: Callable[[],
         if module
         else "in the backward pass only: the forward pass is finite"
         if module is None
-        else "first outside of its modules: in the output layer (the logits) or the loss"
+        else "first outside of the modules: in the logits or the loss"
     )
     return NonFiniteError(
-        f"step {step}: {problem}, {where}; {trainer.saved()}.\n"
+        f"step {step}: {problem}, {where}; {trainer.describe_last_checkpoint()}.\n"
         f"Lower the learning rate (--lr) or increase --warmup-steps, and start over with --overwrite."
     )

@@ -1,4 +1,4 @@
-"""One line of a notebook's output, which is updated in place."""
+"""A line in a notebook that is updated in place."""
 
 import io
 import time
@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 
 
 class NotebookLine:
-    """Shows each update in place of the previous one: at most one per `interval` seconds, and the last."""
+    """Replaces the previous update by the next: at most one per `interval` seconds, and always the last."""
 
     def __init__(self, interval: float = 0.2) -> None:
         self.interval = interval

@@ -1,4 +1,4 @@
-"""The optimizers of a TrainConfig, by name."""
+"""Builds the optimizer that a TrainConfig names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTPUTS = ("output", "head")  # the names of models' output layers
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
-    """The optimizer of a config, for the parameters of the model."""
+    """Build the optimizer of a config for the model's parameters."""
     groups = decay_groups(list(model.parameters()), config.weight_decay)
     match config.optimizer:
         case "sgd":
@@ -28,7 +28,7 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> optim.Optimizer:
 
 
 def decay_groups(parameters: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:
-    """Weight decay for matrices; none for biases and norms."""
+    """Parameter groups with weight decay for matrices, and without for biases and norms."""
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -56,10 +56,11 @@ class MuonAdamW(optim.AdamW):
             self.param_groups += self.muon.param_groups
 
     def owner_of(self, group: Mapping[str, Any]) -> optim.Optimizer:
+        """The optimizer that updates a parameter group."""
         return self.muon if self.muon is not None and group is self.muon.param_groups[0] else self
 
     def update_all(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """Update with the optimizer of the group."""
+        """Update the group with its own optimizer."""
         if self.muon is not None and self.owner_of(group) is self.muon:
             self.muon.state = self.state
             self.muon.uploaded = self.uploaded

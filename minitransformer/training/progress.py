@@ -1,4 +1,4 @@
-"""The progress display of training, and the warning when steps become slow."""
+"""The progress display of training, and a warning when steps become slow."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ INTERVAL = 30.0  # seconds between lines in a file
 
 @contextmanager
 def show_progress(console: Console, step: int, steps: int, device: str = "cpu") -> Iterator[Show]:
-    """Steps, loss, tokens per second, memory and remaining time: a bar on a terminal, one line in a notebook,
-    a line every half a minute in a file.
+    """Show steps, loss, tokens per second, memory and remaining time.
 
-    Yields a function of the number of completed steps and the record of the last one.
+    In a terminal this is a progress bar, in a notebook one line, in a file a line every 30 seconds. Yields a
+    function `show(step, entry)` to call after each step with its log entry.
     """
     columns = (
         TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"),
@@ -42,16 +42,16 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=steps, completed=step, figures="")
 
-        def show(step: int, record: Mapping[str, float]) -> None:
+        def show(step: int, entry: Mapping[str, float]) -> None:
             nonlocal speed, memory, read_at, written_at
-            speed += (record["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
+            speed += (entry["tokens_per_second"] - speed) * (0.1 if speed else 1.0)
             if progress.disable and line is None and time.monotonic() - written_at < INTERVAL:
                 return
             if time.monotonic() - read_at > 1:
                 memory = format_bytes(memory_in_use(device))
                 read_at = time.monotonic()
-            # a captured step's loss is read only now and then
-            loss = "" if math.isnan(record["loss"]) else f"loss {record['loss']:.4f} "
+            # a captured step's loss is not read after each step
+            loss = "" if math.isnan(entry["loss"]) else f"loss {entry['loss']:.4f} "
             figures = f"{loss}{speed:,.0f} tokens/s {memory}"
             progress.update(bar, completed=step, figures=figures)
             if line:
@@ -64,7 +64,7 @@ def show_progress(console: Console, step: int, steps: int, device: str = "cpu") 
 
 
 def memory_in_use(device: str = "cpu") -> int:
-    """The bytes that this process holds in the machine's memory, or in a GPU's."""
+    """The bytes of main memory, or of a GPU's memory, that this process uses."""
     import psutil
 
     if device != "cpu":
@@ -73,24 +73,24 @@ def memory_in_use(device: str = "cpu") -> int:
 
 
 class SlowSteps:
-    """Detects steps that suddenly take many times as long as before, and warns once with a remedy.
+    """Detects steps that suddenly take much longer than before, and warns once, with a remedy.
 
-    OpenBLAS's threads busy-wait for each other: if another program uses one of the cores, a step on two of
-    them can be slower than on one.
+    OpenBLAS's threads busy-wait for each other: if another program uses one of two cores, a step on both can
+    be slower than on one.
     """
 
-    FACTOR = 2.0
-    FEW = 8
-    WINDOW = 32
+    FACTOR = 2.0  # times the usual seconds per token
+    MIN_SLOW = 8  # slow steps in a row before the warning
+    WINDOW = 32  # steps from which the usual time is known
 
     def __init__(self, threads: Callable[[], int] | None = None) -> None:
-        self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds for each token, of the steps before
+        self.times: deque[float] = deque(maxlen=self.WINDOW)  # seconds per token of previous steps
         self.slow = 0
         self.done = False
         self.threads = threads or blas_threads
 
     def warning(self, tokens_per_second: float) -> str:
-        """A warning after FEW slow steps in a row, if several threads compute; else an empty string."""
+        """A warning after MIN_SLOW slow steps in a row on several threads; else an empty string."""
         if self.done or not tokens_per_second > 0:
             return ""
         seconds = 1 / tokens_per_second
@@ -100,17 +100,17 @@ class SlowSteps:
             self.times.append(seconds)
             return ""
         self.slow += 1
-        if self.slow < self.FEW:
+        if self.slow < self.MIN_SLOW:
             return ""
         self.done = True
         if (threads := self.threads()) < 2:
             return ""
-        if "OPENBLAS_THREAD_TIMEOUT" in os.environ:  # the advice below was followed
+        if "OPENBLAS_THREAD_TIMEOUT" in os.environ:  # the user has followed the advice below
             remedy = "set OPENBLAS_NUM_THREADS=1, so that no thread waits for another"
         else:
-            remedy = "set OPENBLAS_THREAD_TIMEOUT=4, which lets them sleep while they wait"
+            remedy = "set OPENBLAS_THREAD_TIMEOUT=4, which lets waiting threads sleep"
         return (
             f"steps take {seconds / usual:.1f} times as long as before, on {threads} threads: another "
-            f"program may be using the cores, and the threads wait for each other. It helps to stop "
-            f"(Ctrl-C), {remedy}, and continue with --resume."
+            f"program may be using the cores while the threads wait for each other. Stop (Ctrl-C), "
+            f"{remedy}, and continue with --resume."
         )

@@ -1,5 +1,5 @@
-"""Data-parallel training: each rank (a process that `mpiexec` started) computes its shard of every batch, and
-an all-reduce sums the gradients, so that every rank takes the step of one process on the whole batch.
+"""Data-parallel training: each rank (a process started by `mpiexec`) computes its shard of every batch, and
+an all-reduce sums the gradients, so that all ranks take the same step as one process on the whole batch.
 
 Ranks communicate through MPI (mpi4py); between GPUs, NCCL (CuPy) sums the gradients. `Ranks()` is a single
 process.
@@ -32,13 +32,13 @@ DATA = ("--data", "--validation-data", "--test-data", "--data-dir")  # compared 
 
 
 class RanksError(UserError):
-    """Raised for ranks that cannot communicate, that were started differently, or whose weights differ."""
+    """Raised if ranks cannot communicate, were started differently, or have different weights."""
 
     on_all_ranks = False  # whether every rank raises it, so that one message is enough
 
 
 class Ranks:
-    """A single process; the interface of all ranks."""
+    """A single process; also the interface of several ranks."""
 
     rank, size = 0, 1
     name = ""  # a prefix of this rank's messages
@@ -48,7 +48,7 @@ class Ranks:
         return islice(parts, self.rank, None, self.size)
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """All-reduce the gradients of the parameters; returns the sum of the losses."""
+        """All-reduce the gradients of the parameters; returns the sum of the losses over ranks."""
         return loss
 
     def any(self, flag: bool) -> bool:
@@ -63,9 +63,9 @@ class Ranks:
         """Wait for all ranks."""
 
     def check_same(self, settings: Mapping[str, Any]) -> None:
-        """Raise a RanksError on all ranks unless all have the same settings; it names the first that differs.
+        """Raise a RanksError on all ranks that names the first setting that differs between them.
 
-        All ranks call it at the same points, so that none waits for one that does something else.
+        All ranks must call this at the same points.
         """
 
     def check_equal(self, model: nn.Module, step: int) -> None:
@@ -73,14 +73,14 @@ class Ranks:
 
     @contextlib.contextmanager
     def print_on_rank_0(self) -> Iterator[None]:
-        """A context in which the other ranks print nothing."""
+        """A context in which only rank 0 prints."""
         yield
 
     def wait_turn(self, error: BaseException) -> None:
-        """Delay an error message by rank: if all ranks fail alike, the first message aborts the others."""
+        """Delay an error message by rank: if all ranks fail, the first aborts the others before that."""
 
     def abort(self, code: int) -> None:
-        """Abort all ranks with this exit code; the others would wait forever."""
+        """Abort all ranks with this exit code; otherwise they would wait forever."""
 
 
 class MPIRanks(Ranks):
@@ -96,9 +96,9 @@ class MPIRanks(Ranks):
         self._parameters: list[Tensor] = []
 
     def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """One all-reduce of a flat buffer: the gradients, how many ranks have each of them, and the loss.
+        """All-reduce a flat buffer of the gradients, how many ranks have each of them, and the loss.
 
-        A rank without rows adds zeros. A parameter without a gradient on every rank gets none.
+        A rank without rows adds zeros. A parameter that has no gradient on any rank gets none.
         """
         self._flatten(list(parameters))
         counts = [float(p.grad is not None) for p in self._parameters]
@@ -112,7 +112,7 @@ class MPIRanks(Ranks):
         return loss
 
     def _flatten(self, parameters: list[Tensor]) -> None:
-        """Allocate the flat buffer and a view for each parameter; 16-bit gradients are summed in float32."""
+        """Allocate the flat buffer, with a view for each parameter. 16-bit gradients are summed in float32."""
         if [*map(id, parameters)] == [*map(id, self._parameters)]:
             return
         ends = np.cumsum([p.array.size for p in parameters]).tolist()
@@ -142,12 +142,12 @@ class MPIRanks(Ranks):
         self.comm.Barrier()
 
     def check_same(self, settings: Mapping[str, Any]) -> None:
-        every = self.comm.allgather({name: str(value) for name, value in settings.items()})
-        for name in dict.fromkeys(name for known in every for name in known):
-            values = [known.get(name, NOT_GIVEN) for known in every]
+        gathered = self.comm.allgather({name: str(value) for name, value in settings.items()})
+        for name in dict.fromkeys(name for each in gathered for name in each):
+            values = [each.get(name, NOT_GIVEN) for each in gathered]
             if others := [rank for rank, value in enumerate(values) if value != values[0]]:
-                first = printable(_short(values[0]))
-                other = printable(_short(values[others[0]]))
+                first = printable(_truncate(values[0]))
+                other = printable(_truncate(values[others[0]]))
                 raise self._error(
                     f"the ranks were started differently: {printable(name)} is {first} on rank 0, "
                     f"{other} on rank {', '.join(map(str, others))}.\n"
@@ -164,7 +164,7 @@ class MPIRanks(Ranks):
             )
 
     def _error(self, message: str) -> RanksError:
-        """An error that each rank raises."""
+        """A RanksError that all ranks raise."""
         error = RanksError(message)
         error.on_all_ranks = True
         return error
@@ -188,7 +188,7 @@ class MPIRanks(Ranks):
 
 
 class NCCLRanks(MPIRanks):
-    """Ranks with one GPU each, numbered on each machine; NCCL sums gradients, MPI does the rest."""
+    """Ranks with one GPU each, by their numbers on the machine. NCCL sums gradients, MPI does the rest."""
 
     def __init__(self, comm: Any) -> None:
         backend = find_backend("cuda")
@@ -214,19 +214,20 @@ class NCCLRanks(MPIRanks):
 
 
 def checksum_of(arrays: Iterable[np.ndarray]) -> int:
-    """A checksum of the bytes of arrays."""
+    """The CRC-32 of the bytes of some arrays."""
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
     return checksum
 
 
-def _short(text: str) -> str:
+def _truncate(text: str) -> str:
+    """The text, with its middle left out if it is long."""
     return text if len(text) <= 80 else f"{text[:40]}...{text[-40:]}"
 
 
 def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
-    """A command line as settings that ranks compare: the recipe, and the values of each flag."""
+    """A command line as settings to compare between ranks: the recipe, and the values of each flag."""
     found = {"verb": verb}
     name = "recipe"
     for word in argv:
@@ -240,7 +241,7 @@ def words_by_flag(verb: str, argv: Sequence[str]) -> dict[str, str]:
 
 
 def code_sha256() -> str:
-    """The checksum of our source code: two checkouts may have the same version number."""
+    """The checksum of our source code, since two checkouts may have the same version number."""
     digest = hashlib.sha256()
     for package in ("minigrad", "minitransformer"):
         folder = Path(__file__).parents[2] / package
@@ -251,10 +252,7 @@ def code_sha256() -> str:
 
 # ---------------------------------------------------------------- joining
 
-SIZES = (
-    "PMI_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-)  # set by mpiexec of MPICH (Intel's and Microsoft's, too) and of Open MPI
+SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # set by mpiexec of MPICH, Intel and Microsoft MPI; of Open MPI
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 _current = Ranks()
@@ -266,9 +264,9 @@ def current_ranks() -> Ranks:
 
 
 def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks:
-    """Join the ranks that `mpiexec` started; without mpiexec, a single process. With "cuda", one GPU each.
+    """Join the ranks started by `mpiexec`; without it, a single process. "cuda" is one GPU per rank.
 
-    All must have been started with the same `command` (`words_by_flag`).
+    All ranks must have been started with the same `command` (see `words_by_flag`).
     """
     global _current
     started = max(map(_size, SIZES))
@@ -288,11 +286,11 @@ def join(device: str = "cpu", command: Mapping[str, str] | None = None) -> Ranks
 
 
 def _size(name: str) -> int:
-    """The number of processes that a variable says mpiexec started; 1 if it is not set, or empty."""
+    """The number of processes in one of the environment variables SIZES; 1 if it is empty or not set."""
     value = os.environ.get(name) or "1"
     if not (value.isdecimal() and value.isascii() and 0 < len(value) < 10 and int(value)):
         raise RanksError(
-            f"{name} should be the number of processes that mpiexec started, is {value[:40]!r}.\n"
+            f"{name} must be the number of processes started by mpiexec, got {value[:40]!r}.\n"
             f"Unset {name}, or start the processes with mpiexec, which sets it."
         )
     return int(value)
@@ -315,7 +313,7 @@ def _world(started: int) -> Any:
 
 
 def _divide_cores(comm: Any) -> None:
-    """Divide a machine's cores among its ranks, unless the user has set thread counts."""
+    """Divide a machine's cores among its ranks, unless the user has set a number of threads."""
     if any(name in os.environ for name in THREADS):
         return
     from threadpoolctl import threadpool_limits

@@ -1,4 +1,4 @@
-"""The files of a run folder, and its lock, which removes the leftovers of a killed process."""
+"""The names of a run folder's files, and its lock, which removes the leftovers of a killed process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minigrad.io import LEFTOVER
 
 from .checkpoint import Checkpoints
 from .directory import Directory
-from .lock import OWNER, Held, acquire_lock
+from .lock import OWNER, LockedFolder, acquire_lock
 
 METRICS = "metrics.json"
 STATISTICS = "statistics.safetensors"
@@ -20,27 +20,26 @@ RUN_FILES = (
     "run.json", "config.toml", "tokenizer.json", "log.jsonl", "curves.png", "diagnostics.png",
     *EVALUATION_FILES,
 )  # fmt: skip
-README = "README.md"  # see runs/readme.py; it is deleted with no run, since somebody may have edited it
+README = "README.md"  # see cli/readme.py; never deleted, since somebody may have edited it
 WRITTEN = (*RUN_FILES, OWNER, README)
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[Held]:
-    """Lock the folder, which is created if missing. A RunError names the process that already has the
-    lock."""
+def lock(path: Path) -> Iterator[LockedFolder]:
+    """A context with a run folder locked, and leftovers of a killed process removed (see `acquire_lock`)."""
     with acquire_lock(path) as held:
         _remove_leftovers(held)
         yield held
 
 
 def _remove_leftovers(folder: Directory) -> None:
-    """Remove the leftovers of a killed training or evaluation: temporary files, and incomplete
-    checkpoints."""
+    """Remove the temporary files and incomplete checkpoints of a killed process."""
     with folder.exclusive():
         folder.delete_leftovers(WRITTEN)
     Checkpoints(folder.path / "checkpoints").remove_leftovers()
 
 
 def is_leftover(name: str) -> bool:
+    """Whether a name is that of a temporary file of a run's file."""
     found = LEFTOVER.fullmatch(name)
     return found is not None and found["name"] in WRITTEN

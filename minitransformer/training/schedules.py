@@ -1,4 +1,4 @@
-"""The training settings that depend on data and model: `epochs`, and the schedule "paper"."""
+"""Training settings that depend on data and model: `epochs`, and the schedule "paper"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTHS = ("d_model", "n_embd", "hidden_size")  # names of d_model in models' con
 
 
 def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
-    """The config with the steps of its epochs, and with the peak of the paper's schedule as `lr`.
+    """Replace `epochs` by `steps`, and the schedule "paper" by "inverse_sqrt" with the paper's peak as `lr`.
 
     "Attention Is All You Need", section 5.3: d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5).
     """
@@ -22,19 +22,21 @@ def resolve(config: TrainConfig, model: nn.Module, task: Any) -> TrainConfig:
         config = replace(config, steps=config.epochs * task.batches_per_epoch)
     if config.schedule == "paper":
         if not config.warmup_steps:
-            raise UserError("the schedule 'paper' has a warm-up.\nChoose warmup_steps >= 1, such as 4000.")
+            raise UserError(
+                "schedule 'paper' needs a warm-up, got warmup_steps = 0.\nChoose a value >= 1, such as 4000."
+            )
         peak = optim.paper_schedule(config.warmup_steps, width(model), config.warmup_steps)
         config = replace(config, schedule="inverse_sqrt", lr=peak)
     return config
 
 
 def width(model: nn.Module) -> int:
-    """The d_model of a model, by its config."""
+    """The width (d_model) of a model, from its config; a UserError if the config has none of WIDTHS."""
     settings = getattr(model, "config", None)
     for name in WIDTHS:
         if found := getattr(settings, name, 0):
             return found
     raise UserError(
-        f"the schedule 'paper' needs the model's d_model; the config of {type(model).__name__} has none of "
-        f"{', '.join(WIDTHS)}.\nChoose schedule 'inverse_sqrt' and an lr, its peak."
+        f"schedule 'paper' needs the model's d_model; the config of {type(model).__name__} has none of "
+        f"{', '.join(WIDTHS)}.\nChoose schedule 'inverse_sqrt', with the peak as lr."
     )

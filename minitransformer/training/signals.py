@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """Ctrl-C, SIGTERM and SIGHUP set the event, so that the step is finished; a second one stops at once."""
+    """A context in which SIGINT, SIGTERM and SIGHUP set the event; a second one raises KeyboardInterrupt."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

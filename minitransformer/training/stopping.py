@@ -1,4 +1,4 @@
-"""Which validation was the best, and when to stop."""
+"""The best validation score so far, and early stopping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tasks.metrics import Metric
 
 
 class BestScore:
-    """The best value so far of the score `monitor`, and how many validations have passed since then."""
+    """The best value so far of the score `monitor`, and the number of validations since then."""
 
     def __init__(self, monitor: str, patience: int, metric: Metric) -> None:
         self.monitor = monitor
@@ -25,7 +25,7 @@ class BestScore:
         self.waited = 0
 
     def update(self, scores: Mapping[str, float]) -> bool:
-        """Update with a validation; returns whether it is the best so far."""
+        """Update with the scores of a validation; returns whether it is the best so far."""
         self.check(scores)
         value = scores[self.monitor]
         better = self.sign * value > self.sign * self.value
@@ -34,15 +34,16 @@ class BestScore:
 
     @property
     def is_out_of_patience(self) -> bool:
+        """Whether `patience` validations have passed without a better score."""
         return 0 < self.patience <= self.waited
 
     def check(self, scores: Mapping[str, float]) -> None:
-        """Raise a UserError if validations lack the score, or if it is unknown whether higher is better."""
+        """Raise a UserError if the score is missing, or if it is unknown whether higher is better."""
         if self.monitor not in scores:
             raise UserError(
                 f"validations have no score {self.monitor!r} to monitor."
                 f"{nearest(self.monitor, scores)}\nChoose one of {', '.join(scores)}"
-                f"; those of generated texts need --validation-texts N."
+                f"; scores of generated texts need --validation-texts N."
             )
         if self.metric.higher_is_better is None:
             raise UserError(
@@ -54,12 +55,12 @@ class BestScore:
         return {"monitor": self.monitor, "value": self.value, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`; if it is of another score, or has no best one, start over."""
+        """Load a `state_dict`. One of another score, or without a best value, is ignored."""
         fits = isinstance(state, Mapping) and state.keys() >= self.state_dict().keys()
         fits = fits and type(state["waited"]) is int and state["waited"] >= 0
         if not fits or type(state["value"]) not in (int, float, NoneType) or state["value"] != state["value"]:
             raise UserError(
-                f"this is not a state of the best score: {describe(state)}.\nLoad what state_dict() gave."
+                f"this is not a state dict of BestScore: {describe(state)}.\nPass what state_dict() returned."
             )
         if state["monitor"] == self.monitor and state["value"] is not None:
             self.value = float(state["value"])

@@ -15,14 +15,14 @@ from .callbacks import Callback
 from .directory import Directory
 from .lock import open_folder
 
-EVENTS = "tensorboard"  # the folder in that of the run
+EVENTS = "tensorboard"  # the subfolder of the run folder
 EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\..*\.step-\d+(\.[0-9a-f]{16})?")
 
 
 class TensorBoard(Callback):
-    """Writes the log and the scores of validations to a folder of event files.
+    """Writes log entries and validation scores to a folder of event files.
 
-    A resumed training continues there: later steps in earlier files are no longer shown.
+    A resumed training adds a file: TensorBoard then hides later steps of earlier files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,8 +37,8 @@ class TensorBoard(Callback):
         self.new_writer = SummaryWriter
 
     def on_train_begin(self, trainer: Any) -> None:
-        step = trainer.step  # in the name, since files that begin in the same second would have the same
-        unknown = secrets.token_hex(8)  # so that nobody can have put a link of this name there
+        step = trainer.step  # in the name, since files created in the same second would have the same one
+        unpredictable = secrets.token_hex(8)  # so that nobody can have created a link of this name
         with (
             open_folder(self.folder.parent, create=True) as run,
             run.folder(self.folder.name, create=True) as own,
@@ -46,13 +46,13 @@ class TensorBoard(Callback):
             self.writer = self.new_writer(
                 _path_of(own),
                 purge_step=step + 1,
-                filename_suffix=f".step-{step}.{unknown}",
+                filename_suffix=f".step-{step}.{unpredictable}",
                 flush_secs=10,
             )
 
-    def on_step_end(self, trainer: Any, record: dict[str, float]) -> None:
+    def on_step_end(self, trainer: Any, entry: dict[str, float]) -> None:
         if trainer.due("log_every"):
-            self._write("train", record, trainer.step)
+            self._write("train", entry, trainer.step)
 
     def on_validation_end(self, trainer: Any, scores: dict[str, float]) -> None:
         self._write("validation", scores, trainer.step)
@@ -67,9 +67,9 @@ class TensorBoard(Callback):
 
 
 def _path_of(folder: Directory) -> str:
-    """A path that leads to an open folder, even if another takes its place (on Linux)."""
-    held = f"/proc/self/fd/{folder.fd}"
-    return held if folder.fd is not None and os.path.isdir(held) else str(folder.path)
+    """A path to an open folder, which on Linux leads there even if the folder is moved."""
+    path = f"/proc/self/fd/{folder.fd}"
+    return path if folder.fd is not None and os.path.isdir(path) else str(folder.path)
 
 
 def clear(run: Directory) -> None:

@@ -35,7 +35,7 @@ from .callbacks import Callbacks
 from .captured_step import CapturedStep
 from .checkpoint import CheckpointError, Checkpoints
 from .config import TrainConfig
-from .lock import RECORD, Held
+from .lock import RECORD, LockedFolder
 from .log import Log, disk_is_full, truncate_log
 from .nonfinite import nonfinite_error, nonfinite_step
 from .optimizers import build_optimizer
@@ -49,16 +49,16 @@ from .validation import Validation
 
 
 class Trainer:
-    """Trains `model` on `task` and writes a log and checkpoints to `folder`.
+    """Trains `model` on `task`, and writes a log and checkpoints to `folder`.
 
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
-    The same seed gives the same weights, bit for bit, also after `resume`. Of several `ranks`, each computes
-    its shard of every batch, and rank 0 writes to `folder`. A `step_runner` is given the step, a function,
-    and returns one that runs it: `minigrad.capture` records it on a GPU, and replays it in less time. The
-    loss is then read, and checked to be finite, only when it is logged or saved or a validation is due.
-    `identity` (a `Record`'s) is written to the checkpoints, and checked by `resume`. What `callbacks` are is
-    in `callbacks.py`.
+    The same seed gives the same weights, bit for bit, also after `resume`. With several `ranks`, each
+    computes its shard of every batch, and rank 0 writes to `folder`. `step_runner` takes the step, a function,
+    and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
+    replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
+    checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
+    `resume`. For `callbacks`, see callbacks.py.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Trainer:
         self.device = next(model.parameters()).device
         self._captured = CapturedStep(self, step_runner) if step_runner is not None else None
         self._slow = SlowSteps()
-        self._refused = -1  # the latest step that a full disk refused
+        self._unsaved_step = -1  # the latest step that did not fit on the disk
         random.manual_seed(config.seed)
 
     # ------------------------------------------------------------ one step
 
     def train_step(self) -> dict[str, float]:
-        """One batch: forward, backward, clip, update. Returns the log record."""
+        """Train on one batch: forward, backward, clip, update. Returns the log entry."""
         start = time.perf_counter()
         step = self.step + 1
         batch = self.task.next_batch()
@@ -138,7 +138,7 @@ class Trainer:
         return lr
 
     def backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
-        """Accumulate the gradients of the parts of a batch; returns the share of each in the mean loss."""
+        """Accumulate the gradients of the parts of a batch; returns each part's share of the mean loss."""
         self.optimizer.zero_grad()
         losses = []
         with self.matmul_precision():
@@ -150,12 +150,12 @@ class Trainer:
         return losses
 
     def clip(self) -> Tensor:
-        """Scale the gradients down to `config.clip_norm`; returns their norm before."""
+        """Clip the gradients to a global norm of `config.clip_norm`; returns the norm before clipping."""
         self.scaler.unscale_(self.optimizer)
         return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
 
     def _update(self, step: int, batch: Any, loss: float, norm: float) -> None:
-        """The optimizer's step; an error if loss or norm is not finite, unless a smaller loss scale helps."""
+        """Update the weights; a NonFiniteError for a loss or norm that no smaller loss scale makes finite."""
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
             raise nonfinite_step(self, step, batch, loss, norm)
         self.scaler.step(self.optimizer)
@@ -165,7 +165,7 @@ class Trainer:
             raise nonfinite_step(self, step, batch, loss, norm, ", at the smallest loss scale") from error
 
     def _check_batch(self, batch: Any) -> None:
-        """Raise a RanksError unless all ranks have the same first batch, of which each computes a shard."""
+        """Raise a RanksError unless all ranks have the same first batch."""
         if self.ranks.size > 1 and not self._is_batch_checked:
             arrays = [array for array in vars(batch).values() if isinstance(array, np.ndarray)]
             self.ranks.check_same({"the checksum of the first batch": checksum_of(arrays)})
@@ -184,13 +184,13 @@ class Trainer:
     # ------------------------------------------------------------ the run
 
     def check_monitor(self) -> None:
-        """Raise a UserError if validations have no such score, rather than at the first of them."""
+        """Raise a UserError if validations do not have the score `config.monitor`."""
         if not self._is_monitor_checked and (self.config.monitor != "loss" or not self.task.has_loss):
             self.best.check(self._scores(texts=1)[0])
         self._is_monitor_checked = True
 
     def train(self) -> bool:
-        """Train up to `config.steps`, with validations and checkpoints. False if a signal stopped it."""
+        """Train up to `config.steps`, with validations and checkpoints; False if a signal stopped it."""
         if self.step == 0 and self.checkpoints.names():
             raise UserError(
                 f"{self.folder} already contains checkpoints.\n"
@@ -200,9 +200,11 @@ class Trainer:
         stop = False  # a signal may reach ranks in different steps; they stop after the same step
         with ExitStack() as stack:
             if self.ranks.rank == 0:
-                self._own(stack.enter_context(lock(self.folder)))
+                self._guard(stack.enter_context(lock(self.folder)))
             log = stack.enter_context(Log(None if self.ranks.rank else self._log, self._warn))
-            stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))  # checked
+            stack.enter_context(
+                np.errstate(over="ignore", invalid="ignore", divide="ignore")
+            )  # _update checks
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
             self.check_monitor()
@@ -210,7 +212,7 @@ class Trainer:
             while not self.finished and not (stop := self.ranks.any(stopped.is_set())):
                 self.advance(log, show)
             if self.step and not self.save():
-                raise self._unsaved()
+                raise self._unsaved_error()
             self.callbacks.notify("on_train_end", self)
         if self.best.is_out_of_patience:
             waited = f"{counted(self.best.waited, 'validation')} without a better {self.config.monitor}"
@@ -218,10 +220,10 @@ class Trainer:
         return not stop
 
     def _check_ranks(self) -> None:
-        """Raise a RanksError unless all ranks are at the same point with the same settings and weights."""
+        """Raise a RanksError unless all ranks have the same settings, progress and weights."""
         if self.ranks.size == 1:
             return
-        state = self.optimizer.state_dict()["state"]  # in the order in which it was loaded, or made
+        state = self.optimizer.state_dict()["state"]  # its order depends on whether it was loaded
         moments = [own[name] for _, own in sorted(state.items()) for name in sorted(own)]
         self.ranks.check_same(
             {
@@ -239,19 +241,19 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, or the patience is at its end."""
+        """Whether all steps are done, or the patience is exhausted."""
         return self.step >= self.config.steps or self.best.is_out_of_patience
 
     def advance(self, log: Log, show: Callable[[int, Mapping[str, float]], None]) -> None:
-        """One step, and what is due after it."""
-        record = self.train_step()
+        """Train one step; then log, validate and save if due."""
+        entry = self.train_step()
         if self.average is not None:
             self.average.update(self.step)
-        self.callbacks.notify("on_step_end", self, record)
+        self.callbacks.notify("on_step_end", self, entry)
         if self.due("log_every"):
-            log.write(record)
-        show(self.step, record)
-        if self.device == "cpu" and (warning := self._slow.warning(record["tokens_per_second"])):
+            log.write(entry)
+        show(self.step, entry)
+        if self.device == "cpu" and (warning := self._slow.warning(entry["tokens_per_second"])):
             self._warn(warning)
         if self.due("validate_every"):
             self.validate(log)
@@ -259,20 +261,20 @@ class Trainer:
             self.save()
 
     def due(self, every: str) -> bool:
-        """Whether what is done each `config.every` steps is to be done after this one."""
+        """Whether the action with interval `every`, such as "log_every", is due after this step."""
         return self.step % getattr(self.config, every) == 0 or self.step == self.config.steps
 
     def _warn(self, message: str) -> None:
         self.console.print(printable(f"warning: {message}"), highlight=False, markup=False, soft_wrap=True)
 
     def validate(self, log: Log) -> None:
-        """Compute the validation scores, of the averaged weights if there are some; save the best."""
+        """Compute and log the validation scores, of the averaged weights if there are any; save the best."""
         scores, samples = self._scores()
         if not math.isfinite(scores.get("loss", 0.0)):
             problem = f"the validation loss is {scores['loss']}"
             raise nonfinite_error(self, self.step, problem, lambda: self.task.validate(self.model))
-        record = {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}}
-        log.write(record | ({"samples": samples} if samples else {}))
+        entry = {"step": self.step, **{f"val_{name}": value for name, value in scores.items()}}
+        log.write(entry | ({"samples": samples} if samples else {}))
         figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         lines = [f"step {self.step:>6}  {self.seconds:4.0f} s  validation: {figures}"]
         lines += ["    " + printable(sample).replace("\n", "\n    ") for sample in samples]
@@ -294,7 +296,7 @@ class Trainer:
     def save(self, best: bool = False) -> bool:
         """Write a checkpoint of this step, on rank 0, after checking that all ranks are equal.
 
-        False, on each rank, if the disk is full: then the checkpoints before it stay as they are.
+        Returns False, on all ranks, if the disk is full; earlier checkpoints are then unchanged.
         """
         if self._captured is not None:
             self._captured.read()  # only finite steps are saved
@@ -302,8 +304,8 @@ class Trainer:
         return self.ranks.broadcast(lambda: self._write(best))
 
     def _write(self, best: bool) -> bool:
-        """`save`, on rank 0."""
-        if self._refused == self.step:
+        """Write the checkpoint, on rank 0; returns False if the disk is full."""
+        if self._unsaved_step == self.step:
             return False
         state = {
             "step": self.step,
@@ -318,41 +320,41 @@ class Trainer:
         except OSError as error:
             if not disk_is_full(error):
                 raise
-            self._refused = self.step
+            self._unsaved_step = self.step
             self.checkpoints.remove_leftovers()
             self._warn(
-                f"the disk is full: step {self.step} is not saved, {self.saved()}. Training goes on; free "
-                f"some space before the next checkpoint."
+                f"the disk is full: step {self.step} is not saved, {self.describe_last_checkpoint()}. "
+                f"Training continues; free some space before the next checkpoint."
             )
             return False
         if path is not None:
             self.callbacks.notify("on_checkpoint", self, path)
         return True
 
-    def saved(self) -> str:
+    def describe_last_checkpoint(self) -> str:
         """Where the last checkpoint is, for messages."""
         names = self.checkpoints.names()
         path = f"the last checkpoint is {self.checkpoints.folder / names[-1]}" if names else ""
         return path or "no checkpoint was due"
 
-    def _unsaved(self) -> UserError:
-        """The error for a training whose last step cannot be saved."""
+    def _unsaved_error(self) -> UserError:
+        """The error if the last step cannot be saved."""
         return UserError(
-            f"the disk of {self.folder} is full: step {self.step} cannot be saved, {self.saved()}.\n"
-            f"Free some space, and continue from there with --resume."
+            f"the disk of {self.folder} is full: step {self.step} cannot be saved, "
+            f"{self.describe_last_checkpoint()}.\nFree some space, and continue from there with --resume."
         )
 
-    def _own(self, held: Held) -> None:
-        """From here on each change in the folder is made only if the folder is still this run's."""
+    def _guard(self, held: LockedFolder) -> None:
+        """From here on, check before each change that the folder still belongs to this run."""
         if held.kind(RECORD):
             held.run = self.checkpoints.identity.get("run", "")
         held.check()
 
     def resume(self) -> bool:
-        """Load the last intact checkpoint, and truncate the log to its step. False if there is none."""
+        """Load the last intact checkpoint, and truncate the log to its step; False if there is none."""
         if self.ranks.rank == 0:
             with lock(self.folder) as held:
-                self._own(held)
+                self._guard(held)
                 for message in self.checkpoints.repair(self.model, self.optimizer):
                     self._warn(message)
         self.ranks.barrier()

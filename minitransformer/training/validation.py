@@ -1,4 +1,4 @@
-"""What a validation computes: the task's scores and, if asked for, scores and samples of generated texts."""
+"""Validation: the task's scores and, optionally, scores and samples of generated texts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..tasks.base import Task
 
 
 class Validation:
-    """Scores a model on the validation split of a task.
+    """Scores a model on a task's validation split.
 
-    `texts` examples are scored as `evaluate` does, by what the model generates, and the results of `samples`
-    are given as texts. Both need `task.live`.
+    With `texts`, the model generates texts for the first so many examples, which are scored as by `evaluate`.
+    With `samples`, the first so many predictions are returned as lines. Both need `task.live`.
     """
 
     def __init__(self, task: Task, texts: int, samples: int) -> None:
@@ -24,25 +24,25 @@ class Validation:
         self.samples = samples
         if (texts or samples) and task.live is None:
             raise UserError(
-                f"validation_texts and samples are of a task that has `live`, which `minitransformer train` "
-                f"sets; {type(task).__name__} has none.\nSet both to 0, or use a callback."
+                f"validation_texts and samples need a task whose `live` is set, as by `train`; "
+                f"that of {type(task).__name__} is None.\nSet both to 0, or use a callback."
             )
         self.live = cast(Any, task.live)
         if texts and isinstance(self.live.splits()["validation"], str):
             raise UserError(
-                f"validation_texts = {texts} has no effect: the task {task.name} has one long text, "
-                f"scored by its loss.\nLeave it out; --samples {texts} shows continuations."
+                f"validation_texts = {texts} has no effect: the task {task.name} scores one long text "
+                f"by its loss.\nLeave it out; --samples {texts} shows continuations."
             )
 
     def __call__(self, model: Any, texts: int | None = None) -> tuple[dict[str, float], list[str]]:
-        """Scores and samples; draws nothing that the training would notice."""
+        """Compute scores and samples, without changing the random numbers of the training."""
         scores = self.task.validate(model)
         texts = self.texts if texts is None else min(texts, self.texts)
         with random.fork_rng():
-            generated, samples = self._generated(texts)
+            generated, samples = self._generate(texts)
         return generated | scores, samples
 
-    def _generated(self, texts: int) -> tuple[dict[str, float], list[str]]:
+    def _generate(self, texts: int) -> tuple[dict[str, float], list[str]]:
         live = self.live
         count = max(texts, self.samples)
         if not count:
@@ -52,12 +52,12 @@ class Validation:
             return {}, live.task.samples(live, {"validation": examples, "test": examples})[: self.samples]
         scores, rows = live.task.evaluate(live, examples[:count])
         numbers = {name: value for name, value in scores.items() if isinstance(value, float)}
-        numbers.pop("perplexity", None)  # of these examples only
-        return numbers if texts else {}, [sample(*row) for row in rows[1 : 1 + self.samples]]
+        numbers.pop("perplexity", None)  # of these few examples only
+        return numbers if texts else {}, [format_sample(*row) for row in rows[1 : 1 + self.samples]]
 
 
-def sample(source: str, expected: str, predicted: str, *others: str) -> str:
-    """A row of predictions.txt as a line to read."""
+def format_sample(source: str, expected: str, predicted: str, *others: str) -> str:
+    """A row of predictions.txt as a readable line."""
     right = "" if predicted == expected else f"  (expected: {expected})"
     return f"{source} -> {predicted}{right}"
 

@@ -29,7 +29,7 @@ TRAIN = ["train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "new", *TINY
 @pytest.mark.parametrize("value", ["x", "0", "-1", "1.5", " ", "9" * 400, "²"])
 def test_a_number_of_processes_that_is_none_is_an_error_that_names_the_variable(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=rf"{name} should be the number .*\nUnset {name}"):
+    with pytest.raises(UserError, match=rf"{name} must be the number .*\nUnset {name}"):
         ranks.join()
 
 

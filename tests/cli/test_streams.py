@@ -356,5 +356,5 @@ def test_a_name_of_a_checkpoint_that_is_none_is_not_looked_for(cli, name):
         (step / "SHA256SUMS").write_text("\n".join(lines) + "\n")
     code, out, err = cli("evaluate", "mine")
     assert code == 2
-    assert "names no best checkpoint" in err
+    assert "does not name a best checkpoint" in err
     assert not false_lines(out + err)

@@ -104,7 +104,7 @@ def test_nothing_is_changed_where_another_folder_has_taken_the_place(directory, 
         shutil.copytree(tmp_path / "stranger", tmp_path / "mine")
     elif how == "replaced by a link":
         (tmp_path / "mine").symlink_to("stranger")
-    with pytest.raises(DirectoryError, match="mine was deleted, moved or replaced meanwhile"):
+    with pytest.raises(DirectoryError, match="mine was deleted, moved or replaced"):
         CHANGES[change](directory, "plain")
     for folder in tmp_path.iterdir():
         assert (folder / "plain").read_bytes() == b"old"
@@ -173,7 +173,7 @@ def test_a_forked_child_does_not_train_in_its_parents_folder(tmp_path, who):
         try:
             train()
         except FolderLostError as error:
-            code = 7 if "of which this one is a fork" in str(error) else 1
+            code = 7 if "is a fork of that one" in str(error) else 1
         if not trainer.forked:
             os._exit(code)
         assert code == 0
@@ -272,7 +272,7 @@ def test_a_newest_checkpoint_that_is_missing_is_said(tmp_path, four_steps):
     assert four_steps.read_weights("step-00000003")
     trainer, said = resumed(tmp_path)
     assert trainer.step == 3
-    assert "step-00000004, is missing: the run goes on from step-00000003" in said[0]
+    assert "step-00000004, is missing: the run continues from step-00000003" in said[0]
     assert resumed(tmp_path)[1] == []  # it is said once
     assert four_steps.read_weights("last")[0].name == "step-00000003"
 
@@ -335,6 +335,6 @@ def test_an_evaluation_is_not_written_to_another_run_that_has_taken_the_folder(c
     shutil.rmtree("mine")
     shutil.copytree("other", "mine")
     before = (here / "mine" / "metrics.json").read_bytes()
-    with pytest.raises(OSError, match="is not the folder of that run any more"):
+    with pytest.raises(OSError, match="no longer contains that run"):
         evaluations.write(Path("mine"), Path("mine"), evaluation, run.record.id)
     assert (here / "mine" / "metrics.json").read_bytes() == before

@@ -61,7 +61,7 @@ def test_the_size_of_a_picture_is_checked_before_it_is_decoded(tmp_path):
 @pytest.fixture
 def large_log(tmp_path, monkeypatch):
     """A log that counts as a large one: 2,000 steps, a validation after each 100th."""
-    monkeypatch.setattr(log, "WHOLE", 2**14)
+    monkeypatch.setattr(log, "MAX_WHOLE", 2**14)
     monkeypatch.setattr(log, "PARTS", 8)
     path = tmp_path / "log.jsonl"
     lines = []
@@ -115,7 +115,7 @@ def test_a_large_log_takes_little_memory(tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**16  # kilobytes
 
 
-def test_lines_that_are_no_records_are_not_parsed(tmp_path, monkeypatch):
+def test_lines_that_are_not_entries_are_not_parsed(tmp_path, monkeypatch):
     path = tmp_path / "log.jsonl"
     path.write_bytes(b"\n[]\n{}\n" * 1000 + b'{"step": 4, "loss": 1.0}\n')
     parsed = []
@@ -129,11 +129,11 @@ def test_a_log_of_a_terabyte_is_refused(tmp_path, read):
     path = tmp_path / "log.jsonl"
     path.touch()
     os.truncate(path, 2**40)  # zeros, which take no space on the disk
-    with pytest.raises(UserError, match="1,024 GiB, which no training writes"):
+    with pytest.raises(UserError, match="1,024 GiB, more than any training writes"):
         read(path)
 
 
-def test_records_of_later_steps_are_not_parsed(large_log, monkeypatch):
+def test_entries_of_later_steps_are_not_parsed(large_log, monkeypatch):
     parsed = []
     monkeypatch.setattr(log, "_record", lambda line: parsed.append(line) or json.loads(line))
     truncate_log(large_log, 1200)

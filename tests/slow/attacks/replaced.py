@@ -153,7 +153,7 @@ def attack(name: str, change: Callable[[Path], None], n: int, cwd: Path, report:
     elif changed := changes_after(change, cwd):
         failure = failure or f"changed {changed[:3]}"
     elif name != "evaluate" and change is not replace_checkpoints:
-        stopped = outcome.code == 1 and "does not belong to this training any more" in outcome.err
+        stopped = outcome.code == 1 and "no longer belongs to this training" in outcome.err
         failure = failure or ("" if stopped else f"exit code {outcome.code}: {outcome.last_words}")
         failure = failure or broken(cwd / ("other" if change is swap_folders else "moved"))
     where = f"{change.__name__} before operation {n}"

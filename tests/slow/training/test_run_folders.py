@@ -336,10 +336,10 @@ def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
             os.replace(folder, later)
         return (folder if len(reads) == 1 else later).joinpath("model.safetensors").read_bytes()
 
-    assert checkpoints.unchanged(read) == (later / "model.safetensors").read_bytes()
+    assert checkpoints.retry_read(read) == (later / "model.safetensors").read_bytes()
     assert reads == [folder.name, later.name]
     with pytest.raises(OSError, match="nothing"):
-        checkpoints.unchanged(lambda: reads.append("") or Path("nothing").read_bytes())
+        checkpoints.retry_read(lambda: reads.append("") or Path("nothing").read_bytes())
     assert len(reads) == 3  # what does not change is not read again
 
 
