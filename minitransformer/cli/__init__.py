@@ -1,6 +1,6 @@
 """The command line: `minitransformer VERB ...`, one file per verb.
 
-Exit code 0: success; 2: a user error, explained by a message; 1: anything else.
+Exit codes: 0 for success, 2 for a user error (with a message), 1 for anything else.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..training.ranks import current_ranks, join
 VERBS = {
     "train": "train a recipe from scratch: minitransformer train phrasebook",
     "translate": 'translate sentences with a run: minitransformer translate runs/phrasebook "I love you"',
-    "chat": "talk with a run of dialogues: minitransformer chat runs/dialogue",
-    "predict": 'label, answer, fill in: minitransformer predict runs/bert-classify "I love you"',
+    "chat": "talk to a run trained on dialogues: minitransformer chat runs/dialogue",
+    "predict": 'label, answer or fill in: minitransformer predict runs/bert-classify "I love you"',
     "generate": 'continue a text: minitransformer generate runs/shakespeare-char-cpu --prompt "ROMEO:"',
-    "evaluate": "score a run on its held-out data: minitransformer evaluate runs/phrasebook [--json]",
-    "compare": "tell runs apart from chance: minitransformer compare runs/a runs/b",
+    "evaluate": "score a run on held-out data: minitransformer evaluate runs/phrasebook [--json]",
+    "compare": "compare runs, with a significance test: minitransformer compare runs/a runs/b",
 }
 
 # explain (needs graph): the page that walks a sentence through a model
@@ -38,22 +38,19 @@ VERBS["explain"] = 'walk a sentence through a model: minitransformer explain run
 
 # verbs that look at a recipe or a run
 VERBS |= {
-    "graph": "draw how a run computes a loss, and its gradients: minitransformer graph runs/phrasebook",
-    "card": "what a training will take: minitransformer card phrasebook",
+    "graph": "draw the computation graph of a loss, with gradients: minitransformer graph runs/phrasebook",
+    "card": "estimate the parameters, memory and time of a training: minitransformer card phrasebook",
     "sweep": "train with several settings: minitransformer sweep reverse --lr 1e-3 3e-3 --run-dir runs/lr",
-    "show": "what a run is, its curves, best and worst predictions: minitransformer show runs/phrasebook",
+    "show": "show a run's settings, curves, best and worst predictions: minitransformer show runs/phrasebook",
     "check": "check causality, padding, cache, gradients, resuming: minitransformer check runs/phrasebook",
     "recipes": "list the recipes",
 }
 
-NEEDS = {
-    "card": "debug",
-    "graph": "graph",
-}  # verbs, and a part of minigrad that they need
+NEEDS = {"card": "debug", "graph": "graph"}  # verb -> the part of minigrad that it needs
 
 
 class PrintableStream(io.TextIOBase):
-    """A stream that shows control characters instead of sending them, and the line breaks in `names`."""
+    """A stream that escapes control characters, and the line breaks in `names`."""
 
     def __init__(self, stream: Any, names: Iterable[str] = ()) -> None:
         self.stream = stream
@@ -97,11 +94,11 @@ def _main(args: list[str]) -> int:
             sys.stdout.flush()
         return code
     except BaseException as error:
-        explained = _explain(error, debug)
-        if explained is None:  # a bug: Python prints the traceback and exits with 1
+        exit_code = _report_error(error, debug)
+        if exit_code is None:  # a bug: Python prints the traceback and exits with 1
             raise
-        current_ranks().abort(explained)
-        return explained
+        current_ranks().abort(exit_code)
+        return exit_code
 
 
 def _run(args: list[str]) -> int:
@@ -126,25 +123,25 @@ def load(verb: str) -> Any:
 
 
 def check_verb(verb: str) -> None:
-    """Raise a UserError for an unknown verb, or under mpiexec for any that joins no ranks."""
+    """Raise a UserError for an unknown verb, or one that cannot run here or under mpiexec."""
     ranks = current_ranks() if verb in ("train", "sweep") else join(command={"verb": verb})
     if verb not in VERBS:
         raise UserError(
-            f"there is no verb {verb!r}.{nearest(verb, VERBS)}\n"
-            f"The verbs are {', '.join(VERBS)}: see minitransformer --help."
+            f"unknown verb {verb!r}.{nearest(verb, VERBS)}\n"
+            f"Choose one of {', '.join(VERBS)}; see minitransformer --help."
         )
     if (part := NEEDS.get(verb)) in absent_parts():
         raise UserError(
-            f"`{verb}` needs minigrad.{part}, which this installation is without.\nInstall minigrad whole."
+            f"`{verb}` needs minigrad.{part}, which is not installed.\nInstall all parts of minigrad."
         )
     if ranks.size > 1:
         raise UserError(
-            f"mpiexec started {ranks.size} processes, but `{verb}` runs in one.\n"
+            f"mpiexec started {ranks.size} processes, but `{verb}` runs in a single process.\n"
             f"Leave mpiexec out: only `train` and `sweep` use several ranks."
         )
 
 
-def _explain(error: BaseException, debug: bool) -> int | None:
+def _report_error(error: BaseException, debug: bool) -> int | None:
     """Print the error; returns the exit code, or None for a bug in a single process."""
     ranks = current_ranks()
     ranks.wait_turn(error)
@@ -152,7 +149,7 @@ def _explain(error: BaseException, debug: bool) -> int | None:
         case UserError() | MinigradError():
             message = str(error)
         case MemoryError():
-            message = f"there is not enough memory: {str(error) or 'an allocation failed'}.\nLower the sizes."
+            message = f"out of memory: {str(error) or 'an allocation failed'}.\nUse smaller sizes."
         case KeyboardInterrupt():
             print("stopped", file=sys.stderr)
             return 1
@@ -181,7 +178,7 @@ def _explain(error: BaseException, debug: bool) -> int | None:
 
 
 def _discard_output() -> None:
-    """Discard what standard output did not take: at exit Python would try again, and print a traceback."""
+    """Discard unwritten output: at exit Python would try again to write it, and print a traceback."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -13,7 +13,7 @@ DataFile = Annotated[
     Path | None,
     arg(
         metavar="FILE",
-        help="A file of your own: where the run's data is now, or other data.",
+        help="Your own file: the run's data, if it has moved, or other data.",
         help_behavior_hint="",
     ),
 ]
@@ -21,7 +21,7 @@ DataFolder = Annotated[
     Path | None,
     arg(
         metavar="DIR",
-        help="The folder of a public data set, instead of downloading it.",
+        help="A folder with the public data set; by default, it is downloaded.",
         help_behavior_hint="",
     ),
 ]
@@ -30,7 +30,7 @@ Checkpoint = Annotated[
     arg(
         metavar="NAME",
         help="The checkpoint: best, last, ema (the moving average at the last one), average:5 (the mean of "
-        "the newest five), or the name of one.",
+        "the newest five), or a name such as step-00000400.",
     ),
 ]
 Device = Annotated[
@@ -45,16 +45,16 @@ class FileOptions:
     """how --data is read"""
 
     format: str | None = None
-    """The format of --data, if it is not that of the run's data: see docs/your-data.md."""
+    """The format of --data, if it differs from that of the run's data: see docs/your-data.md."""
     header: bool | None = None
     """Whether the first line of --data names its columns: --header or --no-header."""
     columns: str | None = None
-    """The columns of --data that are read, by name or number, such as 2,1."""
+    """The columns of --data to read, by name or number, such as 2,1."""
 
-    def applied(self, data: Any) -> Any:
-        """The [data] section of a run with these options, to read another file."""
+    def apply_to(self, data: Any) -> Any:
+        """A run's [data] section with these options, to read another file."""
         known = {name: value for name, value in asdict(self).items() if value is not None}
         unknown = [name for name in known if not hasattr(data, name)]
         if unknown:
-            raise UserError(f"--{unknown[0]} has no effect: this run reads no table.\nLeave it out.")
+            raise UserError(f"--{unknown[0]} has no effect: this run does not read tables.\nLeave it out.")
         return replace(data, **known) if known else data

@@ -1,4 +1,4 @@
-"""`minitransformer card RECIPE`: what a training will take."""
+"""`minitransformer card RECIPE`: the parameters, FLOPs, memory and time of a training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
 from .train import PICTURES
 
 USAGE = "usage: minitransformer card RECIPE|file.toml [options]   (card RECIPE --help lists them)"
-ABOUT = "What a training will take: parameters, FLOPs, memory and time, from a few steps of it."
+ABOUT = "Estimate the parameters, FLOPs, memory and time of a training from a few of its steps."
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def run(argv: list[str]) -> None:
     check_recipe_is_named(argv, USAGE)
     recipe, options = read_command(argv)
     card = card_of(recipe, Sources(options.data, data_dir=options.data_dir))
-    print(to_json(content(card)) if options.json else "\n".join(map(one_line, lines(card))))
+    print(to_json(card_values(card)) if options.json else "\n".join(map(one_line, card_lines(card))))
 
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:
-    """The recipe, with the flags of a command line applied to its keys, and the options."""
+    """Parse a command line: the recipe, with flags applied to its keys, and the options."""
     recipe = recipes.load_recipe(argv[0])
     found, options = with_flags(recipe, argv[1:], Options(), "card", ABOUT)
     if options.data is not None:
@@ -52,7 +52,7 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options]:
 
 
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:
-    """The card of a recipe, of its own data or of files. `clock` is what steps are timed by."""
+    """Make the card of a recipe, with its own data or files of yours. `clock` times the steps."""
     splits = runs.load_splits(recipe, sources=sources)
     kind = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
@@ -64,20 +64,20 @@ def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.
 
 
 def load_pictures() -> None:
-    """Load what draws the curves of a training."""
+    """Load the plotting code, which a training has in memory too."""
     for each in PICTURES:
         each.load()
 
 
-def content(card: Card) -> dict[str, Any]:
+def card_values(card: Card) -> dict[str, Any]:
     """The card as JSON values."""
     parts = {part.name: part.parameters for part in card.parts}
     derived = {name: getattr(card, name) for name in ("parameters", "memory", "tokens_per_parameter")}
     return {**asdict(card), **derived, "parts": parts}
 
 
-def lines(card: Card) -> list[str]:
-    """The card as a table."""
+def card_lines(card: Card) -> list[str]:
+    """The card as lines of text."""
     width = max(len(part.name) for part in card.parts)
     table = [
         f"  {part.name:<{width}} {part.parameters:>12,} {part.parameters / card.parameters:>7.1%}"
@@ -91,19 +91,19 @@ def lines(card: Card) -> list[str]:
         f"{card.recipe}: {counted(card.parameters, 'parameter')}",
         *table,
         f"training  {counted(card.steps, 'step')} of {card.tokens_per_step:,.0f} targets on average: "
-        f"{quantity(tokens)} in all, {card.tokens_per_parameter:.2g} for each parameter",
-        f"compute   {quantity(flops)}FLOPs a step, {quantity(card.steps * flops)}FLOPs in all "
+        f"{quantity(tokens)} in total, {card.tokens_per_parameter:.2g} per parameter",
+        f"compute   {quantity(flops)}FLOPs per step, {quantity(card.steps * flops)}FLOPs in total "
         f"(backward counts twice forward)",
         f"memory    {size(card.memory)} at the peak: process and data {size(card.process)}, "
         f"weights, gradients, moments {size(card.state)}, activations {size(card.activations)}, "
         f"copies to save and load {size(card.copies)}",
-        f"time      {duration(card.steps * card.seconds_per_step)}: {card.seconds_per_step:.3g} s a step on "
-        f"this machine, {measured}; {quantity(flops / card.seconds_per_step)}FLOP/s",
+        f"time      {duration(card.steps * card.seconds_per_step)}: {card.seconds_per_step:.3g} s per step "
+        f"on this machine, {measured}; {quantity(flops / card.seconds_per_step)}FLOP/s",
     ]
 
 
 def quantity(n: float) -> str:
-    """`3.42 M`."""
+    """A number with a metric prefix: `3.42 M`."""
     for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
             return f"{n / size:.3g} {unit}"
@@ -111,7 +111,7 @@ def quantity(n: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`90 s`, `12 minutes`, `3.5 hours`, `4.1 days`."""
+    """A time in a readable unit: `90 s`, `12 minutes`, `3.5 hours`, `4.1 days`."""
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}"

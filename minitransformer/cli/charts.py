@@ -1,4 +1,4 @@
-"""Curves in a terminal."""
+"""Plots curves as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Points = Sequence[tuple[float, float]]
 
 
 def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> list[str]:
-    """Lines of text with the points of each series, marked by its key (one character); later ones on top."""
+    """Plot series of points as lines of text. The key of a series is its mark; later series are on top."""
     points = [(x, y, mark) for mark, pairs in series.items() for x, y in pairs if np.isfinite([x, y]).all()]
     if not points:
         return []
     xs = np.array([p[0] for p in points], float)
     ys = np.array([p[1] for p in points], float)
-    columns = _places(xs, width)
-    rows = height - 1 - _places(ys, height)
+    columns = _bins(xs, width)
+    rows = height - 1 - _bins(ys, height)
     grid = [[" "] * width for _ in range(height)]
     for column, row, (_, _, mark) in zip(columns, rows, points, strict=True):
         grid[row][column] = mark
@@ -33,8 +33,8 @@ def chart(series: Mapping[str, Points], width: int = 64, height: int = 12) -> li
     return [*lines, f"{'':>{margin}} +{'-' * width}", f"{'':>{margin}}  {first}{gap}{last}"]
 
 
-def _places(values: np.ndarray, count: int) -> np.ndarray:
-    """Which of `count` places between the smallest and the largest each value has."""
+def _bins(values: np.ndarray, count: int) -> np.ndarray:
+    """The bin of each value, among `count` bins from the smallest to the largest value."""
     span = np.ptp(values)
-    share = (values - values.min()) / span if span else np.zeros_like(values)
-    return np.round(share * (count - 1)).astype(int)
+    fraction = (values - values.min()) / span if span else np.zeros_like(values)
+    return np.round(fraction * (count - 1)).astype(int)

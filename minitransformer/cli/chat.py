@@ -1,4 +1,4 @@
-"""`minitransformer chat RUN`: talk with a run of dialogues."""
+"""`minitransformer chat RUN`: talk to a run trained on dialogues."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines
 from .parsing import run_command
-from .wording import cannot, command
+from .wording import command, unsupported_error
 
-Turns = list[tuple[str, str]]  # what was said, and the reply
+Turns = list[tuple[str, str]]  # what the user said, and the reply
 
 
 def run(argv: list[str]) -> None:
@@ -30,10 +30,10 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Talk with a run of dialogues: each line of standard input gets a reply, given all before.
+        """Talk to a run trained on dialogues: it replies to each line of standard input.
 
         Args:
-            do_sample: Draw tokens instead of taking the most likely one.
+            do_sample: Sample tokens instead of taking the most likely one.
         """
         options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
@@ -57,9 +57,9 @@ def run(argv: list[str]) -> None:
 
 
 def check_dialogues(run: Run) -> None:
-    """Raise a UserError unless the run was trained on dialogues, or on a file that may have some."""
+    """Raise a UserError unless the run was trained on dialogues, or on a file, which may contain some."""
     if not isinstance(run.task, Translates):
-        raise cannot(run, "translate")
+        raise unsupported_error(run, "translate")
     if run.recipe.data.dataset not in ("dialogues", "file"):
         raise UserError(
             f"{printable(run.folder)} was trained on {run.recipe.data.dataset}, not on dialogues.\n"
@@ -69,7 +69,7 @@ def check_dialogues(run: Run) -> None:
 
 
 def latest_turns(run: Run, turns: Turns) -> Turns:
-    """As many of the last turns as fit into the model's input; a UserError if not even the last one does."""
+    """As many of the last turns as fit into the model's input; a UserError if even the last does not."""
     while len(turns) > 1:
         try:
             run.task.source_ids(run, history(turns))

@@ -1,4 +1,4 @@
-"""`minitransformer check RUN`: whether a run computes what it should."""
+"""`minitransformer check RUN`: check that a run's model and training compute what they should."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Check a run: causality, padding, cache, micro-batches, gradients, tokenizer and resuming.
 
-        Prints a tick or a cross for each check, and exits with 1 if there is a cross. Nothing in the run
-        folder changes.
+        Prints a tick or a cross for each check; the exit code is 1 if a check fails. The run folder is not
+        changed.
 
         Args:
             json: Print one JSON object instead of lines.
@@ -33,7 +33,7 @@ def run(argv: list[str]) -> None:
         for outcome in check_run(trained, trained.splits(data, data_dir)):
             outcomes.append(outcome)
             if not json:
-                print(line(outcome), flush=True)
+                print(format_outcome(outcome), flush=True)
         if json:
             print(to_json({each.name: {"passed": each.passed, "detail": each.detail} for each in outcomes}))
         if failed := [outcome.name for outcome in outcomes if outcome.passed is False]:
@@ -43,12 +43,12 @@ def run(argv: list[str]) -> None:
     run_command(check, argv, "minitransformer check")
 
 
-def line(outcome: Outcome) -> str:
-    """A mark, the name of the check, and what it found."""
+def format_outcome(outcome: Outcome) -> str:
+    """A line with a mark, the name of the check, and what it found."""
     marks = {True: "✓", False: "✗", None: "-"}
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         marks = {True: "ok", False: "FAILED", None: "-"}
-    detail = {True: "", False: "not so: ", None: "skipped: "}[outcome.passed] + outcome.detail
+    detail = {True: "", False: "violated: ", None: "skipped: "}[outcome.passed] + outcome.detail
     mark = marks[outcome.passed]
     hint = f"; {outcome.hint}" if outcome.hint else ""
     return one_line(f"{mark} {outcome.name:<13} {detail}{hint}")

@@ -1,4 +1,4 @@
-"""`minitransformer compare RUN RUN...`: what differs between runs, and whether chance explains it."""
+"""`minitransformer compare RUN RUN...`: compare the scores of runs, with a significance test."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Compare runs with the first one, on the same test examples, by a paired bootstrap test.
 
-        A run that was not evaluated so before is evaluated now. p is the chance of such a difference if
-        other test examples of the same kind were drawn and the runs were equally good; it says nothing of
-        training again with another seed.
+        A run without a saved evaluation of this kind is evaluated first. p is the probability of a difference
+        this large if the runs are equally good and other test examples were drawn; it says nothing about
+        training with another seed.
 
         Args:
             runs: Run folders, the baseline first; or folders in RUN/evaluations, of other checkpoints and
@@ -59,16 +59,16 @@ def run(argv: list[str]) -> None:
         """
         if len(runs) < 2:
             raise UserError(
-                f"compare needs two runs or more, got {len(runs)}.\nPass the baseline first, then the others."
+                f"compare needs at least two runs, got {len(runs)}.\nPass the baseline first, then others."
             )
         check_tasks(runs)
         decoding = search.options()
-        found = [evaluation(path, checkpoint, device, decoding, data, data_dir, file) for path in runs]
+        found = [load_or_evaluate(path, checkpoint, device, decoding, data, data_dir, file) for path in runs]
         for path, other in zip(runs[1:], found[1:], strict=True):
             check_comparable(runs[0], found[0], path, other)
         for path, other in zip(runs[1:], found[1:], strict=True):
             if json:
-                print(to_json(as_json(runs[0], found[0], path, other)))
+                print(to_json(comparison_values(runs[0], found[0], path, other)))
             else:
                 report(runs[0], found[0], path, other)
 
@@ -76,7 +76,7 @@ def run(argv: list[str]) -> None:
 
 
 def check_tasks(runs: Sequence[Path]) -> None:
-    """Raise a UserError for runs of several tasks, before any of them is evaluated."""
+    """Raise a UserError for runs of different tasks, before any of them is evaluated."""
     found = {path: read_config(path, record_of(path)).task for path in runs if (path / "run.json").exists()}
     for path, task in found.items():
         first = next(iter(found))
@@ -85,10 +85,10 @@ def check_tasks(runs: Sequence[Path]) -> None:
 
 
 def different_tasks(first: Path, one: str, path: Path, two: str) -> UserError:
-    return UserError(f"{first} learned the task {one}, {path} {two}.\nCompare runs of the same task.")
+    return UserError(f"{first} has the task {one}, {path} the task {two}.\nCompare runs of the same task.")
 
 
-def evaluation(
+def load_or_evaluate(
     path: Path,
     checkpoint: str,
     device: str,
@@ -97,7 +97,7 @@ def evaluation(
     data_dir: Path | None,
     file: FileOptions | None = None,
 ) -> Evaluation:
-    """The saved evaluation of a run, if it is of these weights and this decoding; else a new one."""
+    """The saved evaluation of a run, if it is of the current weights and this decoding; else a new one."""
     if not (path / "run.json").exists() and (path / STATISTICS).exists():
         saved = read(path)
         if saved is None:
@@ -122,7 +122,7 @@ def evaluation(
 
 
 def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
-    """Whether an evaluation is of the run as it is now."""
+    """Whether a saved evaluation is of the run's current weights and data, with this decoding."""
     about = saved.about
     return (
         about.weights_sha256 == weights_sha256(run.model)
@@ -133,7 +133,7 @@ def is_current(run: Run, saved: Evaluation, decoding: dict[str, Any]) -> bool:
 
 
 def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> None:
-    """Raise a UserError for evaluations of other tasks, or of other examples."""
+    """Raise a UserError for evaluations of different tasks or examples."""
     one = baseline.about
     two = other.about
     if one.task != two.task:
@@ -143,15 +143,15 @@ def check_comparable(first: Path, baseline: Evaluation, path: Path, other: Evalu
             f"{first} and {path} have different test data.\n"
             f"Score both on one file that neither was trained on, with --data FILE."
         )
-    if one.inputs_sha256 != two.inputs_sha256 or not comparable(baseline, other):
+    if one.inputs_sha256 != two.inputs_sha256 or not shared_scores(baseline, other):
         raise UserError(
-            f"{first} and {path} did not score the same examples: their tokenizers or max_length differ.\n"
+            f"{first} and {path} were scored on different examples: their tokenizers or max_length differ.\n"
             f"Compare runs with the same tokenizer, or on shorter examples with --data FILE."
         )
 
 
-def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
-    """The scores that both have; with different tokenizers, only those of whole texts."""
+def shared_scores(baseline: Evaluation, other: Evaluation) -> list[str]:
+    """The scores that both have; with different tokenizers, without those of tokens."""
     names = [name for name in other.example_scores if name in baseline.example_scores]
     if baseline.about.tokenizer_sha256 == other.about.tokenizer_sha256 or "token_accuracy" not in names:
         return names
@@ -161,12 +161,12 @@ def comparable(baseline: Evaluation, other: Evaluation) -> list[str]:
 
 def compare_scores(baseline: Evaluation, other: Evaluation) -> dict[str, Difference]:
     """The differences of the scores that can be compared."""
-    names = comparable(baseline, other)
+    names = shared_scores(baseline, other)
     return differences(*({name: e.example_scores[name] for name in names} for e in (baseline, other)))
 
 
 def verdict(metric: Metric, found: Difference) -> str:
-    """`better`, `worse`, or that chance explains the difference."""
+    """`equal`, `not significant`, `better` or `worse`; `significant` if it is unknown which is better."""
     if (found.value, found.low, found.high) == (0, 0, 0):
         return "equal"
     if found.p_value >= SIGNIFICANT:
@@ -195,14 +195,14 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
         chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(metric, found)]
         rows.append([metric.short_label, *values, metric.difference(found.value), *chance])
     print_columns(rows)
-    if left_out := [name for name in other.example_scores if name not in {*comparable(baseline, other)}]:
+    if left_out := [name for name in other.example_scores if name not in {*shared_scores(baseline, other)}]:
         named = ", ".join(task.metric(name).short_label for name in left_out)
         print(f"not compared, because the tokenizers differ: {named}")
     print(f"\n[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
 
 
-def as_json(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:
-    """The same for programs."""
+def comparison_values(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:
+    """The comparison as JSON values."""
     scores = {
         name: {
             "baseline": baseline.example_scores[name],

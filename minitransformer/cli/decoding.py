@@ -1,4 +1,4 @@
-"""Flags of decoding, for `translate`, `generate`, `evaluate` and `compare`: see docs/generation.md."""
+"""Decoding flags of `translate`, `generate`, `evaluate` and `compare`: see docs/generation.md."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class Search:
     """beam search and penalties"""
 
     num_beams: int = 1
-    """More than 1: beam search, which keeps this many hypotheses for each input."""
+    """Above 1: beam search with this many hypotheses per input."""
     length_penalty: float = 1.0
-    """A text of beam search scores its log-probability / length**length_penalty."""
+    """Beam search scores a text by its log-probability / length**length_penalty."""
     length_penalty_form: Literal["huggingface", "gnmt"] = "huggingface"
     """"gnmt": divide by ((5 + length) / 6)**length_penalty instead."""
     early_stopping: Literal["false", "true", "never"] = "false"
-    """End a beam search when better texts are unlikely, when there are enough, or when none can be better."""
+    """End beam search when better texts are unlikely, when there are enough, or when none can be better."""
     repetition_penalty: float = 1.0
-    """Above 1, tokens that were used become less likely."""
+    """Above 1, tokens that already occurred become less likely."""
     no_repeat_ngram_size: int = 0
-    """No sequence of this many tokens occurs twice; 0: any may."""
+    """No n-gram of this many tokens occurs twice; 0: no limit."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of `generate` that differ from its defaults, checked."""
-        for flag, value in self.changed("length_penalty", "length_penalty_form", "early_stopping"):
+        for flag, value in self.changed_flags("length_penalty", "length_penalty_form", "early_stopping"):
             if self.num_beams == 1:
                 raise UserError(
                     f"{flag} {value} has no effect without beam search.\n"
                     f"Search with several beams (--num-beams 4), or leave {flag} out."
                 )
         values = {field.name: getattr(self, field.name) for field in fields(Search)}
-        return checked(values | {"early_stopping": STOPPING[self.early_stopping]})
+        return changed_options(values | {"early_stopping": STOPPING[self.early_stopping]})
 
-    def changed(self, *names: str) -> list[tuple[str, Any]]:
-        """Those of the fields that are not at their defaults, as flags, with their values."""
+    def changed_flags(self, *names: str) -> list[tuple[str, Any]]:
+        """Flags and values of those of these fields that differ from their defaults."""
         chosen = [(f, getattr(self, f.name)) for f in fields(self) if f.name in names]
         return [(f"--{f.name.replace('_', '-')}", value) for f, value in chosen if value != f.default]
 
@@ -55,38 +55,38 @@ class Decoding(Search):
     num_return_sequences: int = 1
     """Texts for each input: samples, or the best ones of a beam search."""
     temperature: Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")] = None
-    """Of sampling: below 1, likely tokens become more likely; above 1, less likely."""
+    """Sampling temperature: below 1, likely tokens become more likely; above 1, less likely."""
     top_k: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Sample from this many of the most likely tokens only."""
     top_p: float = 1.0
     """Sample from the most likely tokens whose probabilities sum to this."""
     min_p: float = 0.0
-    """Sample from tokens that have this share of the most likely one's probability."""
+    """Sample from tokens with at least this fraction of the most likely token's probability."""
     seed: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 0)")] = None
-    """Of sampling: the same seed gives the same sample."""
+    """Seed of the sampling: the same seed gives the same sample."""
 
     def options(
         self, do_sample: bool = False, temperature: float = 1.0, how: str = "pass --do-sample"
     ) -> dict[str, Any]:
-        """The arguments of `generate` that differ from its defaults, checked; by default at `temperature`.
+        """The arguments of `generate` that differ from its defaults, checked.
 
-        `how` a command samples, for errors of options that need it.
+        `temperature` is the default for sampling; `how` tells in errors what to do to sample.
         """
         check_integer("num_beams", self.num_beams, 1, MAX_BEAMS + 1)
         how = "leave --num-beams out" if self.num_beams > 1 and not do_sample else how
-        for flag, value in () if do_sample else self.changed("temperature", "top_k", "top_p", "min_p"):
+        for flag, value in () if do_sample else self.changed_flags("temperature", "top_k", "top_p", "min_p"):
             raise UserError(
                 f"{flag} {value} has no effect without sampling.\nTo sample, {how}; or leave {flag} out."
             )
         if do_sample and self.num_beams > 1:
             raise UserError(
-                f"--num-beams {self.num_beams} with --do-sample: a beam search draws nothing.\n"
-                f"Leave one of them out."
+                f"--num-beams {self.num_beams} and --do-sample exclude each other: beam search does not "
+                f"sample.\nLeave one of them out."
             )
         if self.num_return_sequences > self.num_beams and not do_sample:
             raise UserError(
-                f"--num-return-sequences {self.num_return_sequences}, but --num-beams {self.num_beams} "
-                f"gives {self.num_beams}.\nRaise --num-beams; or to sample, {how}."
+                f"--num-return-sequences {self.num_return_sequences} is more than --num-beams "
+                f"{self.num_beams}.\nRaise --num-beams; or to sample, {how}."
             )
         values = super().options()
         names = ["num_return_sequences", "top_k", "top_p", "min_p", "seed"]
@@ -95,10 +95,10 @@ class Decoding(Search):
             values |= {"do_sample": True, "seed": self.seed or 0}
         if do_sample or self.temperature is not None:
             values["temperature"] = temperature if self.temperature is None else self.temperature
-        return checked(values)
+        return changed_options(values)
 
 
-def checked(values: dict[str, Any]) -> dict[str, Any]:
-    """The values that differ from the defaults of `generate`, or the UserError of what is wrong with them."""
+def changed_options(values: dict[str, Any]) -> dict[str, Any]:
+    """The values that differ from the defaults of `generate`; a UserError if one is invalid."""
     config = GenerationConfig(**values)
     return {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default}

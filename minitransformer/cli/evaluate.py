@@ -1,4 +1,4 @@
-"""`minitransformer evaluate RUN`: scores on held-out data."""
+"""`minitransformer evaluate RUN`: score a run on held-out data."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def run(argv: list[str]) -> None:
         for line in compare_with_recipe(trained, scores, checkpoint) if own else ():
             print(one_line(line), file=sys.stderr if json else sys.stdout)
         if own:
-            with suppress(OSError):  # a run that cannot be written to can be scored
+            with suppress(OSError):  # a read-only run can be scored
                 write_readme(run, trained.record.id)
 
     run_command(evaluate_run, argv, "minitransformer evaluate")
 
 
 def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
-    """Raise a UserError for options of decoding if the run's scores are not of generated texts."""
+    """Raise a UserError for decoding options if the run is scored without generating texts."""
     if decoding and not isinstance(run.task, Translates):
         flag = f"--{next(iter(decoding)).replace('_', '-')}"
         raise UserError(
@@ -77,12 +77,12 @@ def check_generates(run: Run, decoding: Mapping[str, Any]) -> None:
 def splits_of(
     run: Run, data: Path | None, data_dir: Path | None, file: FileOptions | None = None
 ) -> tuple[Mapping[str, Any], bool]:
-    """The run's splits, and True; or all of a file that is not its own as the test split, and False."""
+    """The run's splits and True; or any other file, as a test split, and False."""
     if data is None or _is_own(run, data):
         return run.splits(data, data_dir), True
     if file is not None and file != FileOptions():
         run = copy(run)
-        run.recipe = replace(run.recipe, data=file.applied(run.recipe.data))
+        run.recipe = replace(run.recipe, data=file.apply_to(run.recipe.data))
     check_reads_files(run.task)
     test = run.task.read_test_file(run, data)
     for note in getattr(test, "notes", ()):
@@ -91,7 +91,10 @@ def splits_of(
         train = run.splits(None, data_dir)["train"]
     except (UserError, OSError) as error:
         problem = printable(str(error).splitlines()[0])
-        print(f"warning: whether {printable(data)} was trained on is not known: {problem}", file=sys.stderr)
+        print(
+            f"warning: unknown whether the run was trained on {printable(data)}: {problem}",
+            file=sys.stderr,
+        )
     else:
         seen = set(map(example_line, train)) if isinstance(test, list) else set()
         if seen and (known := sum(example_line(example) in seen for example in test)):
@@ -102,10 +105,10 @@ def splits_of(
 
 
 def check_reads_files(task: Any) -> None:
-    """Raise a UserError for a task that does not read files of the user's."""
+    """Raise a UserError for a task that cannot read the user's files."""
     if not isinstance(task, ReadsFiles):
         raise UserError(
-            f"the task {task.name} reads no file of your own.\nLeave --data out to use the data of the run."
+            f"the task {task.name} cannot read your own files.\nLeave --data out to use the run's data."
         )
 
 
@@ -113,7 +116,7 @@ def _is_own(run: Run, data: Path) -> bool:
     """Whether the file is the one that the run was trained on."""
     if run.record.data:
         return sha256(read_bytes(data)) == run.record.data.get("sha256")
-    with suppress(UserError):  # of a run of an older version: whether it has the same splits
+    with suppress(UserError):  # older versions stored no checksum of the file: compare the splits
         return bool(run.splits(data))
     return False
 
@@ -121,9 +124,9 @@ def _is_own(run: Run, data: Path) -> bool:
 def evaluate(
     run: Run, splits: Mapping[str, Any], save: bool = True, checkpoint: str = "best", **decoding: Any
 ) -> dict[str, Any]:
-    """Scores on the test split, or of data without one on the validation split, as metrics.json has them.
+    """Score the test split, or the validation split if there is none; returns the content of metrics.json.
 
-    With `save`, they and the predictions are written to the run folder (see runs/evaluations.py).
+    With `save`, scores and predictions are written to the run folder (see runs/evaluations.py).
     `checkpoint` is the one that the run was loaded from, `decoding` are arguments of `generate`.
     """
     evaluation = score(run, splits, **decoding)
@@ -133,9 +136,9 @@ def evaluate(
 
 
 def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decoding: Any) -> Evaluation:
-    """The evaluation of the test split, or of data without one of the validation split.
+    """Evaluate the test split, or the validation split if there is none.
 
-    `file` is where the split comes from, if not from the run's data.
+    `file` is the file that the split was read from, if it is not the run's data.
     """
     split = "test" if "test" in splits else "validation"
     scores, rows = run.task.evaluate(run, splits[split], **decoding)
@@ -157,16 +160,16 @@ def score(run: Run, splits: Mapping[str, Any], file: Path | None = None, **decod
 
 
 def write(run: Run, folder: Path, evaluation: Evaluation) -> None:
-    """Write the files of an evaluation; a run that cannot be written to can be scored all the same."""
+    """Write the files of an evaluation; prints a warning if that fails."""
     try:
         evaluations.write(run.folder, folder, evaluation, run.record.id)
     except OSError as error:
         problem = f"cannot write {error.filename or folder}: {error.strerror}"
-        print(printable(f"warning: {problem}; the scores are printed only"), file=sys.stderr)
+        print(printable(f"warning: {problem}; the scores are only printed"), file=sys.stderr)
 
 
 def compare_with_recipe(run: Run, scores: Mapping[str, Any], checkpoint: str = "best") -> list[str]:
-    """Whether the scores of the run's own test split are those that its recipe states; a line for each."""
+    """Compare scores on the run's own test split with the recipe's expected ranges; a line for each."""
     how = condition(run.record.init_from, checkpoint, scores.get("decoding", "greedy"))
     return compare(run.recipe.expect.get(how, {}), scores)
 
@@ -180,7 +183,7 @@ def describe_decoding(decoding: Mapping[str, Any]) -> str:
 
 
 def report(scores: Mapping[str, Any], task: type[Task]) -> None:
-    """Print the scores, one per line, with their 95% intervals; then those of short and long inputs."""
+    """Print the scores, one per line, with their 95% intervals; then the scores by length."""
     intervals = scores.get("intervals", {})
     for key, value in scores.items():
         if key in ("intervals", "by_length"):
@@ -201,7 +204,7 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
 
 
 def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
-    """A table of scores by length, with the names of the columns first."""
+    """A table of scores by length, with a header row."""
     known = {name: m for name, m in task.known_metrics().items() if m.by_length and not m.of_tokens}
     names = [name for name in known if name in buckets[0]]
     rows = [["words", task.unit, *(known[name].short_label for name in names)]]

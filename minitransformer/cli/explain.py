@@ -1,4 +1,4 @@
-"""`minitransformer explain RUN TEXT`: a walk-through of a sentence, with every number and gradient."""
+"""`minitransformer explain RUN TEXT`: a page that walks a sentence through a model."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         preset: Annotated[Literal["documents"] | None, arg(help_behavior_hint="")] = None,
     ) -> None:
-        """Write a page that walks a sentence through a run, stage by stage, and every gradient back.
+        """Write a page that walks a sentence through a model, stage by stage, and its gradients back.
 
-        The model is in the page: other sentences can be typed there, and parts of it switched off.
+        The page contains the model: type other sentences there, or switch parts off.
 
         Args:
             run: The run folder.
-            text: The sentence, or for a language model the start of a text; by default, a short one.
-            target: The right answer, whose loss is walked back; by default, the model's own.
+            text: The sentence or, for a language model, the start of a text; by default, a short one.
+            target: The target of the loss; by default, what the model predicts.
             output: The page (.html).
             overwrite: Replace an existing file.
-            preset: Instead of a run, "documents": ten words and vectors of width 4, as the documents compute
-                by hand, with their numbers beside ours.
+            preset: Instead of a run, "documents": the example that the documents compute by hand (ten words,
+                vectors of width 4), with their numbers beside ours.
         """
         check_output(output, overwrite)
         if (run is None) == (preset is None):
@@ -53,13 +53,13 @@ def run(argv: list[str]) -> None:
 
 
 def check_output(output: Path, overwrite: bool) -> None:
-    """A page that is not there yet, or may be replaced."""
+    """Raise a UserError if the page cannot be written, or exists and must not be replaced."""
     check_name(output)
     if not output.parent.is_dir():
-        raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
+        raise UserError(f"there is no folder {output.parent}.\nCreate it, or choose another with -o FILE.")
     if output.is_dir():
         raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
     if output.exists() and not overwrite:
         raise UserError(
-            f"{output} exists already.\nReplace it with --overwrite, or choose another with -o FILE."
+            f"{output} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
         )

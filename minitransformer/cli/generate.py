@@ -1,4 +1,4 @@
-"""`minitransformer generate RUN --prompt TEXT`: a language model continues a text."""
+"""`minitransformer generate RUN --prompt TEXT`: continue a text with a language model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tasks.protocols import Continues
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .parsing import run_command
-from .wording import cannot
+from .wording import unsupported_error
 
 MAX_NEW_TOKENS = 1_000_000
 TEMPERATURE = 0.8
@@ -30,16 +30,16 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Continue a text. Tokens are drawn (sampling, at a temperature of 0.8), unless you pass --greedy or
-        --num-beams; `translate` is greedy, unless you pass --do-sample.
+        """Continue a text. Samples at a temperature of 0.8, unless you pass --greedy or --num-beams.
 
-        The text is printed while its tokens come; texts of a beam search, or several, at the end.
+        (`translate` is greedy, unless you pass --do-sample.) The text is printed as it is generated, or with
+        --num-beams or --num-return-sequences at the end.
 
         Args:
-            prompt: The text to continue; if the run was trained on a text without new lines, the default is
-                the beginning of its held-out text.
+            prompt: The text to continue; for a run trained on text without new lines, the default is the
+                start of its held-out text.
             max_new_tokens: The number of tokens to generate.
-            greedy: Always take the most likely token, instead of drawing one.
+            greedy: Always take the most likely token, instead of sampling.
         """
         check_integer("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS + 1)
         if decoding.temperature is not None and not 0 < decoding.temperature < math.inf:
@@ -50,14 +50,14 @@ def run(argv: list[str]) -> None:
         options = decoding.options(not greedy and decoding.num_beams == 1, TEMPERATURE, "leave --greedy out")
         trained = Run(run, checkpoint, device)
         if not isinstance(trained.task, Continues):
-            raise cannot(trained, "continue a text")
+            raise unsupported_error(trained, "continue a text")
         prompt = trained.task.default_prompt(trained) if prompt is None else prompt
         if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
             for text in trained.task.generate(trained, prompt, max_new_tokens, **options):
                 print(printable(prompt + text))
             return
         pieces = trained.task.stream_text(trained, prompt, max_new_tokens, **options)
-        first = next(pieces)  # or an error: print nothing
+        first = next(pieces)  # may raise an error: print nothing before
         print(printable(prompt + first), end="", flush=True)
         for piece in pieces:
             print(printable(piece), end="", flush=bool(piece))

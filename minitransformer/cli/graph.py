@@ -39,13 +39,13 @@ def run(argv: list[str]) -> None:
         checkpoint: Checkpoint = "best",
         device: Device = "cpu",
     ) -> None:
-        """Draw what the training loss of one example is computed from, and its gradients.
+        """Draw the computation graph of one example's training loss, with gradients.
 
         Args:
-            text: A sentence, or for a language model a text; by default, one of the validation data.
-            translation: The translation of the sentence; by default, the run's own.
+            text: A sentence or, for a language model, a text; by default, an example of the validation data.
+            translation: The translation of the sentence; by default, the model's own.
             output: An interactive page (.html), or a picture: .svg .dot .png .pdf.
-            color: Colour by kind of operation, or by the size of gradients, bytes or FLOPs.
+            color: Color by kind of operation, or by the size of gradients, bytes or FLOPs.
             depth: How many levels of modules to expand; by default, as many as fit on a page.
             readable: Draw composite ops (softmax, attention, ...) as the operations that define them.
             overwrite: Replace an existing file.
@@ -65,22 +65,22 @@ def run(argv: list[str]) -> None:
 
 
 def check_output(output: Path, overwrite: bool) -> None:
-    """A file of a known kind that is not there yet, or may be replaced."""
+    """Raise a UserError if the file cannot be written, or exists and must not be replaced."""
     suffix = output.suffix.lower()
     if suffix not in (*TEXTS, *DRAWN):
         raise UserError(
-            f"{output} does not say what to draw: its ending is {output.suffix!r}.\n"
+            f"{output} has an unknown file type, {output.suffix!r}.\n"
             f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
         )
     if not output.parent.is_dir():
-        raise UserError(f"there is no folder {output.parent}.\nMake it, or name another with -o FILE.")
+        raise UserError(f"there is no folder {output.parent}.\nCreate it, or choose another with -o FILE.")
     if output.is_dir():
         raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
     without_graphviz = suffix in DRAWN and shutil.which("dot") is None  # then a .dot file is written
     for file in (output, output.with_suffix(".dot")) if without_graphviz else (output,):
         if file.exists() and not overwrite:
             raise UserError(
-                f"{file} exists already.\nReplace it with --overwrite, or choose another with -o FILE."
+                f"{file} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
             )
 
 

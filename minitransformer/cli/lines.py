@@ -1,4 +1,4 @@
-"""Lines of standard input, for `translate` and `predict`, and texts that are printed on a line."""
+"""Reads lines of standard input, for `translate`, `chat` and `predict`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ MAX_LINE = 1 << 20  # bytes of a line of standard input
 
 
 def warn(where: str, what: str, error: UserError) -> None:
-    """Say which text is not "read" or not "translated", and why."""
+    """Warn that a text is not "read" or not "translated", and why."""
     reason = str(error).partition("\n")[0]
     print(one_line(f"warning: {where} is not {what}: {reason}"), file=sys.stderr)
 
 
 def read_lines(what: str, max_lines: int = 512) -> Iterator[list[bytes]]:
-    """The lines of standard input as they arrive, some at a time, without their ends; at least one.
+    """Yield lines of standard input as they arrive, at most `max_lines` at a time, without line ends.
 
-    Of a line longer than MAX_LINE bytes only the first MAX_LINE + 1 are kept.
+    Of a line longer than MAX_LINE bytes, only the first MAX_LINE + 1 are kept. Raises a UserError if there is
+    no line.
     """
     if sys.stdin and sys.stdin.isatty():
-        print(f"type what to {what}, a text on each line; Ctrl-D ends", file=sys.stderr)
+        print(f"type texts to {what}, one per line; end with Ctrl-D", file=sys.stderr)
     stream: Any = sys.stdin.buffer if sys.stdin else io.BytesIO()
     rest = b""
     empty = True

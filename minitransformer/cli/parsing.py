@@ -1,4 +1,4 @@
-"""Command lines are parsed by tyro; what it refuses becomes an error of two lines, as all others."""
+"""Parses command lines with tyro. Its errors become two-line UserErrors, like all others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import tyro
 from ..errors import UserError, nearest, short
 
 LIMIT = 300  # characters of an error
-SWITCHES = ("header",)  # options that are true, false, or neither: tyro wants a value
-OTHER_NAMES = {  # what Hugging Face's Trainer and generate, nanoGPT and others call our options
+SWITCHES = ("header",)  # options that are True, False or None, for which tyro expects a value
+OTHER_NAMES = {  # names of Hugging Face's Trainer and generate, nanoGPT and others -> our options
     "batch-size": "max-tokens",
     "beam-size": "num-beams",
     "beams": "num-beams",
@@ -40,17 +40,17 @@ OTHER_NAMES = {  # what Hugging Face's Trainer and generate, nanoGPT and others 
     "output-dir": "run-dir",
     "save-steps": "checkpoint-every",
 }
-FRAME = "│╭╮╰╯─- "  # what tyro draws around its errors, with lines across
-REWORDED = {  # Python's words and tyro's
+FRAME = "│╭╮╰╯─- "  # of the box that tyro draws around errors
+REWORDED = {  # messages of Python and tyro -> ours
     r"invalid literal for int\(\) with base \d+: ": "expected an integer, got ",
     r"could not convert string to float: ": "expected a number, got ",
     r"Expected 1 values$": "Expected a value",
 }
-HELP = " " * 9  # what the help of an argument begins with there
+HELP = " " * 9  # the indent of an argument's help in that box
 
 
 def run_command(function: Callable[..., None], argv: Sequence[str], prog: str) -> None:
-    """Call a function with the arguments of a command line."""
+    """Call a function with arguments parsed from a command line."""
 
     @functools.wraps(function)
     def bound(*values: Any, **named: Any) -> Callable[[], None]:
@@ -60,11 +60,11 @@ def run_command(function: Callable[..., None], argv: Sequence[str], prog: str) -
 
 
 def parse(target: Callable[..., Any], argv: Sequence[str], prog: str, **settings: Any) -> Any:
-    """What a function or a class makes of the arguments; a UserError if tyro refuses them."""
-    said = io.StringIO()
+    """Call a function or class with parsed arguments; a UserError if they are invalid."""
+    messages = io.StringIO()
     argv = with_switches(argv)
     try:
-        with redirect_stderr(said):
+        with redirect_stderr(messages):
             made, unknown = tyro.cli(target, args=argv, prog=prog, return_unknown_args=True, **settings)
     except SystemExit as exit:
         if not exit.code:  # after --help
@@ -72,16 +72,16 @@ def parse(target: Callable[..., Any], argv: Sequence[str], prog: str, **settings
         cause: BaseException | None = exit
         while cause is not None and not isinstance(cause, UserError):
             cause = cause.__context__
-        raise UserError(str(cause) if cause else _refusal(said.getvalue(), prog)) from None
-    if said.getvalue():  # warnings
-        print(said.getvalue(), end="", file=sys.stderr)
+        raise UserError(str(cause) if cause else _tyro_error(messages.getvalue(), prog)) from None
+    if messages.getvalue():  # warnings
+        print(messages.getvalue(), end="", file=sys.stderr)
     if unknown:
-        raise UserError(_unknown(unknown, _options(target, prog, settings), prog))
+        raise UserError(_unknown_error(unknown, _options(target, prog, settings), prog))
     return made
 
 
 def with_switches(argv: Sequence[str]) -> list[str]:
-    """The arguments, in which `--header` and `--no-header` have the value that tyro wants."""
+    """The arguments with `--header` and `--no-header` expanded to `--header True` and `--header False`."""
     expanded = []
     for word, following in zip_longest(argv, argv[1:], fillvalue=""):
         name = word.removeprefix("--")
@@ -94,8 +94,8 @@ def with_switches(argv: Sequence[str]) -> list[str]:
     return expanded
 
 
-def _unknown(words: Sequence[str], options: Sequence[str], prog: str) -> str:
-    """What is wrong with words that are no options of the command, or no values of one."""
+def _unknown_error(words: Sequence[str], options: Sequence[str], prog: str) -> str:
+    """The error for arguments that are neither options of the command nor their values."""
     word = next((word for word in words if word.startswith("-")), words[0])
     name = word.partition("=")[0].replace("_", "-")
     if not name.startswith("-"):
@@ -117,8 +117,8 @@ def _options(target: Callable[..., Any], prog: str, settings: dict[str, Any]) ->
     return list(dict.fromkeys(re.findall(r"--[a-z][a-z0-9-]+", shown.getvalue())))
 
 
-def _refusal(box: str, prog: str) -> str:
-    """tyro's error without its title, its frame, and the explanations below a line across it."""
+def _tyro_error(box: str, prog: str) -> str:
+    """tyro's error, without the title, the frame and the explanations of its box."""
     is_text = lambda line: bool(line.strip(FRAME))
     body = takewhile(is_text, dropwhile(lambda line: not is_text(line), box.splitlines()[1:]))
     words = [line.strip("│ ") for line in body if not line.strip("│").startswith(HELP)]

@@ -1,4 +1,4 @@
-"""What `train` draws: the curves of each run, and with --diagnostics what happened in its layers."""
+"""The plots of `train`: training curves and, with --diagnostics, the diagnostics of the layers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..plots.diagnostics import draw as draw_diagnostics
 
 
 def check() -> None:
-    """Import what draws the curves, so that a setting that it refuses is an error before the training."""
+    """Import matplotlib, so that its invalid settings are an error before the training."""
     import_module("matplotlib.backends.backend_agg")
 
 
 def load() -> None:
-    """Draw the curves of an empty log, which loads all that draws."""
+    """Load all plotting code, by drawing the curves of an empty log."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "log.jsonl").touch()
         draw_curves(Path(folder))
 
 
 def draw(folder: Path, console: Console) -> None:
-    """Draw the diagnostics, if there are any, and the curves. A picture that fails costs no results."""
+    """Draw the diagnostics, if there are any, and the curves; an error is a warning."""
     try:
         draw_diagnostics(folder)
         draw_curves(folder)
@@ -36,7 +36,7 @@ def draw(folder: Path, console: Console) -> None:
         console.print(one_line(f"warning: cannot write {folder / CURVES}: {reason}"))
 
 
-def drawn(folder: Path) -> list[str]:
-    """A line for each picture of a run."""
+def picture_lines(folder: Path) -> list[str]:
+    """A line with the path of each picture of a run."""
     pictures = {"diagnostics": folder / PICTURE, "curves": folder / CURVES}
     return [one_line(f"{name + ':':<12} {place}") for name, place in pictures.items() if place.is_file()]

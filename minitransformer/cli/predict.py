@@ -1,4 +1,4 @@
-"""`minitransformer predict RUN TEXT...`: labels, answers and missing words."""
+"""`minitransformer predict RUN TEXT...`: predict labels, answers and missing words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tasks.protocols import Predicts
 from .arguments import Checkpoint, Device, Flag, RunFolder
 from .lines import decode_line, read_lines, warn
 from .parsing import run_command
-from .wording import cannot
+from .wording import unsupported_error
 
 Inputs = list[list[Any]]  # each a text, or several: a question and a context; or a list of words
 
@@ -33,19 +33,19 @@ def run(argv: list[str]) -> None:
         """Label, answer or complete: each argument, or without arguments each line of standard input.
 
         Prints the label, the tag of each word, the words for each [MASK], the text with its gaps filled, the
-        answer, the similarity or the class, with probabilities. A question and its context, or two texts to
-        compare, are two arguments, or one line with a tab between them.
+        answer, the similarity or the class, with probabilities. Pass a question and its context, or two texts
+        to compare, as two arguments, or on one line with a tab between them.
 
         Args:
             text: The texts, each in quotes; or images: .png or .npy files, or test:3, of the run's test data.
-            top: The number of labels or words to show, the likeliest first.
-            words: For a tagger: what stands between spaces is a word, marks are not split off.
+            top: The number of labels or words to show, most likely first.
+            words: For a tagger: split texts at spaces only, not at punctuation.
             json: Print a JSON object for each input.
         """
         check_integer("top", top, 1)
         trained = Run(run, checkpoint, device)
         if not isinstance(trained.task, Predicts):
-            raise cannot(trained, "predict labels or answers")
+            raise unsupported_error(trained, "predict labels or answers")
         check_words(trained, words)
         if text:
             inputs: Inputs = [[one.split()] for one in text] if words else inputs_of(trained, text)
@@ -61,11 +61,11 @@ def run(argv: list[str]) -> None:
 def check_words(run: Run, words: bool) -> None:
     """Raise a UserError if --words is passed for a run that does not tag words."""
     if words and not run.task.reads_words:
-        raise UserError(f"--words has no effect: {run.folder} reads texts, and tags no words.\nLeave it out.")
+        raise UserError(f"--words has no effect: {run.folder} does not tag words.\nLeave it out.")
 
 
 def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
-    """The inputs of a command line: arguments with tabs, or each so many arguments as an input has texts."""
+    """The inputs in the arguments: split at tabs, or grouped by the number of texts in an input."""
     names = run.task.inputs
     if any("\t" in argument for argument in arguments):
         return [argument.split("\t") for argument in arguments]
@@ -77,19 +77,21 @@ def inputs_of(run: Run, arguments: Sequence[str]) -> Inputs:
     return [list(arguments[i : i + len(names)]) for i in range(0, len(arguments), len(names))]
 
 
-def show(texts: Sequence[Any], prediction: Prediction, json: bool) -> str:
-    """What is printed of an input."""
+def format_prediction(texts: Sequence[Any], prediction: Prediction, json: bool) -> str:
+    """The printed prediction of an input."""
     if json:
         return to_json({"input": texts[0] if len(texts) == 1 else list(texts), **prediction.values})
     return printable(prediction.text)
 
 
 def predict_arguments(run: Run, inputs: Inputs, top: int, json: bool) -> list[str]:
-    """What is printed of the inputs: of one of several that cannot be read an empty line, or `null`, and a
-    warning."""
+    """The printed predictions of the inputs.
+
+    An input that cannot be read gets a warning, and an empty line (JSON: null), if others can be read.
+    """
     try:
         found = dict(enumerate(run.task.predictions(run, inputs, top)))
-    except UserError:  # of one of them
+    except UserError:  # from one of the inputs
         errors: dict[int, UserError] = {}
         found = dict(predict_each(run, dict(enumerate(inputs)), top, errors))
         if not found:
@@ -97,14 +99,18 @@ def predict_arguments(run: Run, inputs: Inputs, top: int, json: bool) -> list[st
         for i, error in errors.items():
             warn(f"text {i + 1}", "read", error)
     empty = "null" if json else ""
-    return [show(texts, found[i], json) if i in found else empty for i, texts in enumerate(inputs)]
+    return [
+        format_prediction(texts, found[i], json) if i in found else empty for i, texts in enumerate(inputs)
+    ]
 
 
 def predict_lines(
     run: Run, blocks: Iterable[list[bytes]], top: int, json: bool, words: bool = False
 ) -> Iterator[list[str]]:
-    """What is printed of the lines of each block; of empty lines and, with a warning, of those that cannot be
-    read, an empty line, or `null`."""
+    """The printed predictions of the lines of each block.
+
+    Empty lines, and with a warning lines that cannot be read, get an empty line (JSON: null).
+    """
     number = 0
     for lines in blocks:
         inputs: dict[int, list[Any]] = {}
@@ -118,13 +124,13 @@ def predict_lines(
                 warn(f"line {number + i + 1}", "read", error)
         try:
             found = dict(zip(inputs, run.task.predictions(run, list(inputs.values()), top), strict=True))
-        except UserError:  # of one of them
+        except UserError:  # from one of the lines
             errors: dict[int, UserError] = {}
             found = dict(predict_each(run, inputs, top, errors))
             for i, problem in errors.items():
                 warn(f"line {number + i + 1}", "read", problem)
         for i, prediction in found.items():
-            shown[i] = show(inputs[i], prediction, json)
+            shown[i] = format_prediction(inputs[i], prediction, json)
         number += len(lines)
         yield shown
 
@@ -132,7 +138,7 @@ def predict_lines(
 def predict_each(
     run: Run, inputs: dict[int, list[Any]], top: int, errors: dict[int, UserError]
 ) -> Iterator[tuple[int, Prediction]]:
-    """The predictions of inputs one by one; what is wrong with those that cannot be read goes to `errors`."""
+    """Predict inputs one by one; the errors of those that cannot be read are added to `errors`."""
     for i, texts in inputs.items():
         try:
             (prediction,) = run.task.predictions(run, [texts], top)

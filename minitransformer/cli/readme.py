@@ -1,7 +1,7 @@
 """The README.md of a run folder: what the run is, its data, its scores, and how to train it again.
 
-It is made of the other files of the folder alone. Its last line has the checksum of all before it: a
-README.md that was edited, or that somebody else wrote, is left as it is.
+It is generated from the other files of the folder. Its last line has the checksum of the text above: a
+README.md that was edited, or that somebody else wrote, is not replaced.
 """
 
 from __future__ import annotations
@@ -37,21 +37,23 @@ FILES = {
     "run.json": "the record: versions, machine, kernels, data and its checksums, changes of settings",
     "tokenizer.json": "the vocabulary",
     "checkpoints": "weights, moments and state (safetensors, JSON), with checksums",
-    "log.jsonl": "losses, learning rate, speed: a line each",
-    "curves.png": "the same as a picture",
-    "diagnostics.png": "each layer's gradients, updates, entropy of attention and dead units",
-    "tensorboard": "the same for TensorBoard",
+    "log.jsonl": "losses, learning rate and speed, one entry per line",
+    "curves.png": "a plot of the log",
+    "diagnostics.png": "each layer's gradients, updates, attention entropy and dead units",
+    "tensorboard": "the log for TensorBoard",
     "metrics.json": "the scores",
-    "predictions.txt": "what the model said of each example that was scored",
-    "predictions.hyp": "the predictions, one on each line; sources and references are in `.src` and `.ref`",
-    "statistics.safetensors": "what each example adds to each score: what `compare` needs",
+    "predictions.txt": "the model's prediction for each scored example",
+    "predictions.hyp": "the predictions, one per line; sources and references are in `.src` and `.ref`",
+    "statistics.safetensors": "each example's contribution to each score, for `compare`",
     "evaluations": "scores and predictions of other checkpoints and decodings",
 }
 
 
 def write_readme(folder: Path, run_id: str | None = None) -> bool:
-    """Write the folder's README.md, if it is still that of `run_id`. False if there is one of somebody
-    else's."""
+    """Write the folder's README.md, if the folder still has the run `run_id`.
+
+    Returns False if a README.md is there that was edited, or that somebody else wrote.
+    """
     path = folder / README
     if os.path.lexists(path) and not is_ours(path):
         return False
@@ -60,7 +62,7 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
         return True
     try:
         text = "\n".join(_lines(folder, record, read_config(folder, record))) + "\n"
-    except (KeyError, TypeError, AttributeError):  # a record that somebody has edited
+    except (KeyError, TypeError, AttributeError):  # somebody has edited the record
         return True
     with open_folder(folder) as files, files.exclusive():
         check_run(files, record.id)
@@ -70,7 +72,7 @@ def write_readme(folder: Path, run_id: str | None = None) -> bool:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a README.md as `write_readme` writes it."""
+    """Whether a file was written by `write_readme`, and not edited since."""
     if path.is_symlink() or not path.is_file():
         return False
     with suppress(UserError, UnicodeDecodeError):
@@ -89,13 +91,13 @@ def _signature(text: str) -> str:
 
 
 def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    yield f"# {_escaped(Path(os.path.realpath(folder)).name)}\n"
-    yield f"{_escaped(recipe.description or recipe.name)}.\n"
+    yield f"# {_escape(Path(os.path.realpath(folder)).name)}\n"
+    yield f"{_escape(recipe.description or recipe.name)}.\n"
     yield "| | |\n|---|---|"
     for name, value in facts(folder, record, recipe):
-        yield f"| {name} | {_code(value) if name == COMMAND else _escaped(value)} |"
+        yield f"| {name} | {_code(value) if name == COMMAND else _escape(value)} |"
     yield "\n## Data\n"
-    yield from (f"- {_escaped(line)}" for line in record.data_lines)
+    yield from (f"- {_escape(line)}" for line in record.data_lines)
     yield from (f"- {line}" for line in _identity_of_data(record))
     if scores := list(_scores(folder, record, recipe)):
         yield "\n## Scores\n"
@@ -106,7 +108,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     yield command(recipe, Path("."), record.examples)
     yield "minitransformer evaluate .\n```"
     yield "\n## Train it again\n\n```sh"
-    yield f"minitransformer train .{_places(record)} --run-dir ../again\n```\n"
+    yield f"minitransformer train .{_data_flags(record)} --run-dir ../again\n```\n"
     yield "Settings are those of `config.toml`, and data is compared with the checksums above. With the same"
     yield "versions and kernels, on the same kind of machine, the weights are the same, bit for bit."
     yield "\n## Files\n\n| file | what it is |\n|---|---|"
@@ -115,7 +117,7 @@ def _lines(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 
 def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """The first table."""
+    """The rows of the first table: name and value."""
     yield "recipe", recipe.name
     if record.command:
         yield COMMAND, record.command
@@ -124,12 +126,15 @@ def facts(folder: Path, record: Record, recipe: Recipe) -> Iterator[tuple[str, s
     yield "model", f"{recipe.model_type}, {counted(_parameters(folder, record, recipe), 'parameter')}"
     yield "task", recipe.task
     if changed := _changes(recipe):
-        yield "settings that are not the recipe's", ", ".join(changed)
+        yield "changed settings", ", ".join(changed)
     for entry in record.history[1:]:
         changes = {**entry.get("changes", {}), **entry.get("environment", {})}.items()
         yield f"from step {entry['step']}", ", ".join(f"{k} {old} -> {new}" for k, (old, new) in changes)
     if record.init_from:
-        yield "first weights", f"from a run of {record.init_from['recipe']}, {record.init_from['checkpoint']}"
+        yield (
+            "initial weights",
+            f"from a run of {record.init_from['recipe']}, {record.init_from['checkpoint']}",
+        )
     yield "trained", progress_of(folder, recipe.training)
     yield "with", ", ".join(f"{name} {value}" for name, value in (record.versions | record.machine).items())
 
@@ -141,7 +146,7 @@ def _parameters(folder: Path, record: Record, recipe: Recipe) -> int:
 
 
 def _changes(recipe: Recipe) -> list[str]:
-    """The settings that are not those of the package's recipe of that name."""
+    """The settings that differ from the package's recipe of that name."""
     if recipe.name not in recipes.names():
         return []
     original = recipes.load_recipe(recipe.name)
@@ -154,15 +159,15 @@ def _changes(recipe: Recipe) -> list[str]:
 
 
 def _identity_of_data(record: Record) -> Iterator[str]:
-    """What tells whether data is the same."""
+    """The checksums of the data."""
     if checksum := record.data.get("sha256"):
         yield f"your file {_code(record.data.get('name', ''))}, SHA-256 {_code(checksum)}"
     for split, checksum in record.data_sha256.items():
-        yield f"SHA-256 of the {_escaped(split)} split: {_code(checksum)}"
+        yield f"SHA-256 of the {_escape(split)} split: {_code(checksum)}"
 
 
-def _places(record: Record) -> str:
-    """The flags that say where data and first weights are, if they are not known by themselves."""
+def _data_flags(record: Record) -> str:
+    """Flags for the paths of the user's data and of the run of --init-from."""
     words: list[object] = []
     for key in ("data", "validation_data", "test_data"):
         if path := record.data.get(key):
@@ -172,34 +177,34 @@ def _places(record: Record) -> str:
 
 
 def _scores(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    """A table for each evaluation, and what the recipe states."""
+    """A table for each evaluation, and the comparison with the recipe's expected ranges."""
     for path in [folder / "metrics.json", *sorted(folder.glob("evaluations/*/metrics.json"))]:
         if not (scores := metrics_of(path.parent)):
             continue
         if path.parent != folder:
-            yield f"{_escaped(path.parent.name)}:\n"
+            yield f"{_escape(path.parent.name)}:\n"
         yield "| score | |\n|---|---|"
         for name, value, interval in score_rows(scores):
-            yield f"| {_escaped(name)} | {_escaped(value)}{interval} |"
+            yield f"| {_escape(name)} | {_escape(value)}{interval} |"
         how = condition(record.init_from, "best", str(scores.get("decoding", "greedy")))
         lines = compare(recipe.expect.get(how, {}), scores) if path.parent == folder else []
-        yield from (["", *(f"- {_escaped(line)}" for line in lines)] if lines else [])
+        yield from (["", *(f"- {_escape(line)}" for line in lines)] if lines else [])
         yield ""
 
 
 _MARKS = re.compile(
     r"[\\`*\[\]<|#~$&]"  # anywhere
     r"|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\."  # emphasis, and links
-    r"|^[-+=>]|(?<=^\d)[.)](?!\S)|(?<=^\d\d)[.)](?!\S)"  # where a line begins: a list, a title or a quotation
+    r"|^[-+=>]|(?<=^\d)[.)](?!\S)|(?<=^\d\d)[.)](?!\S)"  # at the start of a line: lists, headings and quotes
 )
 
 
-def _escaped(text: object) -> str:
-    """A text on one line of Markdown, of which nothing is a mark, HTML or a link."""
+def _escape(text: object) -> str:
+    """The text on one line, with Markdown, HTML and links escaped."""
     return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
 
 
 def _code(text: object) -> str:
-    """A text as code, unless it has characters that can end code, or a cell of a table."""
+    """The text as code, or escaped if it has characters that end code or a table cell."""
     shown = " ".join(printable(text).split())
-    return f"`{shown}`" if shown and not re.search(r"[`|\\]", shown) else _escaped(shown)
+    return f"`{shown}`" if shown and not re.search(r"[`|\\]", shown) else _escape(shown)

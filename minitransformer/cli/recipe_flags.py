@@ -1,4 +1,4 @@
-"""A recipe by name, whose keys are flags: what `train`, `card` and `sweep` have in common."""
+"""A recipe whose keys are flags, for `train`, `card` and `sweep`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .parsing import parse
 
 @dataclass(frozen=True)
 class RecipeOptions:
-    """What is not a key of a recipe, but changes its data or its model."""
+    """Options that are not keys of a recipe, but change its data or model."""
 
     data: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Your own data: what each task reads is in docs/your-data.md (pairs: source<TAB>target on each line)."""
+    """Your own data; docs/your-data.md has each task's format (pairs: source<TAB>target on each line)."""
     data_dir: DataFolder = None
     model_type: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Another type of model for the task, with its default settings: its keys are flags then."""
+    """Another model type, with its default settings; its keys become flags."""
     preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """A model by name, such as gpt2 or paper-base."""
 
@@ -36,22 +36,22 @@ T = TypeVar("T", bound=RecipeOptions)
 
 
 def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
-    """Print the usage and the recipes, and exit, unless the first word can name a recipe."""
+    """Print the usage and the recipes, and exit, unless the first argument can be a recipe."""
     if not argv or argv[0].startswith("-"):
         is_help = list(argv[:1]) in (["-h"], ["--help"])
         print(f"{usage}\n\n{listing()}", file=sys.stdout if is_help else sys.stderr)
         if argv and not is_help:
-            print(recipe_comes_first(argv[0]), file=sys.stderr)
+            print(missing_recipe(argv[0]), file=sys.stderr)
         raise SystemExit(0 if is_help else 2)
 
 
-def recipe_comes_first(word: str) -> str:
-    """The error for a command line that begins with another word."""
+def missing_recipe(word: str) -> str:
+    """The error for a command line that does not begin with a recipe."""
     return f"\nerror: expected a recipe, got {short(word)}.\nPut it first."
 
 
 def listing() -> str:
-    """The recipes, one per line: name, task, type of model, description."""
+    """The recipes, one per line: name, task, model type, description."""
     found = [recipes.load_recipe(name) for name in recipes.names()]
     rows = [(recipe.name, recipe.task, recipe.model_type, recipe.description) for recipe in found]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -73,7 +73,7 @@ def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about
 
 
 def check_one_file(argv: Sequence[str]) -> None:
-    """Raise a UserError for two files after --data, such as those of parallel texts."""
+    """Raise a UserError for two files after --data, such as parallel texts."""
     for i, word in enumerate(argv[:-2]):
         if word == "--data" and not argv[i + 2].startswith("-"):
             first, second = map(shlex.quote, argv[i + 1 : i + 3])

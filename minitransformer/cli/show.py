@@ -1,4 +1,4 @@
-"""`minitransformer show RUN`: what a run is, its curves, its scores, and its best and worst predictions."""
+"""`minitransformer show RUN`: show a run's settings, curves, scores, and best and worst predictions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .readme import facts
 
 def run(argv: list[str]) -> None:
     def show(run: RunFolder, predictions: Annotated[int, arg(metavar="INT")] = 3) -> None:
-        """Show a run: what it is, its curves, its scores, and its best and worst predictions.
+        """Show a run's settings, curves, scores, and best and worst predictions.
 
-        Reads the files of the run folder; nothing is computed again.
+        Reads the files of the run folder; nothing is computed.
 
         Args:
-            predictions: How many of the best and of the worst predictions.
+            predictions: The number of best and of worst predictions.
         """
         check_integer("predictions", predictions, 0)
         record = record_of(run)
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> None:
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
-    """What the run is, and how far its training is."""
+    """The run's description, settings and progress."""
     yield f"{folder}: {recipe.description or recipe.name}"
     rows = list(facts(folder, record, recipe))
     width = max(len(name) for name, _ in rows)
@@ -61,19 +61,19 @@ def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
 
 def curves(folder: Path) -> Iterator[str]:
     """The training and the validation loss over steps."""
-    records = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
+    entries = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
     train, validation = (
-        [(record["step"], record[name]) for record in records if record.get(name) is not None]
+        [(entry["step"], entry[name]) for entry in entries if entry.get(name) is not None]
         for name in ("loss", "val_loss")
     )
-    small, large = ("·", "●") if encodes("·●") else (".", "o")
+    small, large = ("·", "●") if can_print("·●") else (".", "o")
     if train or validation:
         yield f"loss over steps: {small} training, {large} validation"
         yield from chart({small: train, large: validation})
 
 
-def encodes(text: str) -> bool:
-    """Whether standard output has these characters."""
+def can_print(text: str) -> bool:
+    """Whether standard output can encode a text."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -82,7 +82,7 @@ def encodes(text: str) -> bool:
 
 
 def examples(folder: Path, count: int) -> Iterator[str]:
-    """The best and the worst predictions, by chrF where texts are written, else by loss."""
+    """The best and the worst predictions, by chrF for generated texts, else by loss."""
     path = folder / "predictions.txt"
     evaluation = evaluations.read(folder)
     if not path.is_file() or evaluation is None or not count:

@@ -1,4 +1,4 @@
-"""Python processes that we start: they import nothing from the current folder, and end when we end."""
+"""Starts Python processes that import nothing from the current folder, and end when this process ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ROOT = str(Path(__file__).resolve().parents[2])  # what our packages are importe
 
 
 def import_path() -> list[str]:
-    """The folders that a process we start imports from: ours, but for the current folder.
+    """The import path for a new process: that of this one, without the current folder.
 
     `python -m minitransformer` has the current folder on its path: a `safetensors.py` there would be
-    imported. Only where our own packages are in that folder does it stay.
+    imported. The folder stays only if our own packages are in it.
     """
     current = os.path.realpath(os.curdir)
     folders = [folder or current for folder in sys.path if not folder or os.path.isabs(folder)]
@@ -30,7 +30,7 @@ def import_path() -> list[str]:
 def run_python(
     words: Sequence[str], environment: Mapping[str, str] | None = None, stdout: int | None = None
 ) -> int:
-    """Run `python -P` with these words to its end; returns the exit code.
+    """Run `python -P` with these arguments, and wait for it; returns the exit code.
 
     The first SIGINT, SIGTERM or SIGHUP is passed on as a SIGTERM; when the process has ended,
     KeyboardInterrupt is raised. A second one kills it. If we are killed, Linux sends it a SIGTERM.
@@ -48,7 +48,7 @@ def run_python(
         )
         try:
             while process.poll() is None:
-                time.sleep(0.1)  # not stopped.wait: a handler that sets an event may interrupt no wait for it
+                time.sleep(0.1)  # not stopped.wait(), which the signal handler's set() may fail to interrupt
                 if stopped.is_set():
                     process.terminate()
                     process.wait()
@@ -62,17 +62,16 @@ def run_python(
 
 
 def _end_with_parent() -> Callable[[], None] | None:
-    """What the new process calls first; None where there is no such call."""
+    """A `preexec_fn` that sends the new process a SIGTERM when this one dies; None if not on Linux."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
-    # PR_SET_PDEATHSIG
     parent = os.getpid()
-    set_signal = 1
+    set_signal = 1  # PR_SET_PDEATHSIG
 
     def prepare() -> None:
         prctl(set_signal, signal.SIGTERM)
-        if os.getppid() != parent:  # it has just died
+        if os.getppid() != parent:  # the parent has already died
             os._exit(1)
 
     return prepare

@@ -1,6 +1,6 @@
 """`minitransformer sweep RECIPE --lr 1e-3 3e-3 --seed 0 1 2 --run-dir DIR`: a run for each combination.
 
-Each run is a `train` of its own, in a folder of DIR. Under mpiexec each process takes its share of the runs.
+A separate process trains each run, in a subfolder of DIR. Under mpiexec the ranks divide the runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..tasks import Metric, Task, task_class
 from ..training.log import read_log
 from ..training.ranks import join, words_by_flag
 from .evaluate import print_columns
-from .recipe_flags import recipe_comes_first
+from .recipe_flags import missing_recipe
 from .subprocesses import run_python
 from .train import read_command
 
@@ -35,15 +35,15 @@ Train a run for each combination of the flags that have several values, and prin
 
   minitransformer sweep reverse --lr 1e-3 3e-3 --seed 0 1 2 --run-dir runs/lr   # six runs
 
-Repeated, it goes on where it stopped. Under mpiexec each process trains its share of the runs."""
+Run it again to continue where it stopped. Under mpiexec the ranks divide the runs."""
 LAUNCHER = re.compile(r"(PMI|PMIX|OMPI|MPI|HYDRA|SLURM)")  # variables of mpiexec, not for the runs
-PAIRS = ("--betas",)  # one setting of two values
+PAIRS = ("--betas",)  # flags with two values
 VALIDATION_LOSS = Metric("validation loss")
 
 
 @dataclass(frozen=True)
 class SweepRun:
-    """A run of the sweep: what distinguishes it, its command and its folder."""
+    """A run of the sweep: the settings that vary, the arguments of `train`, and the folder."""
 
     settings: dict[str, str]
     words: list[str]
@@ -52,18 +52,18 @@ class SweepRun:
 
 def run(argv: list[str]) -> None:
     if not argv or argv[0].startswith("-") or {"-h", "--help"} & set(argv):
-        asked = {"-h", "--help"} & set(argv)
-        print(HELP if asked else USAGE, file=sys.stdout if asked else sys.stderr)
-        if argv and not asked:
-            print(recipe_comes_first(argv[0]), file=sys.stderr)
-        raise SystemExit(0 if asked else 2)
+        is_help = bool({"-h", "--help"} & set(argv))
+        print(HELP if is_help else USAGE, file=sys.stdout if is_help else sys.stderr)
+        if argv and not is_help:
+            print(missing_recipe(argv[0]), file=sys.stderr)
+        raise SystemExit(0 if is_help else 2)
     ranks = join(command=words_by_flag("sweep", argv))
     plan = plan_runs(argv)
-    tasks = [check(one) for one in plan]  # before the first is trained
+    tasks = [check(one) for one in plan]  # before any of them is trained
     task = tasks[0]
     for number, one in enumerate(plan):
         if number % ranks.size == ranks.rank and train(one, f"run {number + 1} of {len(plan)}") == 1:
-            ranks.abort(1)  # Ctrl-C, or a bug: the others would fare the same
+            ranks.abort(1)  # Ctrl-C or a bug: the other runs would fail too
             raise SystemExit(1)
     ranks.barrier()
     if ranks.rank == 0:
@@ -81,18 +81,20 @@ def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
             name, equals, value = word.partition("=")
             name = name.replace("_", "-")
             if name in flags:
-                raise UserError(f"{name} is there twice.\nPass all its values after one flag.")
+                raise UserError(f"{name} is passed twice.\nPass all values after one flag.")
             flags[name] = [value] if equals else []
         elif flags:
             flags[list(flags)[-1]].append(word)
         else:
-            raise UserError(f"{word!r} follows no flag.\n{USAGE}")
+            raise UserError(f"expected a flag, got {word!r}.\n{USAGE}")
     parent = flags.pop("--run-dir", [])
     if len(parent) != 1:
         raise UserError("a sweep needs a folder for its runs.\nPass --run-dir DIR.")
     for name in ("--resume", "--overwrite"):
         if name in flags:
-            raise UserError(f"a sweep has no {name}: repeated, it goes on where it stopped.\nLeave it out.")
+            raise UserError(
+                f"a sweep does not take {name}: run again, it continues where it stopped.\nLeave it out."
+            )
     axes = {name: values for name, values in flags.items() if len(values) > 1 and name not in PAIRS}
     fixed = [word for name, values in flags.items() if name not in axes for word in (name, *values)]
     plan = []
@@ -108,25 +110,26 @@ def plan_runs(argv: Sequence[str]) -> list[SweepRun]:
 
 
 def check(one: SweepRun) -> type[Task]:
-    """The task; a UserError for flags that `train` refuses, or for a folder with a run of other settings."""
+    """The task of a run; a UserError for invalid flags, or a folder with a run of other settings."""
     recipe, options, *_ = read_command([*one.words, f"--run-dir={one.folder}"])
     task = task_class(recipe.task)
     record = read_record(one.folder) if one.folder.exists() else None
     if record is None or not record.begun:
         return task
     before = read_config(one.folder, record)
-    if options.init_from is not None and hasattr(recipe.data, "tokenizer"):  # that run's tokenizer was taken
+    if options.init_from is not None and hasattr(recipe.data, "tokenizer"):  # the tokenizer is that run's
         recipe = replace(recipe, data=replace(recipe.data, tokenizer=before.data.tokenizer))
     same = ("data", "model", "training", "model_type")
     if any(getattr(before, part) != getattr(recipe, part) for part in same):
         raise UserError(
-            f"{one.folder} has a run with other settings.\nChoose another --run-dir, or delete that folder."
+            f"{one.folder} contains a run with other settings.\n"
+            f"Choose another --run-dir, or delete that folder."
         )
     return task
 
 
 def train(one: SweepRun, title: str) -> int:
-    """Train one run, unless it is finished; continue it if it was stopped. Returns the exit code."""
+    """Train a run, or resume it, unless it is finished; returns the exit code."""
     if is_finished(one.folder):
         print(printable(f"{title}: {one.folder} is already finished, skipped"), file=sys.stderr)
         return 0
@@ -144,7 +147,7 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
     metrics = {name: VALIDATION_LOSS if name == "val_loss" else task.metric(name) for name in names}
     axes = list(plan[0].settings)
     found.sort(key=lambda row: row[1].get("val_loss", float("inf")))
-    rows = [[*settings.values(), *cells(result, metrics)] for settings, result in found]
+    rows = [[*settings.values(), *format_cells(result, metrics)] for settings, result in found]
     titles = [metric.short_label for metric in metrics.values()]
     print_columns([[*axes, *titles], *rows])
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
@@ -157,24 +160,24 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
         for key, results_of in groups.items():
             known = [name for name in names if all(name in result for result in results_of)]
             means = {name: mean(result[name] for result in results_of) for name in known}
-            rows.append([*key, str(len(results_of)), *cells(means, metrics)])
+            rows.append([*key, str(len(results_of)), *format_cells(means, metrics)])
         others = [axis for axis in axes if axis != "seed"]
         print_columns([[*others, "seeds", *(f"mean {title}" for title in titles)], *rows])
 
 
 def results(folder: Path, task: type[Task]) -> dict[str, float]:
-    """The best validation loss of a run, and the scores of its test; nothing of one that failed."""
+    """The best validation loss and the test scores of a run; empty if it failed."""
     if not is_finished(folder):
         return {}
-    losses = [record["val_loss"] for record in read_log(folder / "log.jsonl") if record.get("val_loss")]
+    losses = [entry["val_loss"] for entry in read_log(folder / "log.jsonl") if entry.get("val_loss")]
     scores = read_json(folder / "metrics.json", {})
     known = task.known_metrics().keys() - {"loss"}
     kept = {name: value for name, value in scores.items() if name in known and isinstance(value, float)}
     return {**({"val_loss": min(losses)} if losses else {}), **kept}
 
 
-def cells(result: Mapping[str, float], metrics: Mapping[str, Metric]) -> list[str]:
-    """The results as text; a run without any has failed."""
+def format_cells(result: Mapping[str, float], metrics: Mapping[str, Metric]) -> list[str]:
+    """The results as text; "failed" if there are none."""
     if not result:
         return ["failed", *("" for _ in range(len(metrics) - 1))]
     return [metric.text(result[name]) if name in result else "" for name, metric in metrics.items()]

@@ -1,4 +1,4 @@
-"""`minitransformer train RECIPE`: train from scratch, continue a run, or train one again."""
+"""`minitransformer train RECIPE`: train from scratch, resume a run, or repeat one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from .recipe_flags import RecipeOptions, check_recipe_is_named, last_flag, with_
 from .wording import command as command_of
 from .wording import describe_splits
 
-# what a training can do without, which is attached here: a part that is taken away takes its paragraph along
+# optional parts add themselves below: tools/without.py removes a part together with its paragraph
 CALLBACKS: dict[str, Callable[[Path], Any]] = {"tensorboard": lambda folder: TensorBoard(folder / EVENTS)}
 PICTURES: list[Any] = []
 
@@ -87,23 +87,24 @@ class Options(RecipeOptions):
     run_dir: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/RECIPE)")] = None
     """The run folder."""
     init_from: Annotated[Path | None, arg(metavar="RUN", help_behavior_hint="")] = None
-    """A run whose weights, where name and shape fit, and whose tokenizer this one starts with."""
+    """A run to start from: its tokenizer, and its weights where name and shape match."""
     resume: Flag = False
     """Continue from the run's last checkpoint."""
     overwrite: Flag = False
     """Delete the existing run and start over."""
     device: Device = "cpu"
     capture: Flag = False
-    """On a GPU, record the step once, and replay it without Python."""
+    """On a GPU, capture the step once, and replay it without Python."""
     no_capture: Flag = False
-    """Run each step as it is, which is the default."""
+    """Run each step without capture (the default)."""
     diagnostics: Flag = False
-    """Log and draw gradients, updates, attention entropy and dead units of each layer."""
+    """Log and plot gradients, updates, attention entropy and dead units of each layer."""
     tensorboard: Flag = False
-    """Also write TensorBoard files, to the folder tensorboard of the run (the extra `tensorboard`)."""
+    """Also write TensorBoard files, to RUN/tensorboard (needs the extra `tensorboard`)."""
 
     @property
     def sources(self) -> Sources:
+        """The user's data files."""
         return Sources(self.data, self.validation_data, self.test_data, self.data_dir)
 
 
@@ -120,7 +121,7 @@ def run(argv: list[str]) -> None:
             for each in PICTURES:
                 each.check()
             check_folder(folder, options.resume, options.overwrite)
-            if folder.exists():  # a new folder is made when all else is known to be right
+            if folder.exists():  # a new folder is created only when everything else is valid
                 lock_folder(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
         sources = options.sources
@@ -166,7 +167,7 @@ def requested_device(argv: list[str]) -> str:
 
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | None]:
-    """Recipe, options and run folder of a command line, and the run that it names instead of a recipe."""
+    """Parse a command line: recipe, options, run folder, and the run to repeat, if it names one."""
     check_recipe_is_named(argv, USAGE)
     original = Original.read(argv[0])
     defaults = original.recipe if original else recipes.load_recipe(argv[0])
@@ -185,14 +186,14 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options, Path, Original | Non
 
 
 def parse(recipe: Recipe, argv: list[str]) -> tuple[Recipe, Options]:
-    """The recipe with flags applied to its keys, and the options."""
+    """Parse flags: the recipe with flags applied to its keys, and the options."""
     about = f"{recipe.description}\n\nEach key of the recipe is a flag; its value is the default."
     return with_flags(recipe, argv, Options(), "train", about)
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run to continue, as its folder has it."""
+    """A run to resume, as stored in its folder."""
 
     record: Record
     recipe: Recipe
@@ -212,9 +213,9 @@ def read_run(folder: Path, recipe: Recipe) -> Record | None:
 
 @dataclass(frozen=True)
 class Training:
-    """What a command line asks for."""
+    """A parsed command line."""
 
-    name: str  # of a recipe, or the path of a file or of a run
+    name: str  # of a recipe, or the path of a recipe file or a run
     command: str
     recipe: Recipe
     options: Options
@@ -223,12 +224,12 @@ class Training:
     ranks: Ranks
     device: str
     resumed: StoredRun | None
-    original: Original | None  # the run that is trained again
+    original: Original | None  # the run to repeat
 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Data and model of a training, before anything of its folder changes."""
+    """Data, task and model of a training, built before its folder is changed."""
 
     recipe: Recipe
     splits: Splits
@@ -242,7 +243,7 @@ class TrainingSetup:
 
 
 def train(training: Training, stack: ExitStack) -> bool:
-    """Train and evaluate; False if a signal stopped it. An old run is deleted when the new one can start."""
+    """Train and evaluate; False if a signal stopped it. An old run is deleted once the new one can start."""
     on_rank_0 = training.ranks.rank == 0
     console = Console(stderr=True, highlight=False, markup=False, quiet=not on_rank_0, soft_wrap=True)
     setup = prepare(training)
@@ -260,7 +261,7 @@ def prepare(training: Training) -> TrainingSetup:
     """Read the data, and build task and model."""
     recipe, resumed = training.recipe, training.resumed
     splits = runs.load_splits(recipe, sources=training.sources)
-    notes = splits.notes  # how the files were read
+    notes = splits.notes  # about how the files were read
     if resumed is not None:
         check_same_data(training.folder, resumed.record, splits)
         check_same_run(resumed.recipe, recipe, training.folder)
@@ -268,13 +269,13 @@ def prepare(training: Training) -> TrainingSetup:
         training.original.check_data(splits)
     checked = checksums(splits)
     kind = task_class(recipe.task)
-    source = first_weights(training)
+    source = initial_run(training)
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     reading = kind.reading(splits)
     splits = kind.filter(recipe.data, tokenizer, splits)
-    is_new = resumed is None and training.original is None  # others have their data already
+    is_new = resumed is None and training.original is None  # other runs already have their data
     warnings = runs.check_labels(recipe, splits, training.sources, refused=is_new)
     task = build_task(recipe, tokenizer, splits, labels, source)
     random.manual_seed(recipe.training.seed)
@@ -294,7 +295,7 @@ def prepare(training: Training) -> TrainingSetup:
 
 
 def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]:
-    """What must be the same on all ranks, by name: settings, data, run folder, versions and kernels."""
+    """What must be equal on all ranks, by name: settings, data, run folder, versions and kernels."""
     recipe = setup.recipe
     device = training.device
     found: dict[str, Any] = {"task": recipe.task, "model_type": recipe.model_type, "recipe": recipe.name}
@@ -316,8 +317,10 @@ def what_ranks_share(training: Training, setup: TrainingSetup) -> dict[str, Any]
 def choose_tokenizer(
     training: Training, splits: Splits, source: Source | None
 ) -> tuple[Recipe, Tokenizer | None]:
-    """The tokenizer of the run that is resumed, started from or trained again, or a new one; and the recipe,
-    which names its kind."""
+    """The tokenizer, and the recipe with its kind.
+
+    It is that of the run to resume, to start from or to repeat; otherwise a new one is trained.
+    """
     recipe, original = training.recipe, training.original
     if training.resumed is not None:
         return recipe, training.resumed.tokenizer
@@ -344,29 +347,29 @@ def build_task(
 
 
 def step_runner(options: Any, device: str, console: Console) -> Callable[[Any], Any] | None:
-    """What runs the trainer's step: with --capture, on a GPU, a recording; None where it runs as it is."""
+    """The trainer's `step_runner`: `capture_step` with --capture on a GPU, else None."""
     if options.capture and options.no_capture:
         raise UserError("--capture and --no-capture exclude each other.\nPass one of them, or neither.")
     if options.capture and device == "cpu":
-        console.print("nothing is recorded on a CPU: each step runs as it is")
-    return recorded if options.capture and device != "cpu" else None
+        console.print("--capture has no effect on a CPU")
+    return capture_step if options.capture and device != "cpu" else None
 
 
-def recorded(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step, recorded and replayed."""
+def capture_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step, captured and replayed; its errors name the flag to leave out."""
     run_step = mg.capture(step)
 
     def run(*arguments: Any) -> Any:
         try:
             return run_step(*arguments)
         except CaptureError as error:
-            raise CaptureError(f"{error}\nWithout --capture each step runs as it is.") from error
+            raise CaptureError(f"{error}\nOr leave --capture out.") from error
 
     return run
 
 
 def start(training: Training, setup: TrainingSetup, console: Console, stack: ExitStack) -> Trainer:
-    """The trainer; its folder is begun, or the run in it resumed."""
+    """Create the trainer, and start its run folder, or resume the run in it."""
     options = training.options
     folder = training.folder
     ranks = training.ranks
@@ -391,16 +394,18 @@ def start(training: Training, setup: TrainingSetup, console: Console, stack: Exi
 
 
 def callbacks_of(options: Options, folder: Path) -> list[Any]:
-    """The callbacks of the flags; what the diagnostics add to the log is written by those that follow."""
+    """The callbacks of the flags. Diagnostics come first: TensorBoard writes what they add to the log."""
     flags = [flag for flag in ("diagnostics", "tensorboard") if getattr(options, flag)]
     for flag in flags:
         if flag not in CALLBACKS:
-            raise UserError(f"this installation is without --{flag}.\nLeave it out, or install all parts.")
+            raise UserError(
+                f"--{flag} is not available in this installation.\nLeave it out, or install all parts."
+            )
     return [CALLBACKS[flag](folder) for flag in flags]
 
 
 def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console: Console) -> None:
-    """Print what is trained, and write the first README.md of the run."""
+    """Print what is about to be trained, and write the first README.md of the run."""
     ranks = training.ranks
     tokenizer = setup.tokenizer
     for line in setup.lines:
@@ -408,7 +413,7 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
     if training.original is not None and training.resumed is None and ranks.rank == 0:
         environment_changes(training, training.original.folder, training.original.record)
     if ranks.rank == 0:
-        describe(training.folder, console)
+        update_readme(training.folder, console)
     sizes = counted(setup.model.num_parameters(), "parameter")
     sizes += "" if tokenizer is None else f", {counted(tokenizer.vocab_size, 'token')}"
     sizes += f", {counted(len(setup.labels), 'label')}" if setup.labels else ""
@@ -422,12 +427,12 @@ def announce(training: Training, setup: TrainingSetup, trainer: Trainer, console
 def finish(
     training: Training, setup: TrainingSetup, trainer: Trainer, finished: bool, console: Console
 ) -> None:
-    """Draw the curves; evaluate a run that is finished, and say how one that was stopped goes on."""
+    """Draw the curves; evaluate a finished run, or print how to resume a stopped one."""
     folder = training.folder
     if not finished:
         for each in PICTURES:
             each.draw(folder, console)
-        describe(folder, console)
+        update_readme(folder, console)
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return
@@ -436,30 +441,30 @@ def finish(
     scores = evaluate(run, setup.splits)
     for each in PICTURES:
         each.draw(folder, console)
-    describe(folder, console)  # all files are there before results are printed, which may fail
+    update_readme(folder, console)  # before results are printed, which may fail
     print_results(run, setup.splits, scores)
     for each in PICTURES:
-        for line in each.drawn(folder):
+        for line in each.picture_lines(folder):
             console.print(line)
     console.print(one_line(f"checkpoints: {folder / 'checkpoints'}"))
     console.print(f"use it with: {command_of(setup.recipe, folder, setup.record.examples)}")
 
 
-def describe(folder: Path, console: Console) -> None:
-    """Write the README.md of the run; a full disk is a warning."""
+def update_readme(folder: Path, console: Console) -> None:
+    """Write the README.md of the run; an error is a warning."""
     try:
         if not write_readme(folder):
-            console.print(one_line(f"{folder / README} was edited: it is left as it is"))
+            console.print(one_line(f"{folder / README} was edited, and is not replaced"))
     except OSError as error:
         console.print(one_line(f"warning: cannot write {folder / README}: {error.strerror}"))
 
 
-def first_weights(training: Training) -> Source | None:
-    """The run that this one starts from; one that is resumed does so only if it has no checkpoint yet."""
+def initial_run(training: Training) -> Source | None:
+    """The run that initial weights come from; None if there is none, or the resumed run has a checkpoint."""
     options, resumed = training.options, training.resumed
     if resumed is None:
         if options.init_from is None:
-            return training.original.first_weights() if training.original else None
+            return training.original.initial_run() if training.original else None
         return Source.read(options.init_from)
     if options.init_from is not None:
         raise RunError(
@@ -478,7 +483,7 @@ def first_weights(training: Training) -> Source | None:
 
 
 def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
-    """Restore the last checkpoint, and record the settings that change from there on."""
+    """Load the last checkpoint, and write settings that change from here on to the run folder."""
     recipe = training.recipe
     folder = training.folder
     steps = trainer.config.steps
@@ -513,18 +518,18 @@ def resume(trainer: Trainer, training: Training, resumed: StoredRun) -> None:
 
 
 def environment_changes(training: Training, folder: Path, record: Record) -> dict[str, list[Any]]:
-    """What a run is continued or trained again with that differs from before; a warning says it."""
+    """What differs from the run's former versions and machine, and changes rounding; prints a warning."""
     device = training.device
     now = {**describe_versions(device), **describe_machine(device, training.ranks.size)}
     if changed := rounding_differences(record.environment, now):
         listed = ", ".join(f"{name} {old} (now {new})" for name, (old, new) in changed.items())
-        problem = f"{folder} was trained with {listed}: the weights will not be the same, bit for bit"
+        problem = f"{folder} was trained with {listed}: the weights will differ in rounding"
         print(one_line(f"warning: {problem}"), file=sys.stderr)
     return changed
 
 
 def _resume_command(training: Training) -> str:
-    """The command that continues a run, which remembers its data and settings."""
+    """The command that resumes a run, which remembers its data and settings."""
     options = training.options
     words: list[object] = [
         "minitransformer",

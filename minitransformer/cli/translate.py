@@ -17,7 +17,7 @@ from .arguments import Checkpoint, Device, Flag, RunFolder
 from .decoding import Decoding
 from .lines import decode_line, read_lines, warn
 from .parsing import run_command
-from .wording import cannot
+from .wording import unsupported_error
 
 
 def run(argv: list[str]) -> None:
@@ -31,17 +31,17 @@ def run(argv: list[str]) -> None:
     ) -> None:
         """Translate sentences: each argument, or without arguments each line of standard input.
 
-        Each token is the most likely one (greedy), unless you pass --do-sample or --num-beams; `generate`
-        draws its tokens, unless you pass --greedy. With --num-return-sequences N, a sentence gets N lines.
+        Decoding is greedy, unless you pass --do-sample or --num-beams. (`generate` samples, unless you pass
+        --greedy.) With --num-return-sequences N, each sentence gets N lines.
 
         Args:
             text: The sentences, each in quotes.
-            do_sample: Draw tokens (sampling) instead of taking the most likely one.
+            do_sample: Sample tokens instead of taking the most likely one.
         """
         options = decoding.options(do_sample)
         trained = Run(run, checkpoint, device)
         if not isinstance(trained.task, Translates):
-            raise cannot(trained, "translate")
+            raise unsupported_error(trained, "translate")
         if text:
             print(*map(one_line, translate_arguments(trained, text, **options)), sep="\n")
             return
@@ -52,7 +52,7 @@ def run(argv: list[str]) -> None:
 
 
 def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list[str]:
-    """The translations of the texts; empty ones, and a warning, if one of several has none."""
+    """The translations of the texts; if some cannot be translated, these are empty, with a warning."""
     sentences = {}
     errors = {}
     for i, text in enumerate(texts):
@@ -69,7 +69,7 @@ def translate_arguments(run: Run, texts: Sequence[str], **decoding: Any) -> list
 
 
 def translate_some(run: Run, sentences: Mapping[int, str], length: int, **decoding: Any) -> list[str]:
-    """The translations of sentences by their numbers, and empty ones for the other numbers below `length`."""
+    """Translate sentences, given by position; other positions below `length` get empty translations."""
     count = decoding.get("num_return_sequences", 1)
     warn_of_unknown(run, sentences.values())
     texts = iter(run.task.translate(run, list(sentences.values()), **decoding))
@@ -78,7 +78,7 @@ def translate_some(run: Run, sentences: Mapping[int, str], length: int, **decodi
 
 
 def translate_lines(run: Run, blocks: Iterable[list[bytes]], **decoding: Any) -> Iterator[list[str]]:
-    """The translations of the lines of each block; empty ones, and a warning, if a line has none."""
+    """The translations of the lines of each block. A line that has none gets a warning and an empty line."""
     number = 0
     for lines in blocks:
         sentences = {}

@@ -1,7 +1,7 @@
-"""What the command line calls a task and its runs, and the command that uses a run.
+"""What the command line calls tasks and their runs, and the command that uses a run.
 
-A task of the package has a line in WORDINGS. A task of your own has the words of the task that it is derived
-from, with its own `noun` if it has one.
+Tasks of the package are in WORDINGS. Your own task inherits the words of its base class, but may define a
+`noun`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..tasks.protocols import Continues, Predicts, ReadsExamples, Trained, Trans
 class Wording:
     """Words for a task."""
 
-    noun: str = "model"  # what its trained model is called
-    scored: str = ""  # what `n` of its scores counts, if not the `unit` of its examples
+    noun: str = "model"  # for a trained model
+    scored: str = ""  # plural of what `n` of the scores counts, if it is not the task's `unit`
 
 
 WORDINGS = {
@@ -42,14 +42,14 @@ WORDINGS = {
 
 
 def wording_of(task: type[Task]) -> Wording:
-    """The words for a task, or for the task of the package that it is derived from."""
+    """The words for a task, or for the nearest base class in WORDINGS."""
     names = [vars(kind).get("name") for kind in task.__mro__]
     found = next((WORDINGS[name] for name in names if name in WORDINGS), Wording())
     return replace(found, noun=getattr(task, "noun", found.noun))
 
 
 def verb_of(task: type[Task]) -> str:
-    """The command that uses a trained model of a task, by what the task can do."""
+    """The verb that uses a trained model of a task."""
     if verb := getattr(task, "verb", ""):
         return verb
     if isinstance(task, Translates):
@@ -69,12 +69,12 @@ def predicts(task: Any) -> bool:
 
 
 def defining_class(task: Any, name: str) -> type:
-    """The class that a task has a method from."""
+    """The class in a task's MRO that defines a method."""
     return next(kind for kind in task.__mro__ if name in vars(kind))
 
 
 def command(recipe: Recipe, folder: Path, inputs: Sequence[Sequence[str]] = ()) -> str:
-    """The command that uses a run, as it is typed in a shell; `inputs` are the run's `short_inputs`."""
+    """The shell command that uses a run; `inputs` are the run's `short_inputs`."""
     verb = verb_of(task_class(recipe.task))
     if verb == "translate" and getattr(recipe.data, "dataset", "") == "dialogues":
         return shell_command(["minitransformer", "chat", folder])
@@ -82,12 +82,12 @@ def command(recipe: Recipe, folder: Path, inputs: Sequence[Sequence[str]] = ()) 
     return shell_command(["minitransformer", verb, folder, *texts])
 
 
-def cannot(run: Trained, what: str) -> UserError:
-    """The error for a run whose task does not do `what`; it names the command that uses the run."""
+def unsupported_error(run: Trained, action: str) -> UserError:
+    """The error for a run that cannot do `action`; it names the command that uses the run."""
     noun = wording_of(run.task).noun
     article = "an" if noun[0] in "aeiou" else "a"
     return UserError(
-        f"{run.folder} is {article} {noun}, which does not {what}.\nUse `{command(run.recipe, run.folder)}`."
+        f"{run.folder} is {article} {noun}, which cannot {action}.\nUse `{command(run.recipe, run.folder)}`."
     )
 
 

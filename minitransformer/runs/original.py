@@ -58,8 +58,8 @@ class Original:
         same = self.recipe.data == recipe.data and sizes[0] == sizes[1]
         return read_tokenizer(self.folder, self.record) if same else None
 
-    def first_weights(self) -> Source | None:
-        """The run that this one started from, unchanged; None if it started from scratch."""
+    def initial_run(self) -> Source | None:
+        """The run that this one started from, checked to be unchanged; None if it started from scratch."""
         if not self.record.init_from:
             return None
         known = self.record.init_from

@@ -112,7 +112,7 @@ class MPIRanks(Ranks):
         return loss
 
     def _flatten(self, parameters: list[Tensor]) -> None:
-        """Allocate the flat buffer, with a view for each parameter. 16-bit gradients are summed in float32."""
+        """Allocate the flat buffer and a view for each parameter. 16-bit gradients are summed in float32."""
         if [*map(id, parameters)] == [*map(id, self._parameters)]:
             return
         ends = np.cumsum([p.array.size for p in parameters]).tolist()

@@ -54,8 +54,8 @@ class Trainer:
         Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
     The same seed gives the same weights, bit for bit, also after `resume`. With several `ranks`, each
-    computes its shard of every batch, and rank 0 writes to `folder`. `step_runner` takes the step, a function,
-    and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
+    computes its shard of every batch, and rank 0 writes to `folder`. `step_runner` takes the step as a
+    function, and returns one that runs it, such as `minigrad.capture`, which captures the step on a GPU and
     replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
     checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
     `resume`. For `callbacks`, see callbacks.py.

@@ -552,7 +552,7 @@ def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
         (["images", "row.npy"], "an image must be numbers of shape (H, W) or (H, W, C), got float64 (8,)"),
         (["images", "nan.npy"], "nan.npy: an image must be finite, got pixels that are infinite or NaN"),
         (["images", "test:1000"], "test:1000: the test split has 2 images"),
-        (["language", "x"], "language is a language model, which does not predict labels or answers.\n"
+        (["language", "x"], "language is a language model, which cannot predict labels or answers.\n"
          "Use `minitransformer generate language`"),
     ],
     ids=lambda value: " ".join(map(str, value))[:30] if isinstance(value, list) else "",

@@ -250,7 +250,7 @@ def test_memory_that_is_not_there_is_an_error_with_exit_code_2(cli, monkeypatch,
     monkeypatch.setattr(Translation, "translate", fail)
     code, _, err = cli("translate", "mine", "I love you")
     assert code == 2
-    assert err.startswith("error: there is not enough memory: ")
+    assert err.startswith("error: out of memory: ")
     assert message in err
     assert len(err.splitlines()) == 2
 

@@ -108,7 +108,7 @@ def test_the_oldest_turns_are_left_out_if_all_are_too_long(cli, heard, monkeypat
 
 def test_only_a_run_of_dialogues_chats(cli):
     code, _, err = cli("chat", "play")
-    assert (code, "is a language model, which does not translate" in err) == (2, True)
+    assert (code, "is a language model, which cannot translate" in err) == (2, True)
     data = SimpleNamespace(dataset="phrasebook")
     recipe = SimpleNamespace(task="translation", data=data)
     run = SimpleNamespace(folder="runs/x", recipe=recipe, task=Translation)

@@ -663,7 +663,7 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
     assert "<title>mine: I love you</title>" in text
     assert text.count("<svg") == 1
     code, _, err = cli("explain", "mine", "I love you", "-o", "page.html")
-    assert (code, "exists already" in err) == (2, True)
+    assert (code, "already exists" in err) == (2, True)
     code, _, err = cli("explain", "-o", "other.html")
     assert (code, "expected a run folder or a preset, got nothing" in err) == (2, True)
     code, _, err = cli("explain", "mine", "-o", "page.svg")

@@ -134,7 +134,7 @@ def test_a_planted_defect_gives_a_cross_and_exit_code_1(cli, monkeypatch, defect
     defect(monkeypatch.setattr)
     code, out, err = cli("check", "mine")
     assert (code, marks(out), err) == (1, {name: "✗"}, "1 of 1 check failed\n")
-    assert f"not so: {checks.CHECKS[name][1]}" in out
+    assert f"violated: {checks.CHECKS[name][1]}" in out
     assert out.endswith(f"; {checks.CHECKS[name][2]}\n")
 
 
@@ -169,7 +169,7 @@ def test_a_card_counts_parameters_targets_and_flops(card, cli, monkeypatch):
     matmuls = 3 * 8 * 16 * (2 * in_matmuls + attention)
     assert matmuls < found["flops_per_step"] < 1.3 * matmuls  # norms, softmax, gelu
     printed = cli(*command)[1]
-    assert "in all, 0.1" in printed
+    assert "in total, 0.1" in printed
     assert "4 steps of 128 targets" in printed
 
 
@@ -328,5 +328,5 @@ def test_a_sweep_of_runs_that_took_their_tokenizer_from_another_can_be_repeated(
     begin(one.folder, new_record(recipe, None, {}, Sources()), recipe, None)
     assert sweep.check(one) is Translation
     (other,) = sweep.plan_runs(["reverse", "--run-dir", "out"])
-    with pytest.raises(UserError, match="has a run with other settings"):
+    with pytest.raises(UserError, match="contains a run with other settings"):
         sweep.check(other)

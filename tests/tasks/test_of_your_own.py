@@ -268,7 +268,7 @@ def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path,
     assert predictions[0] == "input\texpected\tprediction"
     assert len(predictions) == 11
     assert main(["graph", "whole", "-o", "graph.dot"]) == 0
-    for verb, said in (("translate", "does not translate"), ("generate", "does not continue a text")):
+    for verb, said in (("translate", "cannot translate"), ("generate", "cannot continue a text")):
         assert main([verb, "whole", *(["x"] if verb == "translate" else [])]) == 2
         assert f"whole is a classifier, which {said}" in capsys.readouterr().err
 

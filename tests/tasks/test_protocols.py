@@ -105,7 +105,7 @@ def test_an_example_task_predicts_by_predictions_or_by_reading_and_predicting():
 def test_what_a_run_does_not_do_is_an_error_that_names_what_it_does():
     run = SimpleNamespace(folder="run", task=task_class("tagging"), recipe=load_recipe("bert-tag"))
     assert str(cannot(run, "translate")) == (
-        "run is a tagger, which does not translate.\nUse `minitransformer predict run`."
+        "run is a tagger, which cannot translate.\nUse `minitransformer predict run`."
     )
     assert command(load_recipe("dialogue"), "run", [["hello"]]) == "minitransformer chat run"
     assert command(load_recipe("reverse"), "run", [["a b"]]) == "minitransformer translate run 'a b'"

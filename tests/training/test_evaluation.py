@@ -211,8 +211,8 @@ def test_only_runs_with_the_same_test_examples_are_compared(cli, here):
     assert cli("train", "phrasebook", "--data", "other.tsv", "--run-dir", "other", *TINY)[0] == 0
     for argv, words in (
         (["mine", "other"], "mine and other have different test data"),
-        (["mine", "play", "--num-beams", "2"], "mine learned the task translation, play language-modelling"),
-        (["mine"], "compare needs two runs or more, got 1"),
+        (["mine", "play", "--num-beams", "2"], "mine has the task translation, play the task language-"),
+        (["mine"], "compare needs at least two runs, got 1"),
         (["play", "play", "--num-beams", "2"], "--num-beams has no effect"),
     ):
         code, out, err = cli("compare", *argv)

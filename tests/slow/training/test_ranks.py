@@ -386,7 +386,7 @@ def test_a_gpu_by_its_number_is_refused_to_several_ranks(here):
 def test_what_is_not_training_is_done_without_ranks(here, verb):
     code, out, err = run([MPIEXEC, "-n", "2", *command(verb, "mine")])
     assert (code, out) == (2, "")
-    assert f"rank 0: error: mpiexec started 2 processes, but `{verb}` runs in one.\nLeave mpiexec" in err
+    assert f"rank 0: error: mpiexec started 2 processes, but `{verb}` runs in a single process.\nLeave" in err
     assert err.count("error:") == 1
 
 

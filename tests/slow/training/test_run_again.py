@@ -125,7 +125,7 @@ def test_a_readme_that_somebody_else_wrote_is_left_alone(cli, here, edit):
     assert not write_readme(here / "mine")
     code, _, err = cli(*TRAIN, "--run-dir", "mine", "--overwrite")
     assert code == 0
-    assert "README.md was edited: it is left as it is" in err.replace("\n", " ")
+    assert "README.md was edited, and is not replaced" in err.replace("\n", " ")
     assert cli("evaluate", "mine")[0] == 0
     assert path.read_bytes() == before
     assert path.is_symlink() == (edit is None)
