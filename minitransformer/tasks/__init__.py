@@ -1,4 +1,4 @@
-"""Tasks: each file has one kind of data, what a model learns from it, and how it is scored."""
+"""Tasks: each file has one task, with its data, its objective and its scores."""
 
 from .arrays import ArrayTask, PairTask, SpecialIds
 from .base import TASKS, Task, register_task, task_class

@@ -1,9 +1,9 @@
-"""Tasks of your own arrays or pairs, for a `Trainer` in a program of your own.
+"""Tasks for your own arrays or pairs, to use with a `Trainer` in your own program.
 
     task = ArrayTask((x, y), loss=F.mse_loss, batch_size=32)
     Trainer(model, task, TrainConfig(steps=500), Path("runs/mine")).train()
 
-They are in no registry: a task that recipes and the command line know is a class with a name, see `base.py`.
+These tasks are not registered: recipes and the command line need a class with a name, see `base.py`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from .translation import Translation
 
 
 class ArrayBatch:
-    """Arrays whose first axis is the example; the last one is the target."""
+    """Arrays whose first axis is the example. The last array has the targets."""
 
     def __init__(self, *arrays: Any) -> None:
         vars(self).update({f"input{i}": array for i, array in enumerate(arrays[:-1])}, target=arrays[-1])
 
     @property
     def inputs(self) -> list[Any]:
+        """All arrays but the targets."""
         return list(vars(self).values())[:-1]
 
     @property
@@ -47,7 +48,7 @@ class ArrayBatch:
 
 
 class ClassBatch(ArrayBatch):
-    """Arrays whose last one has classes, whose cross-entropy is the loss: -100 is ignored, as by the loss."""
+    """Arrays with classes as targets, for a cross-entropy loss; targets of -100 are ignored."""
 
     @property
     def n_tokens(self) -> int:
@@ -57,7 +58,7 @@ class ClassBatch(ArrayBatch):
 
 @dataclass(frozen=True)
 class BatchSize(Config):
-    """The [data] of arrays."""
+    """The [data] section of an ArrayTask."""
 
     batch_size: int = 32
 
@@ -66,14 +67,14 @@ class BatchSize(Config):
 
 
 class ArrayTask(ExampleTask):
-    """Arrays (inputs..., targets) of one length: the model is called as model(inputs...), each a Tensor.
+    """Arrays (inputs..., targets) of equal length; the model is called as model(inputs...), each a Tensor.
 
-    `loss` takes the model's output and the targets, and gives their mean over the examples, as the functions
-    of `nn.functional` do. Without one it is the cross-entropy of integer targets (logits on the last axis,
-    with the label smoothing of the TrainConfig; targets of -100 are ignored), or the mean squared error of
-    others. `validation` are arrays too; without them, a tenth of the examples is held out, or if there are
-    fewer than 10, none is, and the training examples are scored. The batch of a step is a function of seed
-    and step, so that a training that is resumed ends with the weights of one that was not stopped.
+    `loss` takes the model's output and the targets, and returns the mean over examples, like the functions of
+    `nn.functional`. The default is the cross-entropy for integer targets (logits on the last axis, label
+    smoothing from the TrainConfig, targets of -100 ignored), and the mean squared error for others.
+    `validation` are arrays of the same kinds; by default a tenth of the examples is held out, or with fewer
+    than 10 examples, the training examples are scored. Batches depend on seed and step only, so that a
+    resumed training ends with the same weights.
     """
 
     def __init__(
@@ -88,16 +89,15 @@ class ArrayTask(ExampleTask):
         self.loss_function = loss
         n = len(self.arrays[0])
         if validation is None:
-            held = random_indices(n, min(HELD_OUT, n // 10))
-            train = np.setdiff1d(np.arange(n), held)
-            rows = held if len(held) else np.arange(n)
+            held_out_rows = random_indices(n, min(HELD_OUT, n // 10))
+            train = np.setdiff1d(np.arange(n), held_out_rows)
+            rows = held_out_rows if len(held_out_rows) else np.arange(n)
         else:
             held_out = _arrays(validation, "validation")
             if len(held_out) != len(self.arrays):
                 raise UserError(
-                    f"validation has {counted(len(held_out), 'array')}, the training has "
-                    f"{len(self.arrays)}.\n"
-                    f"Pass the same kinds of arrays."
+                    f"validation has {counted(len(held_out), 'array')}, expected {len(self.arrays)}.\n"
+                    f"Pass the same kinds of arrays as for training."
                 )
             train = np.arange(n)
             rows = n + np.arange(len(held_out[0]))
@@ -106,12 +106,12 @@ class ArrayTask(ExampleTask):
         super().__init__(BatchSize(batch_size), train.tolist(), rows.tolist(), seed=seed)
 
     def collate(self, examples: Sequence[Any], step: int) -> ArrayBatch:
-        """The rows of these numbers."""
+        """The batch of the examples at these indices."""
         kind = ClassBatch if self.loss_function is None and is_classes(self.arrays[-1]) else ArrayBatch
         return kind(*(array[np.asarray(examples)] for array in self.arrays))
 
     def logits(self, model: Any, batch: ArrayBatch) -> Any:
-        """The model's output, or the `logits` of a model with several."""
+        """The model's output, or its `logits` attribute, if it has one."""
         out = model(*map(_tensor, batch.inputs))
         return getattr(out, "logits", out)
 
@@ -119,21 +119,21 @@ class ArrayTask(ExampleTask):
         return self._loss(self.logits(model, batch), _tensor(batch.target), label_smoothing)
 
     def _loss(self, out: Any, target: Tensor, label_smoothing: float) -> Tensor:
-        """The sum over the examples, or over the targets that are not ignored."""
+        """The loss summed over the examples, or over the targets that are not ignored."""
         if self.loss_function is not None:
             return self.loss_function(out, target) * len(target)
         if is_classes(target.array):
             return loss_sum(out, target.array, label_smoothing)
         if out.shape != target.shape:
             raise UserError(
-                f"the model's output has shape {tuple(out.shape)}, the targets {tuple(target.shape)}.\n"
+                f"the model's output has shape {tuple(out.shape)}, but the targets {tuple(target.shape)}.\n"
                 f"Give them the same shape, or pass a loss."
             )
         return ((out - target) ** 2).mean() * len(target)
 
     @no_grad()
     def score(self, model: Any, examples: Any) -> dict[str, float]:
-        """The mean loss and, of integer targets that the logits have a row for, the accuracy."""
+        """The mean loss and, for integer targets with logits, the accuracy."""
         total = 0.0
         correct = 0
         targets = 0
@@ -150,7 +150,7 @@ class ArrayTask(ExampleTask):
 
 
 def is_classes(target: Any) -> bool:
-    """Whether an array has integers, which are classes."""
+    """Whether an array has integers, which are taken for classes."""
     return target.dtype.kind in "iu"
 
 
@@ -159,13 +159,13 @@ def _tensor(array: Any) -> Tensor:
 
 
 def _arrays(arrays: Sequence[Any], name: str) -> tuple[np.ndarray, ...]:
-    """Inputs and targets as arrays of one length."""
+    """Inputs and targets as arrays; a UserError unless all have the same length."""
     found = tuple(np.asarray(array) for array in arrays)
     lengths = {len(array) if array.ndim else 0 for array in found}
     if len(found) < 2 or len(lengths) > 1 or lengths == {0}:
         shapes = ", ".join(str(array.shape) for array in found)
         raise UserError(
-            f"{name} must be inputs and targets with one row for each example, got shapes {shapes}.\n"
+            f"{name} must be inputs and targets with one row per example, got shapes {shapes}.\n"
             f"Pass (x, y), where len(x) == len(y)."
         )
     return found
@@ -173,14 +173,14 @@ def _arrays(arrays: Sequence[Any], name: str) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that a model's config names, for pairs that are ids already."""
+    """The ids of special tokens, for pairs that are already token ids; used instead of a tokenizer."""
 
     pad_id: int = 0
     start_id: int = 2
     end_id: int = 3
 
     def encode(self, ids: Sequence[int]) -> list[int]:
-        """The ids themselves."""
+        """The ids as a list of int; a UserError for text, or anything else that is not a list of ids."""
         if isinstance(ids, str):
             raise UserError(
                 f"pairs of texts need a tokenizer, got {short(ids)} without one.\n"
@@ -195,12 +195,12 @@ class SpecialIds:
 
 
 class PairTask(Translation):
-    """Pairs (source, target) for an encoder-decoder: of texts with a tokenizer, else of lists of ids.
+    """Pairs (source, target) for an encoder-decoder: texts with a tokenizer, or lists of token ids.
 
         PairTask(pairs, tokenizer)
         PairTask(pairs_of_ids, SpecialIds(pad_id=0, start_id=1, end_id=2))
 
-    A batch has up to `max_tokens` tokens a side, padding included. `validation` as of an `ArrayTask`.
+    A batch has up to `max_tokens` tokens per side, including padding. `validation` is as for `ArrayTask`.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class PairTask(Translation):
     def logits(self, model: Any, batch: PairBatch) -> Tensor:
         if not getattr(model, "is_encoder_decoder", False):
             raise UserError(
-                f"PairTask trains an encoder-decoder, and a {type(model).__name__} is not one.\n"
+                f"PairTask needs an encoder-decoder, got a {type(model).__name__}.\n"
                 f"Pass a Transformer, T5, BART or Seq2Seq, or your own model with is_encoder_decoder = True."
             )
         return super().logits(model, batch)

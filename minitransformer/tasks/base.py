@@ -1,6 +1,6 @@
-"""The base of tasks, the registry of tasks, and functions that several tasks need.
+"""The base class of tasks, their registry, and functions that several tasks share.
 
-What a task must have is in protocols.py. `Task` has the parts that most tasks share.
+protocols.py defines what a task must have; `Task` has the defaults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T", bound="type[Task]")
 
 
 class Task(TaskData, Objective, Scores, ReadsTexts):
-    """The defaults of a task. `Translation` has all of it; `ExampleTask` is for plain batches of examples."""
+    """Base class of tasks, with defaults. `ExampleTask` adds shuffled batches of separate examples."""
 
     # ------------------------------------------------------------ the data
 
@@ -67,12 +67,12 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
-        """Those of a data set named "file" (see `ReadsFiles`)."""
+        """The section with dataset "file" (see `ReadsFiles`)."""
         return replace(data, dataset="file")
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> Any:
-        """The examples of `read_file` (see `ReadsFiles`)."""
+        """The examples of `read_file`, with their labels checked (see `ReadsFiles`)."""
         reader: Any = cls
         examples = reader.read_file(run.recipe.data, path)
         if run.labels:
@@ -91,7 +91,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
             yield int(rows[0]), batch[rows[0] : rows[-1] + 1]
 
     def check_parts(self, parts: int) -> None:
-        """Any batch can be split by its rows."""
+        """By default, any batch can be split by rows."""
 
     # ------------------------------------------------------------ the objective
 
@@ -101,7 +101,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     @classmethod
     def check_model(cls, model_type: str) -> None:
         model: Any = model_class(model_type)
-        known = isinstance(MODELS[model_type], str)  # of the package, not registered by the user
+        known = isinstance(MODELS[model_type], str)  # a model of the package, not registered by the user
         fits = all(hasattr(model, name) for name in cls.requires) and (
             cls.is_encoder_decoder in (None, getattr(model, "is_encoder_decoder", None))
         )
@@ -116,18 +116,18 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        """No settings contradict each other."""
+        """By default, all settings are valid together."""
 
     @classmethod
     def model_config(cls, config: Any, tokenizer: Any, labels: Sequence[str] = ()) -> Any:
-        """The config with the values of `from_data` that it has a field for."""
+        """The config with those values of `from_data` that it has fields for."""
         names = {field.name for field in fields(config)}
         values = cls.from_data(tokenizer, labels)
         return replace(config, **{name: value for name, value in values.items() if name in names})
 
     @classmethod
     def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
-        """What the data decides of a model: sizes of vocabulary and classes, ids of special tokens."""
+        """Model settings from the data: vocabulary size, number of labels, ids of special tokens."""
         values: dict[str, Any] = {"num_labels": len(labels)} if labels else {}
         if tokenizer is not None:
             values |= {
@@ -149,8 +149,8 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     # ------------------------------------------------------------ the scores
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {}
-    accuracy: ClassVar[str] = "accuracy"  # the name of the share of targets that are right
-    live: Trained | None = None  # the run that is being trained on it, to generate texts at validations
+    accuracy: ClassVar[str] = "accuracy"  # the name of the fraction of correct targets
+    live: Trained | None = None  # the run in training, to generate texts in validations
 
     @classmethod
     def known_metrics(cls) -> dict[str, Metric]:
@@ -159,13 +159,13 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @classmethod
     def metric(cls, name: str) -> Metric:
-        """What is known of a score; "accuracy, short ones" is written as accuracy is."""
+        """The metric of a score; "accuracy, short ones" is formatted like "accuracy"."""
         known = cls.known_metrics()
         other = known.get(name.partition(",")[0], Metric(name))
         return known.get(name) or replace(other, label=name.replace("_", " "))
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """Mean loss, and the share of targets that the model gets right, as `Score`s."""
+        """The mean loss and the fraction of correct targets, as `Score`s."""
         return score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
 
     def validate(self, model: Any) -> dict[str, float]:
@@ -173,7 +173,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
 
     @property
     def has_loss(self) -> bool:
-        """They do unless a class outside of the package says what they score."""
+        """True unless a class outside of the package overrides `score` or `validate`."""
         methods = type(self).score, type(self).validate
         return all(method.__module__.startswith(f"{__package__}.") for method in methods)
 
@@ -181,7 +181,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         return []
 
-    # ------------------------------------------------------------ inputs of the user's
+    # ------------------------------------------------------------ user inputs
 
     inputs: ClassVar[tuple[str, ...]] = ("a text",)
     marks: ClassVar[tuple[str, ...]] = ()
@@ -201,22 +201,22 @@ TASKS: dict[str, type[Task]] = {}
 
 
 def register_task(cls: T) -> T:
-    """A decorator that makes a task known by its `name`, to recipes, `train`, `evaluate` and `graph`."""
+    """Class decorator that registers a task under its `name`, for recipes and the command line."""
     missing = [name for name in ("name", "Data", "model_types") if not hasattr(cls, name)]
     if missing:
         raise UserError(
             f"{cls.__name__} has no {', '.join(missing)}.\n"
-            f"Give it class attributes: a name, its [data] section (a dataclass), and types of models."
+            f"Define as class attributes a name, Data (the [data] section, a dataclass), and model_types."
         )
     known = TASKS.get(cls.name, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise UserError(f"the task {cls.name!r} is taken by {known.__qualname__}.\nChoose another name.")
+        raise UserError(f"the task name {cls.name!r} is taken by {known.__qualname__}.\nChoose another name.")
     TASKS[cls.name] = cls
     return cls
 
 
 def task_class(name: str) -> type[Task]:
-    """The task of a name; a UserError if there is none."""
+    """The task registered under a name; a UserError if there is none."""
     if name not in TASKS:
         raise UserError(
             f"unknown task {name!r:.60}.{nearest(name, TASKS)}\nChoose one of {', '.join(sorted(TASKS))}."
@@ -224,16 +224,16 @@ def task_class(name: str) -> type[Task]:
     return TASKS[name]
 
 
-# ---------------------------------------------------------------- what several tasks need
+# ---------------------------------------------------------------- shared functions
 
 
 def split_rows(n: int, parts: int) -> list[np.ndarray]:
-    """The numbers 0 to n - 1 in `parts` parts of similar sizes, without empty ones."""
+    """The numbers 0 to n - 1, split into at most `parts` parts of similar sizes."""
     return np.array_split(np.arange(n), min(n, parts))
 
 
 def first_rows(task: Task, batch: Any, count: int) -> Any:
-    """About the first `count` rows of a task's batch; all of them, if it cannot be split."""
+    """About the first `count` rows of a task's batch; the whole batch if it cannot be split."""
     parts = -(-len(batch.target) // max(count, 1))
     try:
         task.check_parts(parts)
@@ -243,7 +243,7 @@ def first_rows(task: Task, batch: Any, count: int) -> Any:
 
 
 def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
-    """The sum of cross-entropies: logits (..., V), target (...)."""
+    """The cross-entropy summed over targets: logits (..., V), target (...)."""
     rows = logits.reshape(-1, logits.shape[-1])
     return F.cross_entropy(
         rows, target.reshape(-1), ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing
@@ -254,28 +254,28 @@ def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tens
 def score_batches(
     logits: Callable[[Any], Tensor], batches: Iterable[Any], accuracy: str = "accuracy"
 ) -> dict[str, Score]:
-    """Mean loss and accuracy over the targets of all batches, whose rows are the examples."""
+    """The mean loss and accuracy over the targets of all batches; each row is an example."""
     rows = [target_statistics(logits(batch), batch.target) for batch in batches]
     return target_scores(np.concatenate([row.reshape(len(row), -1, 3).sum(1) for row in rows]), accuracy)
 
 
 def target_statistics(logits: Tensor, target: np.ndarray) -> Float[np.ndarray, "*target 3"]:
-    """Of each target its loss, whether the model is right, and whether there is one: logits (..., V)."""
+    """For each target: its loss, whether the prediction is correct, and 1 (0 if ignored). Logits (..., V)."""
     losses = F.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=IGNORE, reduction="none"
     )
-    right = logits.argmax(-1).numpy() == target
-    return np.stack([losses.numpy().reshape(target.shape), right, target != IGNORE], -1, dtype=np.float64)
+    correct = logits.argmax(-1).numpy() == target
+    return np.stack([losses.numpy().reshape(target.shape), correct, target != IGNORE], -1, dtype=np.float64)
 
 
 def target_scores(
     statistics: Float[np.ndarray, "examples 3"], accuracy: str = "accuracy"
 ) -> dict[str, Score]:
-    """Mean loss and accuracy of the sums of `target_statistics`."""
+    """The mean loss and accuracy, from the sums of `target_statistics` over each example."""
     if not statistics[:, 2].any():
         raise UserError(
-            "there is nothing to score: no example has a target.\n"
-            "Pass examples with labels that the training data has."
+            "there is nothing to score: no example has a known label.\n"
+            "Pass examples with labels of the training data."
         )
     return {"loss": Score(statistics[:, [0, 2]]), accuracy: Score(statistics[:, [1, 2]])}
 
@@ -288,10 +288,10 @@ def text_tokenizer(
     special_tokens: bool = True,
     added: Sequence[str] = (),
 ) -> Tokenizer:
-    """A tokenizer of one of KINDS for the training texts; vocab_size 0 means all tokens (8,000 pieces).
+    """Train a tokenizer of one of KINDS; vocab_size 0 means all words or characters, or 8,000 pieces.
 
-    How spaces and unknown characters are written depends on `held_out` too, which must round-trip. `added`
-    are special tokens of the task.
+    The `held_out` texts must round-trip too: how spaces and unknown characters are encoded depends on them.
+    `added` are special tokens of the task.
     """
     if kind == "word":
         return Tokenizer.train_word(texts, vocab_size=vocab_size or None, held_out=held_out, added=added)
@@ -308,17 +308,16 @@ KINDS = ("word", "bpe", "wordpiece", "char")
 
 
 def check_dataset(dataset: str, known: Sequence[str]) -> None:
-    """Raise a UserError for a data set that a task does not have."""
+    """Raise a UserError for an unknown data set."""
     if dataset not in known:
         own = " (with --data FILE)" if "file" in known else ""
         raise UserError(
-            f"there is no dataset {dataset!r}.{nearest(dataset, known)}\n"
-            f"Choose one of {', '.join(known)}{own}."
+            f"unknown dataset {dataset!r}.{nearest(dataset, known)}\nChoose one of {', '.join(known)}{own}."
         )
 
 
 def check_positions(length: str, n: int, model: Any) -> None:
-    """Raise a UserError if the model has a table of fewer than n positions."""
+    """Raise a UserError if the model has fewer than n learned positions."""
     if getattr(model, "positions", "learned") != "learned":
         return
     for name in ("n_positions", "max_positions", "max_position_embeddings"):
@@ -329,7 +328,7 @@ def check_positions(length: str, n: int, model: Any) -> None:
 
 
 def check_one_vocabulary(task: str, model: Any) -> None:
-    """Raise a UserError for a model with a vocabulary of the target's own: one tokenizer is trained."""
+    """Raise a UserError for a model with a separate target vocabulary: only one tokenizer is trained."""
     if (size := getattr(model, "target_vocab_size", None)) is not None:
         raise UserError(
             f"target_vocab_size = {size}, but the task {task} has one tokenizer for source and target.\n"

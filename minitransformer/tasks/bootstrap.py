@@ -1,7 +1,7 @@
-"""What chance does to a score: intervals and paired differences by the bootstrap (Koehn 2004).
+"""Bootstrap confidence intervals, and paired bootstrap tests of differences (Koehn 2004).
 
-A resample draws as many examples as there are, with replacement, and its score is the formula of their sum.
-The draws are sacreBLEU's, a function of the number of examples: two runs are compared on the same ones.
+A resample draws as many examples as there are, with replacement; its score is the formula of their sums. The
+draws are sacreBLEU's, and depend on the number of examples only: two runs are compared on the same resamples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PART = 2**22  # numbers drawn at a time
 
 
 class Difference(NamedTuple):
-    """A score minus that of the baseline, its 95% interval, and the p-value that it is chance."""
+    """The difference of a score from the baseline's, its 95% interval, and its p-value."""
 
     value: float
     low: float
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
 
 def resampled_sums(statistics: Float[np.ndarray, "n sums"]) -> Float[np.ndarray, "resamples sums"]:
-    """The sums of each resample."""
+    """The sums of the statistics over each resample."""
     n = len(statistics)
     random = np.random.default_rng(SEED)
     parts = []
@@ -40,22 +40,23 @@ def resampled_sums(statistics: Float[np.ndarray, "n sums"]) -> Float[np.ndarray,
     return np.concatenate(parts)
 
 
-def resampled(scores: Mapping[str, Score]) -> dict[str, np.ndarray]:
-    """The scores of each resample."""
+def resample(scores: Mapping[str, Score]) -> dict[str, np.ndarray]:
+    """Each score on each resample."""
     found: dict[str, np.ndarray] = {}
     for n in {len(score.statistics) for score in scores.values()}:
-        alike = {name: score for name, score in scores.items() if len(score.statistics) == n}
-        widths = np.cumsum([score.statistics.shape[1] for score in alike.values()])
-        sums = resampled_sums(np.concatenate([score.statistics for score in alike.values()], 1))
+        same_length = {name: score for name, score in scores.items() if len(score.statistics) == n}
+        widths = np.cumsum([score.statistics.shape[1] for score in same_length.values()])
+        sums = resampled_sums(np.concatenate([score.statistics for score in same_length.values()], 1))
         parts = np.split(sums, widths[:-1], axis=1)
         found |= {
-            name: FORMULAS[s.formula](part) for (name, s), part in zip(alike.items(), parts, strict=True)
+            name: FORMULAS[s.formula](part)
+            for (name, s), part in zip(same_length.items(), parts, strict=True)
         }
     return found
 
 
 def percentile_interval(values: np.ndarray) -> tuple[float, float]:
-    """The 95% of the values that are not NaN, without a fortieth at each end."""
+    """The interval between the 2.5% and 97.5% percentiles, ignoring NaN."""
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
         return (np.nan, np.nan)
@@ -64,16 +65,16 @@ def percentile_interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def intervals(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """The 95% interval of each score that remembers its examples, if there are several."""
+    """The 95% interval of each `Score` with several examples."""
     known = {name: s for name, s in scores.items() if isinstance(s, Score) and len(s.statistics) > 1}
-    return {name: percentile_interval(values) for name, values in resampled(known).items()}
+    return {name: percentile_interval(values) for name, values in resample(known).items()}
 
 
 def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> dict[str, Difference]:
-    """The paired bootstrap test of the scores that both have, of the same examples."""
+    """Paired bootstrap tests of the scores that both have, on the same examples."""
     names = [name for name in scores if name in baseline]
-    before = resampled({name: baseline[name] for name in names})
-    after = resampled({name: scores[name] for name in names})
+    before = resample({name: baseline[name] for name in names})
+    after = resample({name: scores[name] for name in names})
     found = {}
     for name in names:
         value = scores[name] - baseline[name]
@@ -83,8 +84,10 @@ def differences(baseline: Mapping[str, Score], scores: Mapping[str, Score]) -> d
 
 
 def p_value(drawn: np.ndarray, value: float) -> float:
-    """How often the size of the difference that is drawn exceeds its mean by more than `value`'s; 1 where
-    none differs (for which sacreBLEU gives the smallest value)."""
+    """The p-value of a difference, as sacreBLEU computes it: how often |drawn| exceeds its mean by |value|.
+
+    1 if all differences drawn are 0, for which sacreBLEU gives the smallest p-value.
+    """
     if not drawn.any():
         return 1.0
     sizes = np.abs(drawn)

@@ -21,7 +21,7 @@ from .scores import accuracy, macro_f1
 
 @dataclass(frozen=True)
 class ClassificationData(LabelledData):
-    """Texts with a label each: their source and batching."""
+    """Labelled texts: their source and batching."""
 
     dataset: str = "phrasebook-kind"  # or "phrasebook-object", "brackets"; "file" with --data FILE
 

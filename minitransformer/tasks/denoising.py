@@ -1,6 +1,6 @@
-"""Denoising: spans of a text are taken out, and the model puts them back, as T5 and BART are trained.
+"""Denoising: spans of a text are removed, and the model restores them, as in T5's and BART's pre-training.
 
-What is taken out is drawn anew in each step. See data/denoising.py for both objectives.
+The spans are drawn again in each step. See data/denoising.py for both objectives.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from .base import (
 )
 from .examples import VALIDATION, ExampleTask
 from .inputs import (
-    SHORT,
-    best_readable,
+    MAX_SHORT,
     check_length,
     check_texts,
     held_out_first,
     marked_ids,
+    pick_input,
     split_at_marks,
     warn_left_out,
     warn_of_unknown,
@@ -64,16 +64,16 @@ OBJECTIVES = ("span_corruption", "infilling")
 
 @dataclass(frozen=True)
 class DenoisingData(Config):
-    """Texts, and what is taken out of them."""
+    """Texts, and the noise: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE: a text on each line)
-    objective: str = "span_corruption"  # T5's, or "infilling", BART's
-    noise: float = 0.15  # the share of tokens that is taken out
+    objective: str = "span_corruption"  # of T5; or "infilling", of BART
+    noise: float = 0.15  # the fraction of tokens that is removed
     mean_span: float = 3.0  # mean length of the spans
-    sentences: int = 3  # of the phrasebook, in a text
+    sentences: int = 3  # per text of the phrasebook
     tokenizer: str = "word"  # "word", "bpe" or "char"
     batch_size: int = 64  # texts per batch
-    max_length: int = 64  # tokens of a text; longer ones are left out
+    max_length: int = 64  # tokens per text; longer ones are left out
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "text"
@@ -95,7 +95,7 @@ class DenoisingData(Config):
 
 @register_task
 class Denoising(ExampleTask):
-    """The source is a text with gaps; the target is what was there, or the whole text."""
+    """The source is a text with gaps; the target is the missing spans, or the whole text."""
 
     # ------------------------------------------------------------ the data
 
@@ -125,7 +125,7 @@ class Denoising(ExampleTask):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """Of the phrasebook, with the words of the tasks that can be learned from here (--init-from)."""
+        """For the phrasebook, includes the words of the tasks that can start from this one (--init-from)."""
         held_out = [text for name, split in splits.items() if name != "train" for text in split]
         texts = splits["train"]
         added = [*SENTINELS, MASK]
@@ -153,13 +153,13 @@ class Denoising(ExampleTask):
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         """A text whose middle word is a gap."""
         mark = MASK if data.objective == "infilling" else SENTINELS[0]
-        found = best_readable(
-            tokenizer, ([text] for text in held_out_first(splits)), min(SHORT, data.max_length)
+        found = pick_input(
+            tokenizer, ([text] for text in held_out_first(splits)), min(MAX_SHORT, data.max_length)
         )
         return [[with_mark(text, mark)] for (text,) in found]
 
     def add_noise(self, text: str, step: int, row: int) -> tuple[list[int], list[int]]:
-        """Source and target of a text, a function of (seed, step, row)."""
+        """The source and target ids of a text; the noise depends on (seed, step, row)."""
         ids = self.tokenizer.encode(text)
         data = self.data
         random = row_generator(self.seed, DENOISING, step, row)
@@ -192,13 +192,13 @@ class Denoising(ExampleTask):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """How many texts come back word for word, and the scores of the targets with teacher forcing."""
+        """The fraction of texts restored exactly, and the scores of the targets with teacher forcing."""
         limit = run.recipe.data.max_length
-        given = len(examples)
+        total = len(examples)
         examples = cls.within_limits(run.recipe.data, run.tokenizer, examples)
         if not examples:
-            raise UserError(f"none of {given} texts has 2 to {limit} tokens.\nPass longer or shorter ones.")
-        warn_left_out(given - len(examples), cls.unit, f"fewer than 2 or more than {limit} tokens")
+            raise UserError(f"none of {total} texts has 2 to {limit} tokens.\nPass longer or shorter ones.")
+        warn_left_out(total - len(examples), cls.unit, f"fewer than 2 or more than {limit} tokens")
         task = cls.of_run(run, examples)
         sources = cls.sources(run, examples)
         predictions = fill_gaps(run, sources, **decoding)
@@ -210,7 +210,7 @@ class Denoising(ExampleTask):
 
     @classmethod
     def sources(cls, run: Trained, texts: Sequence[str]) -> list[list[int]]:
-        """The texts with gaps, always the same ones."""
+        """The source ids of the texts, always with the same noise."""
         task = cls.of_run(run, texts)
         return [task.add_noise(text, VALIDATION, row)[0] for row, text in enumerate(texts)]
 
@@ -226,19 +226,19 @@ class Denoising(ExampleTask):
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> str:
         check_texts(run, texts, cls.inputs)
-        return texts[0].strip()  # as the lines of training data
+        return texts[0].strip()  # like the lines of training data
 
     # ------------------------------------------------------------ filling gaps
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """The texts with their gaps filled: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
+        """Fill the gaps of texts: <extra_id_0>, <extra_id_1>, ..., or <MASK>."""
         sources = [cls.source_ids(run, text) for text in texts]
         return fill_gaps(run, sources, **decoding)
 
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
-        """The ids of a text with gaps, as the run's objective marks them."""
+        """The ids of a text, with gaps marked as the run's objective marks them."""
         check_texts(run, [text], cls.inputs)
         check_gaps(text, run.recipe.data.objective)
         ids = marked_ids(run.tokenizer, text.strip(), cls.marks)
@@ -267,14 +267,14 @@ def check_gaps(text: str, objective: str) -> None:
     how = (
         f"{MASK} for each gap"
         if objective == "infilling"
-        else "<extra_id_0>, <extra_id_1>, ... for the gaps, in this order"
+        else "<extra_id_0>, <extra_id_1>, ... for the gaps, in order"
     )
     found = f"the gaps {', '.join(marks[:5])}, not {', '.join(expected[:5])}" if marks else "no gap"
     raise UserError(f"{text[:60]!r} has {found}.\nWrite {how}.")
 
 
 def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> list[str]:
-    """The texts whose gaps the model fills."""
+    """Let the model fill the gaps of source ids; returns the whole texts."""
     tokenizer = run.tokenizer
     marks = set(sentinel_ids(run.tokenizer))
     texts = []

@@ -1,6 +1,6 @@
-"""What the tasks of encoder-only models share: examples as rows of token ids, each with its targets.
+"""Base class of the tasks of encoder-only models: examples become rows of token ids, each with its targets.
 
-A subclass says how an example is written as a row (`encode`) and how a row's logits are read (`decode`).
+A subclass defines how to encode an example as a row (`encode`), and how to read a row's logits (`decode`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..text.tokenizer_presets import BERT_TOKENS, CLS, SEP
 from .base import Rows, Trained, check_dataset, check_positions, text_tokenizer
 from .examples import Batch, ExampleTask
 from .inputs import (
-    SHORT,
-    best_readable,
+    MAX_SHORT,
     check_length,
     check_texts,
     held_out_first,
+    pick_input,
     warn_left_out,
     warn_of_unknown,
 )
@@ -38,7 +38,7 @@ from .predictions import Prediction
 
 
 class Row(NamedTuple):
-    """Token ids, the segment of each (0 or 1), and targets: one for the row, or for each token."""
+    """Token ids, the segment of each token (0 or 1), and one target, or a target for each token."""
 
     ids: list[int]
     token_types: list[int]
@@ -60,7 +60,7 @@ class LabelledData(Config):
     tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
     batch_size: int = 32  # examples per batch
     max_length: int = 64  # tokens per example, [CLS] and [SEP] included; longer ones are left out
-    examples: int = 0  # how many to train on; 0: all
+    examples: int = 0  # number to train on; 0: all
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), or one of docs/your-data.md
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
@@ -76,7 +76,7 @@ class LabelledData(Config):
 
 
 class EncoderTask(ExampleTask):
-    """Rows of tokens, read by an encoder whose `head` predicts the targets."""
+    """Base class of tasks on rows of tokens, which an encoder reads and whose `head` predicts the targets."""
 
     # ------------------------------------------------------------ the data
 
@@ -99,33 +99,33 @@ class EncoderTask(ExampleTask):
         notes = splits.notes
         if sources.data is not None and 0 < data.examples < len(train):
             of = f"{data.examples:,} of {counted_units(len(train), cls.unit)}"
-            notes = [*notes, f"warning: only {of} are trained on (--examples {data.examples}; 0 is all)"]
+            notes = [*notes, f"warning: training on only {of} (--examples {data.examples}; 0 is all)"]
         return Splits({**splits, "train": train[: data.examples or None]}, splits.dropped, notes)
 
     @classmethod
     def class_names(cls, labels: Iterable[str]) -> list[str]:
-        """The labels of the training data, each once; a DataError for fewer than two."""
+        """The sorted distinct labels of the training data; a DataError if there are fewer than two."""
         names = sorted(set(labels))
         if len(names) < 2:
             raise DataError(
-                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to tell apart.\n"
-                f"Pass data with two labels or more."
+                f"all training {cls.unit} have the label {names[0][:60]!r}: there is nothing to learn.\n"
+                f"Pass data with at least two labels."
             )
         return names
 
     @classmethod
     def texts(cls, example: Any) -> list[str]:
-        """The texts of an example, from which the tokenizer is trained."""
+        """The texts of an example, on which the tokenizer is trained."""
         raise NotImplementedError
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """Trained on the texts of the training split; of the phrasebook, on all its sentences."""
+        """Trained on the texts of the training split; for the phrasebook, on all its training sentences."""
         texts = {
             name: [text for example in split for text in cls.texts(example)] for name, split in splits.items()
         }
         held_out = [text for name, split in texts.items() if name != "train" for text in split]
-        if data.dataset.startswith("phrasebook"):  # labelled or not
+        if data.dataset.startswith("phrasebook"):  # also those without labels
             texts["train"] = [english for english, _ in sentence_splits()["train"]]
         return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out, added=BERT_TOKENS)
 
@@ -133,16 +133,16 @@ class EncoderTask(ExampleTask):
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
         """The splits without examples of more than `max_length` tokens; a DataError if nothing is left."""
         limit = data.max_length
-        short = {}
+        kept = {}
         for name, split in splits.items():
-            short[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
-            if not short[name]:
+            kept[name] = [example for example in split if cls.length(tokenizer, example) <= limit]
+            if not kept[name]:
                 raise DataError(
                     f"{none_of(len(split), cls.unit)} of the {name} split has at most {limit} tokens.\n"
                     f"Raise --max-length, or pass shorter ones."
                 )
-        too_long = sum(map(len, splits.values())) - sum(map(len, short.values()))
-        return Splits(short, {**splits.dropped, f"too long (more than {limit} tokens)": too_long})
+        too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
+        return Splits(kept, {**splits.dropped, f"too long (more than {limit} tokens)": too_long})
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Any) -> int:
@@ -152,8 +152,8 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        limit = min(SHORT, data.max_length - 3) * len(cls.inputs)
-        return best_readable(tokenizer, map(cls.texts, held_out_first(splits)), limit)
+        limit = min(MAX_SHORT, data.max_length - 3) * len(cls.inputs)
+        return pick_input(tokenizer, map(cls.texts, held_out_first(splits)), limit)
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class EncoderTask(ExampleTask):
         raise NotImplementedError
 
     def row(self, example: Any) -> Row:
-        """`encode`, once for each example."""
+        """`encode`, cached by example."""
         if example not in self._rows:
             self._rows[example] = self.encode(example)
         return self._rows[example]
@@ -190,7 +190,7 @@ class EncoderTask(ExampleTask):
         return ids, types
 
     def label_id(self, label: str) -> int:
-        """The class of a label; IGNORE for one that was not in the training data, which `score` counts."""
+        """The class of a label; IGNORE for one that is not in the training data (see `unknown_targets`)."""
         return self.label_ids.get(label, IGNORE)
 
     def unknown_targets(self, example: Any) -> int:
@@ -223,11 +223,11 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def head_of(cls, data: Any) -> str:
-        """The head that a BERT needs."""
+        """The head that a BERT needs for this data."""
         return cls.head
 
     def output(self, model: Any, batch: TextBatch) -> Any:
-        """What the model makes of a batch; a model of one text is not told of segments."""
+        """The model's output for a batch; segments are passed only if rows have several texts."""
         return model(batch.input) if self.segments == 1 else model(batch.input, None, batch.token_types)
 
     def logits(self, model: Any, batch: Any) -> Tensor:
@@ -236,12 +236,12 @@ class EncoderTask(ExampleTask):
     # ------------------------------------------------------------ the scores
 
     def decode(self, logits: np.ndarray, example: Any) -> str:
-        """What the logits of an example's row say, as text."""
+        """The prediction in the logits of an example's row, as text."""
         raise NotImplementedError
 
     @classmethod
     def expected(cls, example: Any) -> str:
-        """The right answer of an example."""
+        """The correct answer of an example, as text."""
         raise NotImplementedError
 
     @no_grad()
@@ -250,8 +250,8 @@ class EncoderTask(ExampleTask):
         for batch in self.batches(examples):
             for logits in self.logits(model, batch).numpy():
                 predictions.append(self.decode(logits, examples[len(predictions)]))
-        given = [" | ".join(self.texts(example)) for example in examples]
-        return list(zip(given, map(self.expected, examples), predictions, strict=True))
+        inputs = [" | ".join(self.texts(example)) for example in examples]
+        return list(zip(inputs, map(self.expected, examples), predictions, strict=True))
 
     @classmethod
     def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> Mapping[str, float]:
@@ -260,16 +260,16 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def within_limit(cls, run: Trained, examples: Sequence[Any]) -> list[Any]:
-        """The examples of at most `max_length` tokens, with a warning of others; a UserError for none."""
+        """The examples of at most `max_length` tokens; warns of others, and a UserError if none is left."""
         limit = run.recipe.data.max_length
-        short = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
-        if not short:
+        kept = [example for example in examples if cls.length(run.tokenizer, example) <= limit]
+        if not kept:
             raise UserError(
                 f"{none_of(len(examples), cls.unit)} has at most {limit} tokens, the limit of this run.\n"
                 f"Pass shorter ones."
             )
-        warn_left_out(len(examples) - len(short), cls.unit, f"more than {limit} tokens")
-        return short
+        warn_left_out(len(examples) - len(kept), cls.unit, f"more than {limit} tokens")
+        return kept
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
@@ -281,14 +281,14 @@ class EncoderTask(ExampleTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example whose target is what the model says."""
+        """An example with the model's prediction as its target."""
         example = cls.read_input(run, texts)
         prediction = cls.of_run(run, [example]).predict(run.model, [example])[0][2]
         return cls.with_label(example, prediction)
 
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example of the user's texts, with any target; a UserError if the run cannot read them."""
+        """An example with the user's texts and any target; a UserError if the run cannot read them."""
         check_texts(run, texts, cls.inputs)
         example = cls.unlabelled(run, [text.strip() if isinstance(text, str) else text for text in texts])
         check_length(cls.length(run.tokenizer, example), run.recipe.data.max_length, texts[-1])
@@ -304,16 +304,16 @@ class EncoderTask(ExampleTask):
         return [task.prediction(row, e, top) for row, e in zip(rows, examples, strict=True)]
 
     def prediction(self, logits: np.ndarray, example: Any, top: int) -> Prediction:
-        """What the logits of an example's row say."""
-        said = self.decode(logits, example)
-        return Prediction(said, {"prediction": said})
+        """The prediction in the logits of an example's row."""
+        text = self.decode(logits, example)
+        return Prediction(text, {"prediction": text})
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example of the user's texts, with any target."""
+        """An example with the user's texts, and any target."""
         raise NotImplementedError
 
     @classmethod
     def with_label(cls, example: Any, prediction: str) -> Any:
-        """The example with what the model says as its target."""
+        """The example with a prediction as its target."""
         raise NotImplementedError

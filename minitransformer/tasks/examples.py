@@ -1,4 +1,4 @@
-"""Tasks whose data are separate examples: shuffled in each epoch, and collated into batches of one size."""
+"""Base class of tasks on separate examples, which are shuffled in each epoch and collated into batches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ B = TypeVar("B", bound="Batch")
 
 @dataclass(frozen=True)
 class Batch:
-    """Arrays whose first axis is the example. `target` has classes, IGNORE where there is none.
+    """Arrays whose first axis is the example. `target` has classes, or IGNORE where there is no target.
 
-    A task whose models read more than one array derives its batch from this one.
+    Subclass this for models that read more than one array.
     """
 
     input: np.ndarray
@@ -45,15 +45,15 @@ class Batch:
 
 
 class ExampleTask(Task):
-    """The base of tasks with separate examples.
+    """Base class of tasks on separate examples.
 
-    A kind of its own has `splits` and `collate`, and `[data]` has a `batch_size`. The examples of a step are
-    a function of seed and step.
+    A subclass defines `splits` and `collate`, and its `[data]` section has a `batch_size`. The examples of a
+    step depend on seed and step only.
     """
 
     # ------------------------------------------------------------ the data
 
-    without_targets: ClassVar[str] = (  # the error for validation data that has none
+    without_targets: ClassVar[str] = (  # the error for validation data without targets
         "no label of the validation data occurs in the training data.\n"
         "Pass --validation-data with labels of the training data."
     )
@@ -88,12 +88,15 @@ class ExampleTask(Task):
         return task
 
     def collate(self, examples: Sequence[Any], step: int) -> Any:
-        """A batch of examples. What is drawn (such as masked positions) is a function of seed, step and row:
-        `data.masking.row_generator(self.seed, STREAM, step, row)`."""
+        """Collate examples into a batch.
+
+        Random numbers (such as masked positions) may depend on seed, step and row only: draw them from
+        `data.masking.row_generator(self.seed, STREAM, step, row)`.
+        """
         raise NotImplementedError
 
     def unknown_targets(self, example: Any) -> int:
-        """The number of an example's targets that no model of the task can predict: they count as wrong."""
+        """The number of an example's targets that the model cannot predict; they count as wrong."""
         return 0
 
     @property
@@ -102,7 +105,7 @@ class ExampleTask(Task):
 
     @property
     def batches_per_epoch(self) -> int:
-        return max(len(self.train) // self.data.batch_size, 1)  # what is left over waits for another epoch
+        return max(len(self.train) // self.data.batch_size, 1)  # drops the last, smaller batch
 
     def next_batch(self) -> Any:
         epoch, number = divmod(self.step, self.batches_per_epoch)
@@ -126,14 +129,14 @@ class ExampleTask(Task):
     # ------------------------------------------------------------ the objective
 
     def logits(self, model: Any, batch: Any) -> Tensor:
-        """The model's logits, one row for each target. A model may return an object with `logits`."""
+        """The model's logits, one row per target. The model may return an object with `logits`."""
         out = model(batch.input)
         return getattr(out, "logits", out)
 
     # ------------------------------------------------------------ the scores
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """Mean loss of the targets that are known, and the share of all targets that the model gets right."""
+        """The mean loss of targets with known labels, and the fraction of all targets that are predicted."""
         scores: dict[str, Any] = dict(super().score(model, examples))
         unknown = np.array([self.unknown_targets(example) for example in examples])
         if unknown.any():
@@ -142,12 +145,12 @@ class ExampleTask(Task):
         return scores
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
-        """Each example's input, what is right, and what the model says, as text; empty if there is none."""
+        """The input, the correct answer and the prediction of each example, as text; by default, none."""
         return []
 
     @classmethod
     def of_run(cls, run: Trained, examples: Sequence[Any]) -> Self:
-        """The task of a run, with these examples. What it draws is the same for runs of all seeds."""
+        """The task of a run with these examples. Its random numbers do not depend on the run's seed."""
         return cls(run.recipe.data, examples, examples, run.tokenizer, run.labels)
 
     @classmethod
@@ -165,15 +168,15 @@ class ExampleTask(Task):
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
         examples = splits.get("test", splits["validation"])[:5]
         rows = cls.of_run(run, examples).predict(run.model, examples)
-        return [f"{given} -> {prediction}" for given, _, prediction in rows]
+        return [f"{text} -> {prediction}" for text, _, prediction in rows]
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """One of the user's (see `ReadsExamples`), or the first of the validation split."""
-        example = reader(cls).read_example(run, texts) if texts else validation()[0]
+        """An example of the user's texts (see `ReadsExamples`), or the first of the validation split."""
+        example = check_reads_examples(cls).read_example(run, texts) if texts else validation()[0]
         task = cls.of_run(run, [example])
-        named = task.predict(run.model, [example])
-        return task, named[0][0] if named else f"{cls.name}: an example"
+        rows = task.predict(run.model, [example])
+        return task, rows[0][0] if rows else f"{cls.name}: an example"
 
     # ------------------------------------------------------------ predicting
 
@@ -182,23 +185,23 @@ class ExampleTask(Task):
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
         if not inputs:
             return []
-        examples = [reader(cls).read_example(run, texts) for texts in inputs]
+        examples = [check_reads_examples(cls).read_example(run, texts) for texts in inputs]
         rows = cls.of_run(run, examples).predict(run.model, examples)
         if len(rows) != len(inputs):
             raise UserError(
-                f"the task {cls.name} predicts nothing: its `predict` gives {counted(len(rows), 'row')} "
+                f"the task {cls.name} predicts nothing: its `predict` returns {counted(len(rows), 'row')} "
                 f"for {counted(len(inputs), 'example')}.\n"
-                f"Let it return one for each (see docs/your-data.md#a-task-of-your-own)."
+                f"Return one for each (see docs/your-data.md#a-task-of-your-own)."
             )
-        return [Prediction(said, {"prediction": said}) for _, _, said in rows]
+        return [Prediction(text, {"prediction": text}) for _, _, text in rows]
 
 
-def reader(task: Any) -> type[ReadsExamples]:
-    """The task, if it makes examples of a user's texts; else a UserError."""
+def check_reads_examples(task: Any) -> type[ReadsExamples]:
+    """The task; a UserError if it cannot make examples from a user's texts."""
     if isinstance(task, ReadsExamples):
         return task  # type: ignore[return-value]
     raise UserError(
-        f"the task {task.name} reads no text: it has no `read_example`.\n"
-        f"Give it one (see docs/your-data.md#a-task-of-your-own). "
-        f"`graph` without a text draws an example of the data."
+        f"the task {task.name} cannot read a text: it has no `read_example`.\n"
+        f"Define it (see docs/your-data.md#a-task-of-your-own). "
+        f"Without a text, `graph` draws an example of the data."
     )

@@ -1,4 +1,4 @@
-"""Images and their classes, as ViT learns them (Dosovitskiy et al. 2021). Training images are warped."""
+"""Image classification with ViT (Dosovitskiy et al. 2021). Training images are augmented by warping."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ Example = tuple[np.ndarray, int]
 
 @dataclass(frozen=True)
 class ImageData(Config):
-    """Images with a label each: their source and batching."""
+    """Labelled images: their source, batching and augmentation."""
 
     dataset: str = "digits"  # scikit-learn's, 8 x 8 pixels; or "file" (--data FILE.npz)
     batch_size: int = 64  # images per batch
-    shift: float = 0.5  # training images are moved by up to so many pixels,
-    rotation: float = 12.0  # turned by up to so many degrees,
-    scale: float = 0.1  # and made larger or smaller by a factor of up to 1 + scale
+    shift: float = 0.5  # training images are shifted by up to this many pixels,
+    rotation: float = 12.0  # rotated by up to this many degrees,
+    scale: float = 0.1  # and scaled by a factor of up to 1 + scale or 1 / (1 + scale)
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset, ("digits", "file"))
@@ -97,18 +97,19 @@ class ImageClassification(ExampleTask):
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """The range of the training file's pixels."""
+        """The pixel range of the training file."""
         return dict(getattr(splits, "reading", {}))
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The numbers up to the largest label of the training split."""
+        """The numbers from 0 to the largest label of the training split, as text."""
         number = 1 + max(label for _, label in splits["train"])
         images = len(splits["train"])
         if number > images:
             raise DataError(
-                f"the largest label is {number - 1}: that makes {number:,} classes, of "
-                f"{counted(images, 'training image')}.\nNumber the classes from 0."
+                f"the largest label is {number - 1}: that makes {number:,} classes, but there "
+                f"{'is' if images == 1 else 'are'} {counted(images, 'training image')}.\n"
+                f"Number the classes from 0."
             )
         return [str(i) for i in range(number)]
 
@@ -153,7 +154,7 @@ class ImageClassification(ExampleTask):
 
     @no_grad()
     def class_logits(self, model: Any, examples: Sequence[Example]) -> list[np.ndarray]:
-        """The logits of each image's classes."""
+        """The class logits of each image."""
         return [row for batch in self.batches(examples) for row in self.logits(model, batch).numpy()]
 
     def predict(self, model: Any, examples: Sequence[Example]) -> list[tuple[str, str, str]]:
@@ -175,12 +176,12 @@ class ImageClassification(ExampleTask):
     inputs = ("the path of an image, or test:NUMBER",)
     not_recorded = (
         "what its integer pixels were divided by",
-        "Those of each other file are divided by their own largest one; save floats to be sure.",
+        "Pixels of other files are divided by their own maximum; save floats to avoid that.",
     )
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Example:
-        """An image whose class is what the model says, unless it is known."""
+        """An image with its class, or with the model's prediction if the class is unknown."""
         image, label = read_input(run, texts, run.splits)
         if label == IGNORE:
             label = int(cls.of_run(run, []).class_logits(run.model, [(image, label)])[0].argmax())
@@ -192,20 +193,20 @@ class ImageClassification(ExampleTask):
         examples = [read_input(run, texts, splits) for texts in inputs]
         rows = cls.of_run(run, examples).class_logits(run.model, examples)
         return [
-            of_image(class_prediction(row, run.labels, top), "" if label == IGNORE else str(label))
+            add_label(class_prediction(row, run.labels, top), "" if label == IGNORE else str(label))
             for row, (_, label) in zip(rows, examples, strict=True)
         ]
 
 
 def expected_shape(model: Any, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """The shape of images that a model's settings say; where they say nothing, this one."""
+    """The image shape in a model's settings; what they do not specify is taken from `shape`."""
     size = getattr(model, "image_size", None)
     height, width = (size, size) if size else shape[1:]
     return getattr(model, "num_channels", shape[0]), height, width
 
 
 def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[str, Any]]) -> Example:
-    """The image of a file, without a class; or of `test:3`, image 3 of the run's test split."""
+    """Read an image file, of unknown class; `test:3` is image 3 of the run's test split."""
     check_texts(run, texts, ImageClassification.inputs)
     name = texts[0].strip()
     if held_out := re.fullmatch(r"test:(\d{1,18})", name):
@@ -236,12 +237,12 @@ def read_input(run: Trained, texts: Sequence[str], splits: Callable[[], Mapping[
 
 
 def trained_pixels(run: Trained) -> PixelRange | None:
-    """The range of the pixels that the run was trained on; None if it is not known."""
+    """The pixel range that the run was trained on; None if unknown."""
     return PixelRange(**run.reading) if run.reading else None
 
 
-def of_image(prediction: Prediction, label: str) -> Prediction:
-    """The prediction, beside the right class of an image whose class is known."""
+def add_label(prediction: Prediction, label: str) -> Prediction:
+    """The prediction, with the correct class beside it if that is known."""
     if not label:
         return prediction
     return Prediction(f"{prediction.text} (labelled {label})", {**prediction.values, "label": label})

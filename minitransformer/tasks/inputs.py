@@ -1,4 +1,4 @@
-"""What tasks ask of the texts that a user passes to a trained run."""
+"""Checks and reads the texts that a user passes to a trained run, and picks short examples of the data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import UserError, counted, counted_units, short
 from ..files import printable, read_text
 from ..text.tokenizer import Tokenizer, stand_in
 
-SHORT = 16  # maximum number of tokens of an example that is taken from the data
-MOST_CANDIDATES = 200  # examples of a split that are looked at, to find it
+MAX_SHORT = 16  # tokens of a short example
+MAX_CANDIDATES = 200  # examples of a split among which it is picked
 
 
 def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise a UserError unless there is a text for each name, none of them empty; or a list of words."""
+    """Raise a UserError unless there is a text, or a list of words, for each name, and none is empty."""
     expected = " and ".join(names)
     if len(texts) != len(names):
         how = "in quotes" if len(names) == 1 else "each in quotes, or on one line with a tab between them"
-        given = counted(len(texts), "text")
-        raise UserError(f"{run.folder} reads {expected}, got {given}.\nPass {expected}, {how}.")
+        count = counted(len(texts), "text")
+        raise UserError(f"{run.folder} reads {expected}, got {count}.\nPass {expected}, {how}.")
     if not (all(isinstance(text, str) for text in texts) or run.task.reads_words):
         raise UserError(f"{run.folder} reads texts, got {short(texts[0])}.\nPass each text as one string.")
     if not all(text.strip() if isinstance(text, str) else text for text in texts):
@@ -31,54 +31,57 @@ def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def check_length(length: int, limit: int, text: str | Sequence[str]) -> None:
-    """Raise a UserError for an input of more tokens than the run takes."""
+    """Raise a UserError for an input with more tokens than the run takes."""
     if length > limit:
         text = text if isinstance(text, str) else " ".join(text)
         raise UserError(
-            f"an input of {counted(length, 'token')}, but this run takes at most {limit}: {text[:60]!r}.\n"
+            f"the input has {counted(length, 'token')}, but this run takes at most {limit}: {text[:60]!r}.\n"
             f"Shorten it."
         )
 
 
 def split_at_marks(text: str, marks: Sequence[str]) -> list[str]:
-    """The marks in a text and what stands between them: at odd places, the marks."""
+    """Split a text at its marks, which are at the odd indices of the result."""
     return re.split(f"({'|'.join(map(re.escape, marks))})", text) if marks else [text]
 
 
 def marked_ids(tokenizer: Any, text: str, marks: Sequence[str]) -> list[int]:
-    """The ids of a text in which these special tokens are special, not read as words."""
+    """The ids of a text in which these marks are special tokens, not words."""
     return tokenizer.encode_marked(split_at_marks(text, marks))
 
 
 def warn_left_out(count: int, unit: str, why: str) -> None:
-    """Warn of examples that are not scored."""
+    """Warn that examples are not scored."""
     if count:
         print(f"warning: left out {counted_units(count, unit)} of {why}", file=sys.stderr)
 
 
 def with_mark(text: str, mark: str) -> str:
-    """The text with a mark for the word in its middle."""
+    """The text with its middle word replaced by a mark."""
     words = text.split()
     words[len(words) // 2] = mark
     return " ".join(words)
 
 
 def without_marks(text: str, marks: Sequence[str]) -> str:
-    """The text without the marks in it."""
+    """The text without its marks."""
     return " ".join(" ".join(split_at_marks(text, marks)[::2]).split()) if marks else text
 
 
-def visible(word: str) -> str:
-    """A word; one of spaces alone, or of characters that are not seen, in quotes, by its codes."""
-    seen = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)
-    return word if seen else ascii(word)
+def make_visible(word: str) -> str:
+    """The word; quoted and escaped if it has no visible characters."""
+    is_visible = any(not (c.isspace() or unicodedata.category(c) in ("Cf", "Cc", "Mn")) for c in word)
+    return word if is_visible else ascii(word)
 
 
-def best_readable(
+def pick_input(
     tokenizer: Any, candidates: Iterable[Sequence[str]], limit: int, is_argument: bool = True
 ) -> list[list[str]]:
-    """The first of the inputs that has at most `limit` tokens and no unknown word; else the one with the
-    fewest unknown words, or the shortest. As the argument of a command, none that is not written in one."""
+    """The first of the candidates with at most `limit` tokens and no unknown words, in a list.
+
+    If there is none, the one with the fewest unknown words, or the shortest; [] without candidates. With
+    `is_argument`, only texts that can be a shell argument.
+    """
 
     def cost(texts: Sequence[str]) -> tuple[int, int]:
         try:
@@ -89,32 +92,34 @@ def best_readable(
         return unknown, max(length - limit, 0)
 
     best = []
-    least = (sys.maxsize, 0)
+    lowest = (sys.maxsize, 0)
     for texts in candidates:
-        if not all(is_plain(text) if is_argument else text.strip() for text in texts):
+        if not all(can_be_argument(text) if is_argument else text.strip() for text in texts):
             continue
-        if (found := cost(texts)) < least:
+        if (found := cost(texts)) < lowest:
             best = [list(texts)]
-            least = found
-        if least == (0, 0):
+            lowest = found
+        if lowest == (0, 0):
             break
     return best
 
 
 def held_out_first(splits: Mapping[str, Any]) -> Iterator[Any]:
-    """Some examples of each split, those that were not trained on first."""
+    """Some examples of each split; the training split comes last."""
     for name in ("validation", "test", "train"):
-        yield from splits.get(name, ())[:MOST_CANDIDATES]
+        yield from splits.get(name, ())[:MAX_CANDIDATES]
 
 
-def is_plain(text: str) -> bool:
-    """Whether a text has something to read, and can be an argument of a command as it is."""
+def can_be_argument(text: str) -> bool:
+    """Whether a text is not blank, and can be the argument of a command without escapes."""
     return bool(text.strip()) and text.isprintable() and not text.startswith("-")
 
 
 def inputs_of_run(run: Any) -> list[list[str]]:
-    """Short inputs of a run's own data: those that it remembers; of a run of an older version, of the data
-    where it was, of its predictions, or of its vocabulary."""
+    """Short inputs from a run's own data, as stored in its run.json.
+
+    Older versions did not store them: then they come from the data, the predictions or the vocabulary.
+    """
     record = getattr(run, "record", None)
     if record is not None and record.examples:
         return record.examples
@@ -132,14 +137,14 @@ def inputs_of_run(run: Any) -> list[list[str]]:
     with suppress(UserError, OSError):
         rows = read_text(run.folder / "predictions.txt", 2**26).split("\n")[1:]
         texts = ([row.partition("\t")[0]] for row in rows if not mark)
-        found = best_readable(tokenizer, texts, SHORT)
+        found = pick_input(tokenizer, texts, MAX_SHORT)
     ids = range(first, tokenizer.vocab_size)
     words = (tokenizer.decode(ids[i : i + 4]).strip() for i in range(0, len(ids), 4))
-    return found or best_readable(tokenizer, ([f"{text} {mark}".strip()] for text in words), SHORT)
+    return found or pick_input(tokenizer, ([f"{text} {mark}".strip()] for text in words), MAX_SHORT)
 
 
 def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
-    """Warn of words that are not in the vocabulary, and name the first of them."""
+    """Warn of words that are not in the vocabulary, naming up to `most` of them."""
     found: list[str] = []
     for text in texts:
         parts = split_at_marks(text, run.task.marks)[::2]
@@ -148,10 +153,10 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     unknown = list(dict.fromkeys(found))
     if unknown:
         others = f", and {counted(len(unknown) - most, 'other')}" if len(unknown) > most else ""
-        named = printable(", ".join(map(visible, unknown[:most])))
-        print(f"warning: not in the vocabulary, read as <UNK>: {named}{others}", file=sys.stderr)
+        shown = printable(", ".join(map(make_visible, unknown[:most])))
+        print(f"warning: not in the vocabulary, read as <UNK>: {shown}{others}", file=sys.stderr)
 
 
 def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:
-    """The tokens of a word, which is split by itself; one without tokens is unknown."""
+    """The token ids of a single word; <UNK> for a word without tokens."""
     return tokenizer.encode(word) or [tokenizer.unk_id or 0]

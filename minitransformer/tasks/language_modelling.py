@@ -1,4 +1,4 @@
-"""Language modelling: a long text, in which a decoder-only model predicts each next token."""
+"""Language modelling: a decoder-only model predicts each next token of a long text."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .base import (
     target_statistics,
     text_tokenizer,
 )
-from .inputs import SHORT, best_readable, inputs_of_run, warn_of_unknown
+from .inputs import MAX_SHORT, inputs_of_run, pick_input, warn_of_unknown
 from .scores import Score, perplexity
 
-LOOKED_AT = 20_000  # characters of a text, in which a start is looked for
-STRETCH = 100  # tokens of a text that count as one example: neighbours are not independent
+SEARCHED = 20_000  # characters of a text in which short inputs are searched
+STRETCH = 100  # consecutive tokens that count as one example, since neighbors are not independent
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class LanguageModelling(Task):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """Of a character vocabulary, the alphabet comes from all splits, and there are no special tokens."""
+        """A character vocabulary has the characters of all splits, and no special tokens."""
         held_out = [text for name, text in splits.items() if name != "train"]
         return text_tokenizer(data.tokenizer, vocab_size, [splits["train"]], held_out, special_tokens=False)
 
@@ -112,16 +112,16 @@ class LanguageModelling(Task):
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A prompt, and the start of a text. The prompt is a new line, if the model was trained on such."""
+        """A prompt, and the start of a text. The prompt is a line feed, if the training text has any."""
         text = splits["validation"]
-        limit = max(min(SHORT, data.block_size), 1)
-        inside = re.sub(r"^\S*\s+", "", text[:LOOKED_AT]) or text[:LOOKED_AT]  # it may begin within a word
+        limit = max(min(MAX_SHORT, data.block_size), 1)
+        inside = re.sub(r"^\S*\s+", "", text[:SEARCHED]) or text[:SEARCHED]  # it may begin within a word
         lines = [line.strip() for line in inside.split("\n") if line.strip()]
-        lines = [start_of(line, tokenizer, limit) for line in lines]
-        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # where a line is one token
-        starts = [[start] for start in [*lines, *pairs] if is_longer_than_one(tokenizer, start)]
-        found = best_readable(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
-        newline = "\n" in splits.get("train", text) and is_known(tokenizer, "\n")
+        lines = [line_start(line, tokenizer, limit) for line in lines]
+        pairs = [f"{line}\n{following}" for line, following in pairwise(lines)]  # if lines are single tokens
+        starts = [[start] for start in [*lines, *pairs] if has_target(tokenizer, start)]
+        found = pick_input(tokenizer, starts or [[line] for line in lines], limit, is_argument=False)
+        newline = "\n" in splits.get("train", text) and has_known_tokens(tokenizer, "\n")
         return [["\n"], *found] if newline else found
 
     def __init__(
@@ -136,8 +136,8 @@ class LanguageModelling(Task):
         for ids, minimum in ((self.blocks.ids, block_size), (self.validation, 1)):
             if len(ids) <= minimum:
                 raise UserError(
-                    f"a text of {counted(len(ids), 'token')} is too short: a block has "
-                    f"{counted(block_size, 'token')} and a target.\n"
+                    f"a text of {counted(len(ids), 'token')} is too short: expected at least "
+                    f"{counted(minimum + 1, 'token')}.\n"
                     f"Pass a longer text, or lower --block-size."
                 )
 
@@ -156,7 +156,7 @@ class LanguageModelling(Task):
 
     @property
     def batches_per_epoch(self) -> int:
-        """Blocks start anywhere: so many have as many tokens as the text."""
+        """The number of batches with as many tokens as the text; blocks start anywhere."""
         return max(len(self.blocks.ids) // (self.block_size * self.batch_size), 1)
 
     def next_batch(self) -> TokenBlocks:
@@ -181,7 +181,7 @@ class LanguageModelling(Task):
 
     @classmethod
     def from_data(cls, tokenizer: Any, labels: Sequence[str]) -> dict[str, Any]:
-        return {"vocab_size": tokenizer.vocab_size}  # a long text has no other special tokens
+        return {"vocab_size": tokenizer.vocab_size}  # text blocks need no special tokens
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
@@ -199,7 +199,7 @@ class LanguageModelling(Task):
     accuracy = "token_accuracy"
 
     def score(self, model: Any, examples: np.ndarray) -> dict[str, Score]:
-        """Mean loss, token accuracy and, of characters, bits per character over the ids of a text."""
+        """Mean loss, token accuracy and, for characters, bits per character over the ids of a text."""
         return score_text(model, self.tokenizer, examples, self.block_size, self.batch_size)
 
     @classmethod
@@ -221,25 +221,25 @@ class LanguageModelling(Task):
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Self, str]:
-        """A text, by default the start of the validation text; each token but the first is a target."""
+        """A text, by default the start of the validation text. Each token but the first is a target."""
         if len(texts) > 1:
             raise UserError(
-                f"{run.folder} is a language model: a text has no translation.\nPass one text, in quotes."
+                f"{run.folder} is a language model, which takes no translation.\nPass one text, in quotes."
             )
-        most = run.model.max_length
+        max_length = run.model.max_length
         if not texts:
-            length = min(SHORT, most or SHORT)
-            whole = validation()[: 100 * SHORT]
-            later = re.sub(r"^\S*\s+", "", whole)  # the text may begin within a word, or with a space
-            starts = [run.tokenizer.decode(run.tokenizer.encode(text)[:length]) for text in (whole, later)]
-            found = best_readable(run.tokenizer, [[start] for start in starts], length, is_argument=False)
+            length = min(MAX_SHORT, max_length or MAX_SHORT)
+            text = validation()[: 100 * MAX_SHORT]
+            next_word = re.sub(r"^\S*\s+", "", text)  # the text may begin within a word, or with a space
+            starts = [run.tokenizer.decode(run.tokenizer.encode(each)[:length]) for each in (text, next_word)]
+            found = pick_input(run.tokenizer, [[start] for start in starts], length, is_argument=False)
             texts = found[0] if found else starts[:1]
         (text,) = texts
         tokens = len(run.tokenizer.encode(text))
-        limit = math.inf if most is None else most + 1
+        limit = math.inf if max_length is None else max_length + 1
         if not 2 <= tokens <= limit:
             raise UserError(
-                f"a text of {counted(tokens, 'token')}, but this run takes 2 to {limit}: {text[:60]!r}.\n"
+                f"the text has {counted(tokens, 'token')}, but this run takes 2 to {limit}: {text[:60]!r}.\n"
                 f"Pass a {'longer' if tokens < 2 else 'shorter'} text."
             )
         warn_of_unknown(run, [text])
@@ -251,7 +251,7 @@ class LanguageModelling(Task):
     def default_prompt(cls, run: Trained) -> str:
         found = inputs_of_run(run)
         if not found:
-            raise UserError(f"{run.folder} has no text to begin with.\nPass one with --prompt TEXT.")
+            raise UserError(f"{run.folder} has no default prompt.\nPass one with --prompt TEXT.")
         return found[0][0]
 
     @classmethod
@@ -283,16 +283,16 @@ class LanguageModelling(Task):
 
 
 def blocks_of(ids: np.ndarray, block_size: int, batch_size: int) -> Iterator[TokenBlocks]:
-    """A whole text in batches of blocks."""
+    """Batches of blocks that cover a whole text."""
     return (TokenBlocks(x, y) for x, y in all_blocks(ids, block_size, batch_size))
 
 
 def score_text(
     model: Any, tokenizer: Tokenizer, ids: np.ndarray, block_size: int, batch_size: int
 ) -> dict[str, Score]:
-    """Mean loss, token accuracy and, of characters, bits per character over a text.
+    """Mean loss, token accuracy and, for characters, bits per character over a text.
 
-    The examples of its `Score`s are stretches of the text, the same ones for every size of blocks.
+    The examples of the `Score`s are stretches of the text, which do not depend on the block size.
     """
     check_text(ids)
     sums = np.zeros((-(-len(ids) // STRETCH), 3))
@@ -309,29 +309,29 @@ def score_text(
 
 
 def check_text(ids: np.ndarray) -> None:
-    """Raise a UserError for a text that has no token to predict."""
+    """Raise a UserError for a text without a token to predict."""
     if len(ids) < 2:
         raise UserError(f"a text of {counted(len(ids), 'token')} cannot be scored.\nPass a longer text.")
 
 
-def is_known(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has tokens, and none of them is unknown."""
+def has_known_tokens(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text has tokens, none of which is unknown."""
     return not tokenizer.unknown_words(text) and bool(tokenizer.encode(text))
 
 
-def is_longer_than_one(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a text has a token to predict after its first."""
-    with suppress(UserError):  # of a character that is not in the vocabulary
+def has_target(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text has a token to predict, after its first one."""
+    with suppress(UserError):  # a character is not in the vocabulary
         return len(tokenizer.encode(text)) > 1
     return False
 
 
-def start_of(line: str, tokenizer: Tokenizer, limit: int) -> str:
-    """The first words of a line, at most 4, of at most `limit` tokens; of a long word, its beginning."""
+def line_start(line: str, tokenizer: Tokenizer, limit: int) -> str:
+    """The first words of a line: at most 4, and at most `limit` tokens. A long word is cut."""
     words = line.split(" ")[:4]
     try:
         while len(words) > 1 and len(tokenizer.encode(" ".join(words))) > limit:
             words.pop()
     except UserError:  # a character that is not in the vocabulary
         pass
-    return " ".join(words)[: 4 * SHORT] if len(words) > 1 else words[0][:limit]
+    return " ".join(words)[: 4 * MAX_SHORT] if len(words) > 1 else words[0][:limit]

@@ -1,4 +1,4 @@
-"""BERT's pre-training: masked words, and whether a sentence follows another (Devlin et al. 2018, 3.1)."""
+"""BERT's pre-training: masked language modelling, and next-sentence prediction (Devlin et al. 2018, 3.1)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from .base import (
 from .encoder import EncoderTask, Row, TextBatch
 from .examples import VALIDATION
 from .inputs import (
-    SHORT,
-    best_readable,
+    MAX_SHORT,
     check_length,
     check_texts,
     held_out_first,
     marked_ids,
+    pick_input,
     warn_of_unknown,
     with_mark,
 )
@@ -56,9 +56,7 @@ class MaskedData(Config):
     tokenizer: str = "word"  # "word", "wordpiece", "bpe" or "char"
     batch_size: int = 128  # rows per batch
     max_length: int = 64  # tokens per row, [CLS] and [SEP] included
-    next_sentence: bool = (
-        False  # rows are two sentences, and whether the second follows the first is predicted
-    )
+    next_sentence: bool = False  # also predict whether the second sentence of a row follows the first
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "text"
@@ -72,7 +70,7 @@ class MaskedData(Config):
 
 @dataclass(frozen=True)
 class MaskedBatch(TextBatch):
-    """Rows with masks; `target` is the word at each chosen place, `follows` 0 if the second text follows."""
+    """Masked rows: `target` is the token at masked positions, `follows` is 0 if the second text follows."""
 
     follows: Int[Any, " B"]
 
@@ -83,15 +81,14 @@ class MaskedBatch(TextBatch):
 
 
 Document = tuple[str, ...]
-FOLLOWING = ("a text", "another that may follow it")
+NEXT_SENTENCE_INPUTS = ("a text", "another that may follow it")
 
 
 @register_task
 class MaskedLanguageModelling(EncoderTask):
-    """Fill in masked words. An example is a sentence; or two that follow each other, and their document.
+    """Fill in masked words. An example is a sentence, or two consecutive ones and their document's number.
 
-    Masks, and the other sentence that takes the place of the second half of the time, are drawn anew in each
-    step.
+    Masks are drawn again in each step; so are the other sentences that replace half of the second ones.
     """
 
     # ------------------------------------------------------------ the data
@@ -101,7 +98,7 @@ class MaskedLanguageModelling(EncoderTask):
     unit = "rows"
     marks = (MASK,)
     without_targets = (
-        "no token of the validation data is masked: a token is with a chance of 15%.\n"
+        "no token of the validation data is masked: each is with a probability of 15%.\n"
         "Pass --validation-data with more tokens."
     )
 
@@ -124,7 +121,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def rows_of(cls, data: Any, found: Sequence[Sequence[str]]) -> list[Document]:
-        """The sentences of documents; or each two sentences that follow each other, and their document."""
+        """The sentences of documents; or all pairs of consecutive sentences, with their document's number."""
         if not data.next_sentence:
             return [(text,) for document in found for text in document]
         return [
@@ -157,19 +154,19 @@ class MaskedLanguageModelling(EncoderTask):
         texts = ([text] for example in held_out_first(splits) for text in cls.texts(example))
         return [
             [with_mark(text, MASK)]
-            for (text,) in best_readable(tokenizer, texts, min(SHORT, data.max_length - 2))
+            for (text,) in pick_input(tokenizer, texts, min(MAX_SHORT, data.max_length - 2))
         ]
 
     @cached_property
     def token_ids(self) -> Callable[[str], list[int]]:
-        """The tokens of a text, which is tokenized once: pairs of texts are new in each step."""
+        """The tokenizer's `encode`, cached by text: pairs of texts change in each step."""
         return cache(self.tokenizer.encode)
 
     def encode(self, example: Document) -> Row:
         return Row(*self.join_texts(*map(self.token_ids, self.texts(example))), None)
 
     def batches(self, examples: Sequence[Document]) -> Iterator[MaskedBatch]:
-        """Other sentences come from the same examples: that a sentence was trained on tells nothing."""
+        """Other sentences come from the same examples, so that known ones do not give the answer away."""
         size = self.data.batch_size
         for number, start in enumerate(range(0, len(examples), size)):
             yield self.collate(examples[start : start + size], VALIDATION + number, examples)
@@ -177,7 +174,7 @@ class MaskedLanguageModelling(EncoderTask):
     def collate(
         self, examples: Sequence[Document], step: int, others: Sequence[Document] | None = None
     ) -> MaskedBatch:
-        """Row r is drawn with (seed, step, r); others than the next are from `others` (None: train)."""
+        """Collate rows, drawn with (seed, step, row). Other sentences come from `others` (None: train)."""
         others = self.train if others is None else others
         rows = []
         targets = []
@@ -188,7 +185,7 @@ class MaskedLanguageModelling(EncoderTask):
                 example, follow = next_or_other(example, others, random)
                 follows.append(0 if follow else 1)
             row = self.encode(example)
-            read, target = self.masked(row.ids, row_generator(self.seed, MASKING, step, r))
+            read, target = self.mask_row(row.ids, row_generator(self.seed, MASKING, step, r))
             rows.append(Row(read, row.token_types, target))
             targets.append(target)
         return MaskedBatch(
@@ -198,8 +195,8 @@ class MaskedLanguageModelling(EncoderTask):
             np.array(follows or [IGNORE] * len(rows)),
         )
 
-    def masked(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
-        """A row with masks, and its targets."""
+    def mask_row(self, row: list[int], random: np.random.Generator) -> tuple[list[int], list[int]]:
+        """Mask tokens of a row; returns the row and its targets."""
         ids = np.array(row)
         first = self.tokenizer.first_ordinary_id
         words = (first, self.tokenizer.vocab_size)
@@ -214,7 +211,7 @@ class MaskedLanguageModelling(EncoderTask):
         return "pretraining" if data.next_sentence else "masked_lm"
 
     def outputs(self, model: Any, batch: MaskedBatch) -> tuple[Tensor, Tensor | None]:
-        """Logits of words, and of whether the second sentence follows."""
+        """The logits of words, and of whether the second sentence follows; these may be None."""
         if not self.data.next_sentence:
             return model(batch.input), None
         out = model(batch.input, None, batch.token_types)
@@ -224,7 +221,7 @@ class MaskedLanguageModelling(EncoderTask):
         return self.outputs(model, batch)[0]
 
     def loss(self, model: Any, batch: MaskedBatch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of masked words and of sentence pairs: all predictions weigh the same."""
+        """The sum of the losses of masked words and sentence pairs; each prediction has the same weight."""
         words, follows = self.outputs(model, batch)
         total = loss_sum(words, batch.target, label_smoothing)
         return total if follows is None else total + loss_sum(follows, batch.follows, label_smoothing)
@@ -239,7 +236,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @no_grad()
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
-        """Mean loss of masked words, and the share that is right; the same of sentence pairs."""
+        """The mean loss and accuracy of masked words, and of sentence pairs."""
         rows = []
         pairs = []
         for batch in self.batches(examples):
@@ -250,7 +247,7 @@ class MaskedLanguageModelling(EncoderTask):
         statistics = np.concatenate(rows)
         if not statistics[:, 2].any():
             raise UserError(
-                "there is nothing to score: no token is masked, which each is with a chance of 15%.\n"
+                "there is nothing to score: no token is masked (each is with a probability of 15%).\n"
                 "Pass more or longer texts."
             )
         scores = target_scores(statistics, "token_accuracy")
@@ -267,7 +264,7 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """Sentences whose last word but one is masked, with the likeliest words."""
+        """Sentences with the second to last word masked, and the most likely words for it."""
         lines = []
         for document in splits["test"][:5]:
             words = document[0].split()
@@ -283,14 +280,14 @@ class MaskedLanguageModelling(EncoderTask):
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        check_texts(run, texts, FOLLOWING if run.recipe.data.next_sentence else cls.inputs)
-        texts = [text.strip() for text in texts]  # as the lines of training data
+        check_texts(run, texts, NEXT_SENTENCE_INPUTS if run.recipe.data.next_sentence else cls.inputs)
+        texts = [text.strip() for text in texts]  # like the lines of training data
         return (*texts, "0")[: len(texts) + run.recipe.data.next_sentence]
 
     @classmethod
     @no_grad()
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """The likeliest words for each [MASK]; of two texts, also whether the second follows the first."""
+        """The most likely words for each [MASK]; for two texts, also whether the second follows the first."""
         task = cls.of_run(run, [])
         rows = [task.marked_row(run, texts) for texts in inputs]
         warn_of_unknown(run, [text for texts in inputs for text in texts])
@@ -306,9 +303,9 @@ class MaskedLanguageModelling(EncoderTask):
         return found
 
     def marked_row(self, run: Trained, texts: Sequence[str]) -> Row:
-        """The row of a user's texts; a UserError for texts without a mask, unless the run can compare two."""
+        """The row of a user's texts; a UserError for a single text without a mask."""
         pair = self.data.next_sentence and len(texts) > 1
-        check_texts(run, texts, FOLLOWING if pair else self.inputs)
+        check_texts(run, texts, NEXT_SENTENCE_INPUTS if pair else self.inputs)
         if not pair and MASK not in texts[0]:
             raise UserError(
                 f"there is no {MASK} in {texts[0][:60]!r}.\nWrite {MASK} for each word to fill in."
@@ -319,13 +316,13 @@ class MaskedLanguageModelling(EncoderTask):
         return row
 
     def unlabelled_batch(self, rows: Sequence[Row]) -> MaskedBatch:
-        """Rows to predict."""
+        """A batch of rows without targets."""
         ids = pad_rows([row.ids for row in rows], self.tokenizer.pad_id)
         types = pad_rows([row.token_types for row in rows], 0)
         return MaskedBatch(ids, np.full_like(ids, IGNORE), types, np.full(len(rows), IGNORE))
 
     def fill_in(self, row: Row, words: np.ndarray, follows: np.ndarray | None, top: int) -> Prediction:
-        """What the logits of a row say: words (T, V), follows (2,)."""
+        """The prediction in the logits of a row: words (T, V), follows (2,)."""
         names = self.tokenizer.id_to_token
         ids = np.array(row.ids)
         masks = np.flatnonzero(ids == self.tokenizer.special_id(MASK))

@@ -1,4 +1,4 @@
-"""What each score is called, how it is written and which of two is better; and the scores of translations."""
+"""Metrics: how scores are named, formatted and compared; and the scores of translations."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .scores import Score, accuracy
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a score. Without `higher_is_better` it is printed, but chooses no checkpoint.
+    """Describes a score. If `higher_is_better` is None, it cannot be monitored to choose checkpoints.
 
-    `unit` is how it is written: "%" for a share from 0 to 1, "points" for a score from 0 to 100.
+    `unit` is the format: "%" for a fraction from 0 to 1, "points" for a score from 0 to 100.
     """
 
     label: str
     higher_is_better: bool | None = None
     unit: str = ""
     of_tokens: bool = False  # depends on the tokenizer
-    by_length: bool = True  # whether the table of scores by length has it
+    by_length: bool = True  # whether it is in the table of scores by length
 
     @property
     def short_label(self) -> str:
-        """The label without what stands in brackets, for tables."""
+        """The label without the part in parentheses, for tables."""
         return self.label.partition(" (")[0]
 
     def text(self, value: Any) -> str:
@@ -34,13 +34,13 @@ class Metric:
         return {"%": f"{value:.2%}", "points": f"{value:.2f}"}.get(self.unit, f"{value:.4g}")
 
     def difference(self, value: float) -> str:
-        """A difference of two scores as text; of percentages, in points."""
+        """A difference of two scores as text; percentages are in percentage points."""
         if self.unit:
             return f"{100 * value if self.unit == '%' else value:+.2f}"
         return f"{value:+.4f}" if abs(value) < 10 else f"{value:+.1f}"  # of perplexities
 
 
-METRICS = {  # a task's `metrics` are added to these, or replace them
+METRICS = {  # common ones; a task's `metrics` add to these, or override them
     "exact_match": Metric("exact match", True, "%"),
     "token_accuracy": Metric("token accuracy (teacher forcing)", True, "%", of_tokens=True),
     "bleu": Metric("BLEU (sacreBLEU, cased raw text)", True, "points"),
@@ -57,7 +57,7 @@ METRICS = {  # a task's `metrics` are added to these, or replace them
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """`exact_match` (0 to 1), `bleu` of cased raw text, `bleu_lc_tok` of lowercased text, `chrf`.
 
-    A line feed in a text counts as a space: sacreBLEU's command reads a text on each line.
+    A line feed in a text counts as a space, since sacreBLEU's command reads one text per line.
     """
     from sacrebleu.metrics import BLEU, CHRF
 
@@ -72,5 +72,5 @@ def translation_scores(hypotheses: Sequence[str], references: Sequence[str]) -> 
 
 
 def on_one_line(text: str) -> str:
-    """The text as it stands on a line of a file."""
+    """The text with spaces for line feeds."""
     return text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""What a model says of a user's input: a text for a terminal, and values for programs (`--json`)."""
+"""Predictions for a user's input: text for the terminal, and values for programs (`--json`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..files import one_line
 
 
 class Prediction(NamedTuple):
-    """A text of one line, or of several that a line feed ends; and what it says as JSON values."""
+    """A prediction as text (several lines end with a line feed), and as JSON values."""
 
     text: str
     values: dict[str, Any]
 
 
 def softmax(logits: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The probabilities of classes."""
+    """The softmax of logits, in float64."""
     powers = np.exp(logits - logits.max(), dtype=np.float64)
     return powers / powers.sum()
 
@@ -31,12 +31,12 @@ def likeliest(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -
 
 
 def percentages(chances: dict[str, float]) -> str:
-    """`statement 93.5%, question 6.5%`."""
+    """Names and probabilities as text: `statement 93.5%, question 6.5%`."""
     return ", ".join(f"{one_line(name)} {chance:.1%}" for name, chance in chances.items())
 
 
 def class_prediction(logits: Float[np.ndarray, " n"], names: Sequence[str], top: int) -> Prediction:
-    """The most likely class, and the next ones."""
+    """The prediction of the `top` most likely classes."""
     chances = likeliest(logits, names, top)
     name, chance = next(iter(chances.items()))
     return Prediction(

@@ -1,7 +1,7 @@
-"""What a task is: its data, its objective and its scores, and what only some tasks do.
+"""The protocols of tasks: data, objective and scores, and optional abilities.
 
-A task is one class. Its class methods are called before there is a model, or with a run that is trained; an
-instance, which `build` makes of a recipe, gives a `Trainer` batches, a loss and a validation.
+A task is one class. Its class methods are called before there is a model, or with a trained run. An instance,
+which `build` creates from a recipe, gives a `Trainer` batches, a loss and validation scores.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..data.splits import Splits
 from .metrics import Metric
 from .predictions import Prediction
 
-Rows = list[tuple[str, ...]]  # of predictions.txt, the names of the columns first
+Rows = list[tuple[str, ...]]  # of predictions.txt, with a header row
 
 
 class Trained(Protocol):
-    """A run that was loaded from its folder (`runs.run.Run`), or is being trained (`runs.live.LiveRun`)."""
+    """A run that is loaded from its folder (`runs.run.Run`), or in training (`runs.live.LiveRun`)."""
 
     folder: Path
     recipe: Any
@@ -31,7 +31,7 @@ class Trained(Protocol):
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        """How its training data is read (`TaskData.reading`); empty if that is not known."""
+        """How its training data was read (`TaskData.reading`); empty if unknown."""
 
     def splits(self) -> Splits:
         """The splits that the run was trained with."""
@@ -41,12 +41,12 @@ class Trained(Protocol):
 
 
 class TaskData(Protocol):
-    """Where examples come from, and the batches that a trainer reads.
+    """The source of examples, and the batches for a trainer.
 
     `train` calls, in this order: splits, train_tokenizer, labels, reading, filter, labels_in, build and
-    warnings. Then the trainer calls next_batch and split for each step. A batch has `target`, integers of
-    any shape whose first axis is the example, -100 (IGNORE) where there is no target; and `n_tokens`, the
-    number of targets.
+    warnings. Then the trainer calls next_batch and split in each step. A batch has `target`, integers of
+    any shape whose first axis is the example, with -100 (IGNORE) where there is no target; and `n_tokens`,
+    the number of targets.
     """
 
     name: ClassVar[str]  # in TASKS and recipes
@@ -55,7 +55,7 @@ class TaskData(Protocol):
 
     @classmethod
     def splits(cls, data: Any, sources: Any) -> Splits:
-        """The "train", "validation" and (else the latter is scored) "test" splits."""
+        """The "train", "validation" and "test" splits; "test" is optional."""
         raise NotImplementedError
 
     @classmethod
@@ -64,15 +64,15 @@ class TaskData(Protocol):
 
     @classmethod
     def labels(cls, data: Any, splits: Mapping[str, Any]) -> list[str]:
-        """The names of the classes that a model tells apart. The run remembers them."""
+        """The names of the classes, which are stored in run.json."""
 
     @classmethod
     def labels_in(cls, examples: Any) -> list[str]:
-        """The labels of examples, one by one; empty for data whose targets are not classes."""
+        """The labels of examples, one for each target; empty if targets are not classes."""
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """How the training data is read, beyond the settings. The run remembers it in run.json."""
+        """How the training data was read, beyond the settings. It is stored in run.json."""
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Any, splits: Splits) -> Splits:
@@ -80,13 +80,13 @@ class TaskData(Protocol):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        """What is wrong with examples that are used all the same, a line each."""
+        """Problems of examples that are used nevertheless, a line each."""
 
     @classmethod
     def build(
         cls, recipe: Any, tokenizer: Any, splits: Mapping[str, Any], labels: Sequence[str] = ()
     ) -> Self:
-        """The task of a recipe, with its batches."""
+        """Create the task of a recipe."""
         raise NotImplementedError
 
     @property
@@ -96,41 +96,41 @@ class TaskData(Protocol):
 
     @property
     def batches_per_epoch(self) -> int:
-        """The number of batches in which the training data is read once."""
+        """The number of batches in one pass over the training data."""
 
     def next_batch(self) -> Any:
         """The batch of the next step."""
         raise NotImplementedError
 
     def batches(self, examples: Any) -> Iterator[Any]:
-        """All examples once, in batches, always the same."""
+        """All examples once, in the same batches on each call."""
         raise NotImplementedError
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        """The batch in parts (micro-batches times ranks), each with the number of its first row."""
+        """Split a batch into parts (micro-batches times ranks), each with the index of its first row."""
 
     def check_parts(self, parts: int) -> None:
-        """Raise a UserError if batches cannot be split into so many parts."""
+        """Raise a UserError if batches cannot be split into this many parts."""
 
     def state(self) -> dict[str, Any]:
-        """Where in the data the training is, for a checkpoint."""
+        """The position in the data, for a checkpoint."""
         raise NotImplementedError
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken."""
+        """Continue from a `state`."""
         raise NotImplementedError
 
 
 class Objective(Protocol):
-    """Which models learn the task, and what they minimize.
+    """The models that can learn the task, and the loss.
 
     `Recipe` calls check_model and check, `build_model` calls model_config. The trainer calls loss for each
     part of a batch, and divides by the batch's `n_tokens`.
     """
 
-    model_types: ClassVar[tuple[str, ...]]  # of the package's models; the first is the default
-    requires: ClassVar[tuple[str, ...]]  # the methods that your own model must have
-    is_encoder_decoder: ClassVar[bool | None]  # which models it takes; None: both
+    model_types: ClassVar[tuple[str, ...]]  # models of the package; the first is the default
+    requires: ClassVar[tuple[str, ...]]  # methods that your own model must have
+    is_encoder_decoder: ClassVar[bool | None]  # required of the model; None: either
 
     @classmethod
     def check_model(cls, model_type: str) -> None:
@@ -138,18 +138,18 @@ class Objective(Protocol):
 
     @classmethod
     def check(cls, data: Any, model: Any) -> None:
-        """Raise a UserError for settings of data and model that contradict each other."""
+        """Raise a UserError if settings of data and model are incompatible."""
 
     @classmethod
     def model_config(cls, config: Any, tokenizer: Any, labels: Sequence[str] = ()) -> Any:
-        """The model's settings with what the data decides, such as `vocab_size` and `num_labels`."""
+        """The model's settings, completed from the data: `vocab_size`, `num_labels` and others."""
 
     @classmethod
     def positions(cls, data: Any) -> int:
-        """How many positions of a batch a model computes at least, all of them together."""
+        """A lower bound on the number of positions in a batch, to estimate memory."""
 
     def logits(self, model: Any, batch: Any) -> Tensor:
-        """What the model says of the batch, (..., V): a logit for each class of each target (...)."""
+        """The logits (..., V) of a batch: one for each class of each target (...)."""
         raise NotImplementedError
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
@@ -157,27 +157,27 @@ class Objective(Protocol):
 
 
 class Scores(Protocol):
-    """How good a model is: during training, of a trained run, and of single examples.
+    """The scores of a model: in training, of a trained run, and of single examples.
 
-    The trainer calls validate; `evaluate` and `compare` call evaluate. Scores that are a `Score` remember
-    what each example adds: they get intervals, and can be compared with other runs'.
+    The trainer calls validate; `evaluate` and `compare` call evaluate. A `Score` keeps each example's
+    contribution: it gets confidence intervals, and can be compared with other runs'.
     """
 
-    metrics: ClassVar[Mapping[str, Metric | str]]  # beside the common ones (METRICS); a text is a label
+    metrics: ClassVar[Mapping[str, Metric | str]]  # in addition to METRICS; a string is a label
 
     @classmethod
     def known_metrics(cls) -> dict[str, Metric]:
-        """The scores that are described: the common ones, and those of the task."""
+        """The metrics by name: the common ones, and those of the task."""
 
     @classmethod
     def metric(cls, name: str) -> Metric:
-        """What is known of a score: its label, and whether higher is better."""
+        """The metric of a score: its label, and whether higher is better."""
 
     def score(self, model: Any, examples: Any) -> Mapping[str, float]:
-        """The scores of examples with the right targets given, such as the mean loss."""
+        """Scores with teacher forcing, such as the mean loss."""
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The scores of the validation split; the one that --monitor names chooses the best checkpoint."""
+        """The scores of the validation split. The one named by --monitor chooses the best checkpoint."""
 
     @property
     def has_loss(self) -> bool:
@@ -185,54 +185,54 @@ class Scores(Protocol):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores, with `n`, the number of what was scored, and the rows of predictions.txt, if any.
+        """The scores, including `n`, the number of scored units; and the rows of predictions.txt, if any.
 
-        `decoding` are arguments of `generate`, for a task that `Translates`.
+        `decoding` are arguments of `generate`, for tasks that implement `Translates`.
         """
         raise NotImplementedError
 
     @classmethod
     def samples(cls, run: Trained, splits: Mapping[str, Any]) -> list[str]:
-        """A few results, a line each, printed after training."""
+        """A few predictions, a line each, printed after training."""
 
     @classmethod
     def example(cls, run: Trained, texts: Sequence[str], validation: Callable[[], Any]) -> tuple[Any, str]:
-        """A task whose only batch is one example, and its title: of the user's texts, or of the data.
+        """A task whose only batch is one example, from the user's texts or the data; and its title.
 
-        `graph` draws what its loss is computed from.
+        `graph` draws the computation graph of its loss.
         """
         raise NotImplementedError
 
 
-# ---------------------------------------------------------------- what only some tasks do
+# ---------------------------------------------------------------- optional abilities
 
 
 class ReadsTexts(Protocol):
-    """How an input of the user's is read, for `predict`, `explain` and warnings of unknown words.
+    """How a user's input is read, for `predict`, `explain` and warnings about unknown words.
 
-    Each task has these; the defaults are those of one text, read as it is.
+    All tasks have these; the defaults are for a single text, which is not changed.
     """
 
-    inputs: ClassVar[tuple[str, ...]]  # what the texts of an input are called: ("a question", "a context")
+    inputs: ClassVar[tuple[str, ...]]  # names of an input's texts: ("a question", "a context")
     marks: ClassVar[tuple[str, ...]]  # special tokens that a user may write in a text
     reads_words: ClassVar[bool]  # whether a text may be a list of words
-    not_recorded: ClassVar[tuple[str, str]]  # what a run without `reading` does not say; a remedy
+    not_recorded: ClassVar[tuple[str, str]]  # what is unknown of a run without `reading`; a remedy
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        """A user's text, written as the texts of the training data are."""
+        """A user's text in the format of the training texts."""
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
-        """A short input of the held-out data that a run can read, as its texts; [] if there is none.
+        """A list with a short input (its texts) from the held-out data; [] if there is none.
 
-        The run remembers it: it is in the command that training prints.
+        It is stored in run.json, and appears in the command that training prints.
         """
 
 
 @runtime_checkable
 class ReadsFiles(Protocol):
-    """A task that reads a file of the user's: for `train --data` and `evaluate --data`."""
+    """A task that reads the user's files, for `train --data` and `evaluate --data`."""
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> Any:
@@ -240,29 +240,29 @@ class ReadsFiles(Protocol):
 
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> Any:
-        """The same, to score a trained run on; a UserError for labels that it does not know."""
+        """All examples of a file, to score a trained run; a UserError for labels unknown to the run."""
 
     @classmethod
     def own_data(cls, data: Any) -> Any:
-        """The [data] section for a file of the user's, which is no longer about its data set."""
+        """The [data] section for the user's file, without the settings of its data set."""
 
 
 @runtime_checkable
 class ReadsExamples(Protocol):
-    """A task that makes an example of a user's texts: for `predict` and `graph`."""
+    """A task that makes an example from a user's texts, for `predict` and `graph`."""
 
     @classmethod
     def read_example(cls, run: Trained, texts: Sequence[str]) -> Any:
-        """An example of the texts of an input, with any target; a UserError if the run cannot read them."""
+        """An example from the texts of an input, with any target; a UserError if the run cannot read them."""
 
 
 @runtime_checkable
 class Translates(Protocol):
-    """A task whose models write a text for a text: for `translate` and `chat`."""
+    """A task whose models generate a text from a text, for `translate` and `chat`."""
 
     @classmethod
     def translate(cls, run: Trained, texts: Sequence[str], **decoding: Any) -> list[str]:
-        """What the model writes for each text: one, or `num_return_sequences` for the first, then ..."""
+        """The generated texts: one for each text, or `num_return_sequences` for the first, and so on."""
 
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
@@ -271,25 +271,25 @@ class Translates(Protocol):
 
 @runtime_checkable
 class Continues(Protocol):
-    """A task whose models continue a text: for `generate`."""
+    """A task whose models continue a text, for `generate`."""
 
     @classmethod
     def default_prompt(cls, run: Trained) -> str:
-        """What a model continues if no prompt is given."""
+        """The prompt if the user passes none."""
 
     @classmethod
     def generate(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> list[str]:
-        """How the model continues a text: one text, or `num_return_sequences`."""
+        """The continuations of a prompt: one, or `num_return_sequences`."""
 
     @classmethod
     def stream_text(cls, run: Trained, prompt: str, max_new_tokens: int, **decoding: Any) -> Iterator[str]:
-        """How the model continues a text, piece by piece as its tokens come."""
+        """Yield the continuation of a prompt piece by piece, as its tokens are generated."""
 
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A task whose models label, answer or complete: for `predict`."""
+    """A task whose models label, answer or complete, for `predict`."""
 
     @classmethod
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """What the model says of each input, which is a text or several; of classes, the `top` likeliest."""
+        """The prediction for each input (a list of texts), with the `top` most likely classes."""

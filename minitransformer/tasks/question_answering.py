@@ -1,7 +1,7 @@
-"""Question answering: where the answer to a question stands in a text (Devlin et al. 2018, 4.2).
+"""Extractive question answering: the answer is a span of a context (Devlin et al. 2018, 4.2).
 
-The model reads [CLS] question [SEP] context [SEP], and scores each token as first and last of the answer. An
-answer is learned where it begins and ends with tokens: "8" is not found inside of "1984".
+The model reads [CLS] question [SEP] context [SEP], and scores each token as the first and the last of the
+answer. An answer must begin and end at token boundaries: "8" is not found in "1984".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .scores import answer_scores
 class QuestionData(LabelledData):
     """Questions, contexts and answers: their source and batching."""
 
-    max_answer_length: int = 20  # the most tokens of a predicted answer
+    max_answer_length: int = 20  # maximum number of tokens in a predicted answer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,7 +45,7 @@ class QuestionData(LabelledData):
 
 
 class ContextToken(NamedTuple):
-    """A token of a context, and where it begins and ends there."""
+    """A token of a context, and the characters where it begins and ends."""
 
     id: int
     start: int
@@ -56,7 +56,7 @@ class ContextToken(NamedTuple):
 
 @register_task
 class QuestionAnswering(EncoderTask):
-    """The first and the last token of an answer."""
+    """Predicts the first and the last token of an answer."""
 
     # ------------------------------------------------------------ the data
 
@@ -76,7 +76,7 @@ class QuestionAnswering(EncoderTask):
     @classmethod
     def read_test_file(cls, run: Trained, path: Path) -> list[Answered]:
         examples = super().read_test_file(run, path)
-        warnings = unpredictable(run.recipe.data, run.tokenizer, {printable(path): examples})
+        warnings = answer_warnings(run.recipe.data, run.tokenizer, {printable(path): examples})
         return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
 
     @classmethod
@@ -89,12 +89,12 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """Also without training examples whose answer begins or ends inside a token: it cannot be learned."""
+        """Also drops training examples whose answer begins or ends inside a token: it cannot be learned."""
         splits = super().filter(data, tokenizer, splits)
         train = [example for example in splits["train"] if answer_span(tokenizer, example)]
         if not train:
             raise DataError(
-                f"none of the {len(splits['train'])} answers to train on begins and ends with a token.\n"
+                f"none of the {len(splits['train'])} training answers begins and ends at a token boundary.\n"
                 f"Train with --tokenizer wordpiece or bpe, whose tokens are smaller."
             )
         inside = len(splits["train"]) - len(train)
@@ -102,8 +102,8 @@ class QuestionAnswering(EncoderTask):
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Any, splits: Splits) -> list[str]:
-        named = {f"the {name} split": split for name, split in splits.items()}
-        return unpredictable(data, tokenizer, named)
+        titled = {f"the {name} split": split for name, split in splits.items()}
+        return answer_warnings(data, tokenizer, titled)
 
     def encode(self, example: Answered) -> Row:
         question = self.tokenizer.encode(example.question)
@@ -115,7 +115,7 @@ class QuestionAnswering(EncoderTask):
         return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
 
     def unknown_targets(self, example: Answered) -> int:
-        """Both the first and the last token, if the answer begins or ends inside one."""
+        """2 (first and last token) if the answer begins or ends inside a token."""
         return 0 if answer_span(self.tokenizer, example) else 2
 
     # ------------------------------------------------------------ the objective
@@ -124,14 +124,14 @@ class QuestionAnswering(EncoderTask):
     segments = 2
 
     def logits(self, model: Any, batch: TextBatch) -> Float[Tensor, "B 2 T"]:
-        """A score of each token of the context; of other tokens -1e9."""
+        """The scores of the context's tokens as first and last token; -1e9 for all other tokens."""
         scores = self.output(model, batch).logits.transpose(1, 2)  # (B, 2, T)
         inside = (batch.token_types == 1) & (batch.input != self.sep_id)
         return scores + np.where(inside, 0, -1e9).astype(np.float32)[:, None, :]
 
     def loss(self, model: Any, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """The sum of the losses of first and last tokens; smoothing would reward tokens of the question."""
-        return loss_sum(self.logits(model, batch), batch.target, 0.0)
+        """The sum of the losses of first and last tokens, without label smoothing."""
+        return loss_sum(self.logits(model, batch), batch.target, 0.0)  # smoothing would reward the question
 
     # ------------------------------------------------------------ the scores
 
@@ -141,9 +141,9 @@ class QuestionAnswering(EncoderTask):
         return self.best_answer(logits, example)[0]
 
     def best_answer(self, logits: np.ndarray, example: Answered) -> tuple[str, float]:
-        """The answer with the highest sum of scores whose last token is not before its first.
+        """The answer with the highest sum of first and last score, and its probability.
 
-        Its probability is that of the first token, times that of the last.
+        The probability is that of the first token times that of the last.
         """
         tokens = context_tokens(self.tokenizer, example.context)
         n = len(tokens)
@@ -186,14 +186,14 @@ class QuestionAnswering(EncoderTask):
 INSIDE = "whose answer begins or ends inside a token"
 
 
-def unpredictable(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Answered]]) -> list[str]:
+def answer_warnings(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Answered]]) -> list[str]:
     """A warning for each split with answers that no model can give exactly."""
     lines = []
     for name, examples in splits.items():
         spans = [answer_span(tokenizer, example) for example in examples]
         inside = spans.count(None)
-        most = data.max_answer_length
-        long = sum(span is not None and span[1] - span[0] >= most for span in spans)
+        limit = data.max_answer_length
+        long = sum(span is not None and span[1] - span[0] >= limit for span in spans)
         if inside:
             lines.append(
                 f"warning: {name} has {inside:,} of {len(examples):,} questions {INSIDE}; they count as wrong"
@@ -201,15 +201,15 @@ def unpredictable(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence
         if long:
             lines.append(
                 f"warning: {name} has {long:,} of {len(examples):,} questions whose answer has more than "
-                f"{most} tokens; predictions have at most so many (--max-answer-length)"
+                f"{limit} tokens, the limit of predictions (--max-answer-length)"
             )
     return lines
 
 
 def answer_span(tokenizer: Tokenizer, example: Answered) -> tuple[int, int] | None:
-    """The first and the last of the context's tokens that make the answer; None if no tokens do.
+    """The indices of the answer's first and last token in the context; None if it has no token boundaries.
 
-    Of several places, the one that the data names; else the first that has whole words; else the first.
+    If the answer occurs several times, it is the place given in the data, or else the first with whole words.
     """
     tokens = context_tokens(tokenizer, example.context)
     places = answer_places(example)
@@ -223,7 +223,7 @@ def answer_span(tokenizer: Tokenizer, example: Answered) -> tuple[int, int] | No
 
 
 def context_tokens(tokenizer: Tokenizer, context: str) -> list[ContextToken]:
-    """The tokens of a context, of which each word or mark is split by itself."""
+    """The tokens of a context; each word and punctuation mark is tokenized separately."""
     found = []
     for match in re.finditer(r"\w[\w'-]*|[^\w\s]", context):
         tokens = _word_tokens(tokenizer, match[0])
@@ -236,7 +236,7 @@ def context_tokens(tokenizer: Tokenizer, context: str) -> list[ContextToken]:
 
 @lru_cache(2**16)
 def _word_tokens(tokenizer: Tokenizer, word: str) -> list[tuple[int, int, int]]:
-    """The tokens of a word, and where each begins and ends; a word without tokens is unknown."""
+    """The tokens of a word, with their start and end; <UNK> for a word without tokens."""
     tokens = []
     for i, (start, end) in tokenizer.encode_with_offsets(word):
         while end < len(word) and unicodedata.combining(word[end]):

@@ -1,7 +1,7 @@
-"""Scores, from their definitions: each is a formula of a sum over the test examples.
+"""Scores: each is a formula of sums over the test examples.
 
-A `Score` keeps what each example adds. That is all that an interval, the scores of some of the examples, and
-the comparison of two runs need (see bootstrap.py).
+A `Score` keeps each example's contribution, from which confidence intervals, scores of some of the examples,
+and comparisons of two runs are computed (see bootstrap.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Float
 
 Sums = Float[np.ndarray, "*resamples sums"]
-LARGEST = 2**24  # numbers of what examples add to a score; larger ones are not kept
+MAX_STATISTICS = 2**24  # numbers; larger statistics are not kept by example
 
 
 class Score(float):
-    """A score that remembers what each example adds to it: `statistics` (examples, sums).
+    """A float that keeps each example's contribution to the score: `statistics` (examples, sums).
 
-    `formula` names the function of FORMULAS that makes the score of the sums. To everything else a score is
-    its number: it is written, copied and sent as a float.
+    `formula` names the function in FORMULAS that computes the score from the sums. A Score is pickled and
+    copied as a plain float.
     """
 
     statistics: Float[np.ndarray, "examples sums"]
@@ -45,15 +45,15 @@ class Score(float):
         return Score(self.statistics[examples], self.formula)
 
     def by(self, formula: str) -> Score:
-        """Another formula of the same sums."""
+        """The score of another formula on the same statistics."""
         return Score(self.statistics, formula)
 
 
-# ---------------------------------------------------------------- formulas, of one or many rows of sums
+# ---------------------------------------------------------------- formulas, on one or more rows of sums
 
 
 def mean(sums: Sums) -> Any:
-    """The first sum over the second: a mean, a share; NaN of nothing."""
+    """The first sum divided by the second; NaN for 0 / 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.divide(sums[..., 0], sums[..., 1])
 
@@ -66,25 +66,25 @@ def perplexity_of(sums: Sums) -> Any:
 
 
 def bits(sums: Sums) -> Any:
-    """The mean in bits."""
+    """The mean, converted from nats to bits."""
     return mean(sums) / math.log(2)
 
 
 def f1_of(sums: Sums) -> Any:
-    """The harmonic mean of precision, hits / predicted, and recall, hits / expected; 0 without hits."""
+    """The harmonic mean of precision (hits / predicted) and recall (hits / expected); 0 without hits."""
     hits, predicted, expected = np.moveaxis(sums, -1, 0)
     return np.where(hits > 0, 2 * hits / np.maximum(predicted + expected, 1), 0.0)
 
 
 def macro_f1_of(sums: Sums) -> Any:
-    """The mean F1 of the classes that occur: hits, predicted and expected of each class."""
+    """The mean F1 over the classes that occur, from hits, predicted and expected of each class."""
     classes = sums.reshape(*sums.shape[:-1], -1, 3)
     occurs = classes[..., 1:].sum(-1) > 0
     return (f1_of(classes) * occurs).sum(-1) / np.maximum(occurs.sum(-1), 1)
 
 
 def of_sacrebleu(metric: str) -> Callable[[Sums], Any]:
-    """A metric of sacreBLEU's: its score of the sums of its own statistics, as its command computes it."""
+    """The formula of a sacreBLEU metric, from the sums of its own statistics."""
 
     def formula(sums: Sums) -> Any:
         import sacrebleu.metrics
@@ -117,19 +117,19 @@ def perplexity(loss: float) -> Score:
 
 
 def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> Score:
-    """The share that is right."""
+    """The fraction of correct predictions."""
     return Score([(p == e, 1) for p, e in zip(predicted, expected, strict=True)])
 
 
 def f1(hits: int, predicted: int, expected: int) -> float:
-    """The F1 of these numbers."""
+    """F1 from counts."""
     return float(f1_of(np.array([hits, predicted, expected])))
 
 
 def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
-    """The mean over the classes of each one's F1; a rare class counts as much as a frequent one."""
+    """The unweighted mean of the F1 of each class."""
     classes = {name: i for i, name in enumerate(sorted({*predicted, *expected}))}
-    kept = 3 * len(expected) * len(classes) <= LARGEST  # else only their sum
+    kept = 3 * len(expected) * len(classes) <= MAX_STATISTICS  # else only their sum
     statistics = np.zeros((len(expected) if kept else 1, len(classes), 3))
     for i, (p, e) in enumerate(zip(predicted, expected, strict=True)):
         row = statistics[i if kept else 0]
@@ -141,8 +141,10 @@ def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """The entities of BIO tags: type, start, end. An I- after another type starts one, as in conlleval
-    (Tjong Kim Sang and De Meulder 2003)."""
+    """The entities (type, start, end) of BIO tags.
+
+    An I- tag after another type starts an entity, as in conlleval (Tjong Kim Sang and De Meulder 2003).
+    """
     found = set()
     start = 0
     kind = ""
@@ -159,32 +161,34 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 
 
 def tag_accuracy(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> Score:
-    """The share of the tags of all sentences that is right."""
+    """The fraction of correct tags, over all sentences."""
     pairs = [list(zip(p, e, strict=True)) for p, e in zip(predicted, expected, strict=True)]
     return Score([(sum(p == e for p, e in tags), len(tags)) for tags in pairs])
 
 
 def entity_f1(predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> Score:
-    """F1 of entities: right is one whose type and both ends are right."""
+    """F1 of entities; an entity is correct if its type and both ends are."""
     found = [(entities(p), entities(e)) for p, e in zip(predicted, expected, strict=True)]
     return Score([(len(p & e), len(p), len(e)) for p, e in found], "f1")
 
 
 def answer_words(text: str) -> list[str]:
-    """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1); an
-    accented letter is the same whether Unicode writes it as one character or two."""
+    """Words without case, punctuation and articles, as SQuAD compares them (Rajpurkar et al. 2016, 6.1).
+
+    Unicode is normalized (NFC): accented letters are the same, composed or not.
+    """
     text = unicodedata.normalize("NFC", text.lower())
     kept = "".join(c for c in text if c not in string.punctuation)
     return [word for word in kept.split() if word not in ("a", "an", "the")]
 
 
 def answer_scores(predicted: Sequence[str], expected: Sequence[str]) -> dict[str, Score]:
-    """`exact_match` of answers and `f1` of their words, each the mean over the questions."""
+    """`exact_match` of answers and `f1` of their words, as means over the questions."""
     exact = []
-    shares = []
+    overlaps = []
     for p, e in zip(predicted, expected, strict=True):
         one, other = Counter(answer_words(p)), Counter(answer_words(e))
         exact.append((answer_words(p) == answer_words(e), 1))
         both_empty = not one and not other
-        shares.append((1.0 if both_empty else f1((one & other).total(), one.total(), other.total()), 1))
-    return {"exact_match": Score(exact), "f1": Score(shares)}
+        overlaps.append((1.0 if both_empty else f1((one & other).total(), one.total(), other.total()), 1))
+    return {"exact_match": Score(exact), "f1": Score(overlaps)}

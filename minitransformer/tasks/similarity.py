@@ -1,7 +1,7 @@
-"""Similarity: texts of the same meaning get similar vectors (Reimers and Gurevych 2019).
+"""Similarity: texts with the same meaning get similar vectors (Reimers and Gurevych 2019).
 
-In a batch of pairs, each first text has to find its partner among all second texts: the loss is the
-cross-entropy of their cosines, times 20 (the other pairs are the negatives, as in Henderson et al. 2017).
+The loss is contrastive with in-batch negatives (Henderson et al. 2017): the cross-entropy of finding each
+text's partner among all second texts of the batch, with the cosines, times 20, as logits.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class SimilarityData(LabelledData):
-    """Pairs of texts that mean the same: a sentence and its translation, or the pairs of a file."""
+    """Pairs of texts with the same meaning: sentences and their translations, or the pairs of a file."""
 
 
 @dataclass(frozen=True)
 class PairedTexts(Batch):
-    """The rows of all first texts, then of all second texts; text i belongs to second text `target[i]`."""
+    """Rows of all first texts, then of all second texts; the partner of first text i is `target[i]`."""
 
     @property
     def n_tokens(self) -> int:
@@ -50,7 +50,7 @@ class PairedTexts(Batch):
 
 @register_task
 class Similarity(EncoderTask):
-    """A unit vector for each text, nearest to that of the text with the same meaning."""
+    """Learns a unit vector for each text, closest to that of the text with the same meaning."""
 
     # ------------------------------------------------------------ the data
 
@@ -81,7 +81,7 @@ class Similarity(EncoderTask):
         return max(len(tokenizer.encode(text)) for text in example) + 2
 
     def text_rows(self, texts: Sequence[str]) -> np.ndarray:
-        """Each text by itself: [CLS] text [SEP]."""
+        """A row for each text: [CLS] text [SEP]."""
         return pad_rows(
             [self.join_texts(self.tokenizer.encode(text))[0] for text in texts], self.tokenizer.pad_id
         )
@@ -91,7 +91,7 @@ class Similarity(EncoderTask):
         return PairedTexts(self.text_rows(texts), np.arange(len(examples)))
 
     def split(self, batch: Any, parts: int) -> Iterator[tuple[int, Any]]:
-        """Whole: each text is compared with all others of the batch."""
+        """Not split: each text is compared with all others of the batch."""
         self.check_parts(parts)
         yield 0, batch
 
@@ -99,7 +99,7 @@ class Similarity(EncoderTask):
         if parts > 1:
             raise UserError(
                 f"a batch of the task similarity cannot be split into {parts} parts: each text is compared "
-                f"with all others.\nTrain with micro_batches = 1, in one process."
+                f"with all others.\nTrain with micro_batches = 1, in a single process."
             )
 
     # ------------------------------------------------------------ the objective
@@ -114,30 +114,30 @@ class Similarity(EncoderTask):
     # ------------------------------------------------------------ the scores
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {
-        "accuracy": Metric("partner is the nearest", True, "%"),
+        "accuracy": Metric("nearest is the partner", True, "%"),
         "mrr": Metric("mean reciprocal rank", True),
     }
 
     @classmethod
     def vectors(cls, run: Trained, texts: Sequence[str]) -> np.ndarray:
-        """The unit vector of each text; the cosine of two texts is the dot product of theirs."""
+        """The unit vector of each text; the dot product of two is their cosine similarity."""
         return cls.of_run(run, []).text_vectors(run.model, [text.strip() for text in texts])
 
     @no_grad()
     def text_vectors(self, model: Any, texts: Sequence[str]) -> np.ndarray:
-        """The unit vector of each text, which is written as the sides of training pairs are."""
+        """The unit vector of each text, which must be in the format of the training texts."""
         parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
         return np.concatenate([model(self.text_rows(part)).numpy() for part in parts])
 
     def score(self, model: Any, examples: Any) -> dict[str, Score]:
-        """How often a text's partner is the nearest of all second texts, and the loss of the batches."""
-        return self.ranked(model, examples)[0]
+        """Accuracy and mean reciprocal rank of the partner among all second texts, and the loss."""
+        return self.rank_pairs(model, examples)[0]
 
-    def ranked(self, model: Any, examples: Sequence[Pair]) -> tuple[dict[str, Score], list[str]]:
-        """The scores of pairs, and for each first text the nearest of all second texts.
+    def rank_pairs(self, model: Any, examples: Sequence[Pair]) -> tuple[dict[str, Score], list[str]]:
+        """The scores of pairs, and the nearest second text of each first text.
 
-        A tie counts as nearer, unless both texts are the same: a model that maps all texts to one vector
-        finds no partner.
+        In a tie, other texts rank ahead of the partner: a model that maps all texts to one vector finds no
+        partner.
         """
         firsts = [a for a, _ in examples]
         seconds = [b for _, b in examples]
@@ -162,7 +162,7 @@ class Similarity(EncoderTask):
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
         examples = cls.within_limit(run, examples)
-        scores, nearest = cls.of_run(run, examples).ranked(run.model, examples)
+        scores, nearest = cls.of_run(run, examples).rank_pairs(run.model, examples)
         rows = [(first, second, found) for (first, second), found in zip(examples, nearest, strict=True)]
         return {**scores, "n": len(examples)}, [("text", "partner", "nearest"), *rows]
 
@@ -188,7 +188,7 @@ class Similarity(EncoderTask):
 
     @classmethod
     def predictions(cls, run: Trained, inputs: Sequence[Sequence[str]], top: int = 5) -> list[Prediction]:
-        """The cosine of each two texts."""
+        """The cosine similarity of each pair of texts."""
         if not inputs:
             return []
         pairs = [cls.read_input(run, texts) for texts in inputs]

@@ -1,7 +1,7 @@
 """Tagging: a label for each word, such as named entities in BIO tags (Devlin et al. 2018, 5.3).
 
-A word's tag is predicted at its first piece; its other pieces have no target. A text is split into words as
-the training data has them: `U.S.` stays whole if it is a word there.
+A word's tag is predicted at its first token; its other tokens have no target. Texts are split into words as
+in the training data: `U.S.` is one word if it is a word there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..text.tokenizer import Tokenizer
 from ..text.words import WordSplitter, marked_words
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
-from .inputs import SHORT, best_readable, held_out_first, word_ids
+from .inputs import MAX_SHORT, held_out_first, pick_input, word_ids
 from .metrics import Metric
 from .predictions import Prediction, softmax
 from .scores import entity_f1, tag_accuracy
@@ -57,7 +57,7 @@ class Tagging(EncoderTask):
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         sentences = ([" ".join(example.words)] for example in held_out_first(splits))
-        return best_readable(tokenizer, sentences, min(SHORT, data.max_length - 2))
+        return pick_input(tokenizer, sentences, min(MAX_SHORT, data.max_length - 2))
 
     @classmethod
     def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:
@@ -73,7 +73,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
-        """The words with marks, which texts are split into again."""
+        """The words with punctuation marks, for splitting other texts the same way."""
         return {"marked_words": marked_words(word for example in splits["train"] for word in example.words)}
 
     def encode(self, example: Tagged) -> Row:
@@ -94,10 +94,10 @@ class Tagging(EncoderTask):
     metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
     def decode(self, logits: np.ndarray, example: Tagged) -> str:
-        return " ".join(self.label_names[i] for i in self.of_words(logits, example).argmax(-1))
+        return " ".join(self.label_names[i] for i in self.word_logits(logits, example).argmax(-1))
 
-    def of_words(self, logits: np.ndarray, example: Tagged) -> np.ndarray:
-        """The logits at the first piece of each word."""
+    def word_logits(self, logits: np.ndarray, example: Tagged) -> np.ndarray:
+        """The logits at the first token of each word."""
         lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
 
@@ -109,10 +109,10 @@ class Tagging(EncoderTask):
     def compute_metrics(cls, predictions: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
         one = [tags.split() for tags in predictions]
         other = [tags.split() for tags in expected]
-        share = tag_accuracy(one, other)
+        tags_right = tag_accuracy(one, other)
         if not any(is_bio(tag) for tags in other for tag in tags if tag != "O"):
-            return {"accuracy": share}  # of tags that mark no entities, such as parts of speech
-        return {"accuracy": share, "entity_f1": entity_f1(one, other)}
+            return {"accuracy": tags_right}  # tags of no entities, such as parts of speech
+        return {"accuracy": tags_right, "entity_f1": entity_f1(one, other)}
 
     def predict(self, model: Any, examples: Sequence[Any]) -> list[tuple[str, str, str]]:
         rows = super().predict(model, examples)
@@ -123,12 +123,12 @@ class Tagging(EncoderTask):
     reads_words = True
     not_recorded = (
         "which marks are part of a word (U.S., don't)",
-        "Pass words that are split already, with --words.",
+        "Pass words separated by spaces, with --words.",
     )
 
     def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
-        """A word and its tag on each line, then a blank line: a file that `read_tagged` reads."""
-        rows = [softmax(row) for row in self.of_words(logits, example)]
+        """A word and its tag on each line, then a blank line, in the format of `read_tagged`."""
+        rows = [softmax(row) for row in self.word_logits(logits, example)]
         tags = [self.label_names[int(row.argmax())] for row in rows]
         width = max(map(len, example.words))
         lines = [f"{word:<{width}}  {tag}\n" for word, tag in zip(example.words, tags, strict=True)]
@@ -139,17 +139,17 @@ class Tagging(EncoderTask):
     @classmethod
     def read_input(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
         if len(texts) == 1 and not isinstance(texts[0], str):
-            texts = [words_of(texts[0])]
+            texts = [check_word_list(texts[0])]
         return super().read_input(run, texts)
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        """The words with a space between them."""
+        """The words of a text, separated by spaces."""
         return " ".join(WordSplitter(run.reading.get("marked_words", [])).split(text))
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
-        """A sentence, split into words as the training data is; or a list of words as it is."""
+        """A sentence, split into words as in the training data; or a list of words."""
         (text,) = texts
         if isinstance(text, str):
             text = cls.as_read(run, text).split() if text.strip() else ()
@@ -162,12 +162,12 @@ class Tagging(EncoderTask):
         return example._replace(tags=tuple(prediction.split()))
 
 
-def words_of(words: Sequence[Any]) -> list[str]:
-    """A user's list of words; a UserError for others than a file of training data can have."""
+def check_word_list(words: Sequence[Any]) -> list[str]:
+    """A user's list of words; a UserError for anything but strings without spaces."""
     for word in words:
         if not isinstance(word, str) or word.split() != [word]:
             raise UserError(
-                f"a word must be a text without spaces, got {word!r:.60}.\n"
+                f"a word must be a string without spaces, got {word!r:.60}.\n"
                 f"Pass a list such as ['in', 'the', 'U.S.']."
             )
     return list(words)

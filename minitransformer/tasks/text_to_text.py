@@ -1,4 +1,4 @@
-"""Text to text: one model for several tasks, which a prefix tells apart (Raffel et al. 2020, 2.4)."""
+"""Text to text: one model for several tasks, which the prefix selects (Raffel et al. 2020, 2.4)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FEW = 15  # random stream
 
 @dataclass(frozen=True)
 class PrefixedData(Config):
-    """Pairs of a text with a prefix and its target: their source and batching."""
+    """Pairs of a text with a task prefix, and a target: their source and batching."""
 
     dataset: str = "phrasebook"  # "phrasebook" or "file" (--data FILE); the prefix is part of the source
     tokenizer: str = "word"  # "word", "bpe" or "char"
-    max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
-    max_length: int = 64  # tokens per side; longer pairs are left out, and longer input is an error
-    examples: int = 0  # how many pairs to train on; 0: all
+    max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
+    max_length: int = 64  # tokens per side; longer pairs are left out, longer inputs are errors
+    examples: int = 0  # number of pairs to train on; 0: all
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
@@ -43,7 +43,7 @@ class PrefixedData(Config):
 
 @register_task
 class TextToText(Translation):
-    """Pairs of texts, whose source starts with what is to be done."""
+    """Pairs of texts whose source begins with the name of the task."""
 
     # ------------------------------------------------------------ the data
 
@@ -57,7 +57,7 @@ class TextToText(Translation):
         else:
             splits = own_pairs(sources, lambda path: cls.read_file(data, path))
         train = splits["train"]
-        # in random order, so that a few have every prefix
+        # in random order, so that a few examples have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]
         return Splits({**splits, "train": [train[i] for i in rows]}, splits.dropped, splits.notes)
 
@@ -77,19 +77,19 @@ class TextToText(Translation):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores of all tasks together, and the exact matches of each prefix."""
+        """The scores over all tasks, and the exact match of each prefix."""
         scores, rows = super().evaluate(run, examples, **decoding)
         prefixes = [source.partition(":")[0].strip() for source, _, _ in rows[1:]]
         for prefix in dict.fromkeys(prefixes):
-            counted = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
+            selected = [(row, name == prefix) for row, name in zip(rows[1:], prefixes, strict=True)]
             scores[f"exact_match, {printable(prefix)}"] = Score(
-                [(e == p and of, of) for (_, e, p), of in counted]
+                [(e == p and of, of) for (_, e, p), of in selected]
             )
         return scores, rows
 
     @classmethod
     def samples(cls, run: Trained, splits: Any) -> list[str]:
-        """One of each task."""
+        """One example of each task."""
         sources = {source.partition(":")[0]: source for source, _ in splits["test"]}
         texts = list(sources.values())[:8]
         return [f"{s} -> {t}" for s, t in zip(texts, cls.translate(run, texts), strict=True)]

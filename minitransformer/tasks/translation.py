@@ -1,7 +1,7 @@
-"""Translation, or any text from another: pairs of texts for an encoder-decoder.
+"""Translation, or any mapping from text to text: pairs of texts for an encoder-decoder.
 
-The task to read first: its data, its objective (the next token of the target), its scores, and how a trained
-model translates.
+This is the task to read first: its data, its objective (the next token of the target), its scores, and
+translation with a trained model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .base import (
     score_batches,
     text_tokenizer,
 )
-from .inputs import MOST_CANDIDATES, SHORT, best_readable, held_out_first, warn_of_unknown
+from .inputs import MAX_CANDIDATES, MAX_SHORT, held_out_first, pick_input, warn_of_unknown
 from .metrics import translation_scores
 from .scores import Score, perplexity
 
@@ -59,8 +59,8 @@ class PairData(Config):
     source_language: str = "en"  # of multi30k: "en", "de" or "fr"
     target_language: str = "fr"
     tokenizer: str = "word"  # "word", "bpe" or "char"
-    max_tokens: int = 2048  # tokens per batch, of its longer side, padding included
-    max_length: int = 128  # tokens per side; longer pairs are left out, and longer input is an error
+    max_tokens: int = 2048  # tokens per batch, of the longer side, including padding
+    max_length: int = 128  # tokens per side; longer pairs are left out, longer inputs are errors
     format: str = "auto"  # of --data: "auto", "plain" (every line is data), "tsv", "csv", "jsonl", "json"
     header: bool | None = None  # whether the first line of --data is a header (--header, --no-header)
     columns: str = ""  # of --data that are read, by name or number, such as "2,1"
@@ -75,7 +75,7 @@ class PairData(Config):
 
 
 def check_lengths(data: Any) -> None:
-    """Raise a UserError for a batch that has no room for the longest pair."""
+    """Raise a UserError if max_tokens is less than max_length."""
     check_range(data, "max_length max_tokens", 2)
     if data.max_tokens < data.max_length:
         raise UserError(
@@ -114,35 +114,35 @@ class Translation(Task):
 
     @classmethod
     def train_tokenizer(cls, data: Any, vocab_size: int, splits: Mapping[str, Any]) -> Tokenizer:
-        """One for both sides (section 5.1)."""
+        """One tokenizer for both sides (section 5.1)."""
         texts = {name: [side for pair in pairs for side in pair] for name, pairs in splits.items()}
         held_out = [text for name, split in texts.items() if name != "train" for text in split]
         return text_tokenizer(data.tokenizer, vocab_size, texts["train"], held_out)
 
     @classmethod
     def filter(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> Splits:
-        """The splits without pairs of `max_length` tokens or more; a DataError if one has nothing left."""
+        """The splits without pairs of `max_length` tokens or more; a DataError if a split is left empty."""
         kept = {name: filter_by_length(pairs, tokenizer, data.max_length) for name, pairs in splits.items()}
         too_long = sum(map(len, splits.values())) - sum(map(len, kept.values()))
         return Splits(kept, {**splits.dropped, f"too long ({data.max_length} tokens or more)": too_long})
 
     @classmethod
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
-        """Targets that do not come back from the tokenizer."""
+        """Warns of targets that do not round-trip through the tokenizer."""
         targets = [target for pairs in splits.values() for _, target in pairs]
-        if tokenizer.kind == "bpe" or not (lost := tokenizer.lost(targets)):  # pieces of bpe lose none
+        if tokenizer.kind == "bpe" or not (lost := tokenizer.lost(targets)):  # byte-level BPE always does
             return []
         example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
         verb = "does" if len(lost) == 1 else "do"
         return [
-            f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not come back from the "
+            f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
             f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
         ]
 
     @classmethod
     def short_inputs(cls, data: Any, tokenizer: Any, splits: Mapping[str, Any]) -> list[list[str]]:
         sources = ([source] for source, _ in held_out_first(splits))
-        return best_readable(tokenizer, sources, min(SHORT, data.max_length - 1))
+        return pick_input(tokenizer, sources, min(MAX_SHORT, data.max_length - 1))
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Translation(Task):
 
     @property
     def batches_per_epoch(self) -> int:
-        return len(self.stream.batches.epoch(0))  # as many in each
+        return len(self.stream.batches.epoch(0))  # the same in each epoch
 
     def next_batch(self) -> PairBatch:
         return collate([self.train[i] for i in next(self.stream)], self.tokenizer)
@@ -186,7 +186,7 @@ class Translation(Task):
             yield collate([examples[i] for i in rows], self.tokenizer)
 
     def rows(self, examples: Sequence[tuple[list[int], list[int]]]) -> list[np.ndarray]:
-        """Which examples are in each batch: those of similar lengths."""
+        """The indices of the examples in each batch, which have similar lengths."""
         return TokenBatches(_lengths(examples), self.max_tokens, self.seed).epoch(0)
 
     def state(self) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class Translation(Task):
     # ------------------------------------------------------------ the scores
 
     accuracy = "token_accuracy"
-    compute_metrics = staticmethod(translation_scores)  # scores of texts: hypotheses, references
+    compute_metrics = staticmethod(translation_scores)  # from hypotheses and references
 
     def score(self, model: Any, examples: Sequence[Any]) -> dict[str, Score]:
         scores = score_batches(lambda batch: self.logits(model, batch), self.batches(examples), self.accuracy)
@@ -221,7 +221,7 @@ class Translation(Task):
 
     @classmethod
     def evaluate(cls, run: Trained, examples: Any, **decoding: Any) -> tuple[dict[str, Any], Rows]:
-        """Scores of the model's own translations, and of the model with teacher forcing."""
+        """Scores of the model's translations, and scores with teacher forcing."""
         data = run.recipe.data
         pairs = filter_by_length(examples, run.tokenizer, data.max_length)
         if left_out := len(examples) - len(pairs):
@@ -247,9 +247,9 @@ class Translation(Task):
         """A sentence and its translation, by default the model's own."""
         data = run.recipe.data
         if not texts:
-            short = filter_by_length(validation(), run.tokenizer, min(SHORT, data.max_length))
-            texts = (best_readable(run.tokenizer, short[:MOST_CANDIDATES], data.max_length) or short)[0]
-        texts = [text.strip() for text in texts]  # as the sides of training pairs
+            short = filter_by_length(validation(), run.tokenizer, min(MAX_SHORT, data.max_length))
+            texts = (pick_input(run.tokenizer, short[:MAX_CANDIDATES], data.max_length) or short)[0]
+        texts = [text.strip() for text in texts]  # like the training pairs
         for text in texts:
             cls.source_ids(run, text)
         warn_of_unknown(run, texts)
@@ -262,9 +262,9 @@ class Translation(Task):
     def translate(
         cls, run: Trained, texts: Sequence[str], batch_size: int = 64, **decoding: Any
     ) -> list[str]:
-        """The model's translations, greedy unless `decoding`, arguments of `generate`, says otherwise.
+        """The model's translations. `decoding` are arguments of `generate`; the default is greedy.
 
-        With `num_return_sequences`, there are so many of the first text, then of the second, ...
+        With `num_return_sequences`, all translations of the first text come first, then those of the second.
         """
         sources = [[*cls.source_ids(run, text), run.tokenizer.end_id] for text in texts]
         count = decoding.get("num_return_sequences", 1)
@@ -282,13 +282,13 @@ class Translation(Task):
     @classmethod
     def source_ids(cls, run: Trained, text: str) -> list[int]:
         """The ids of a text; a UserError if it is empty or too long for the run."""
-        ids = run.tokenizer.encode(text.strip())  # as the sides of training pairs
+        ids = run.tokenizer.encode(text.strip())  # like the training pairs
         limit = run.recipe.data.max_length
         if not ids:
             raise UserError("an empty sentence has no translation.\nPass at least one word.")
         if len(ids) >= limit:
             raise UserError(
-                f"a sentence of {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
+                f"the sentence has {counted(len(ids), 'token')}, but this run takes at most {limit - 1}: "
                 f"{text[:60]!r}.\n"
                 f"Split the sentence."
             )
@@ -296,10 +296,10 @@ class Translation(Task):
 
 
 def _lengths(pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
-    """(N, 2): the lengths of source and target, each with its end or start token."""
+    """The lengths (N, 2) of sources and targets, including one special token each."""
     return np.array([(len(s) + 1, len(t) + 1) for s, t in pairs], dtype=np.int64).reshape(-1, 2)
 
 
 def _target_limit(run: Trained, source: Sequence[int]) -> int:
-    """The most tokens of a translation: a model that has learned little may never end it."""
+    """The maximum length of a translation, since an undertrained model may never end it."""
     return min(run.recipe.data.max_length, 10 * len(source) + 100)

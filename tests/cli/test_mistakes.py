@@ -97,7 +97,7 @@ OF_GRAPHS = [
         ("train phrasebook --activation swish --data pairs.tsv", ["activation 'swish'", "relu"]),
         ("train phrasebook --positions sinus --data pairs.tsv", ["positions", "sinusoidal"]),
         ("train phrasebook --positions learned --max-positions 9", ["max_length = 32", "max_positions = 9"]),
-        ("train phrasebook --dataset wmt14", ["no dataset 'wmt14'", "--data FILE"]),
+        ("train phrasebook --dataset wmt14", ["unknown dataset 'wmt14'", "--data FILE"]),
         ("train phrasebook --dataset file", ["--data FILE"]),
         ("train phrasebook --device tpu", ["tpu", "cuda"]),
         ("train phrasebook --data nothing.tsv", ["nothing.tsv", "No such file"]),

@@ -492,7 +492,7 @@ def test_each_line_gets_one_and_a_bad_one_a_warning(cli):
     code, out, err = cli("predict", "classify", stdin="\n".join(lines) + "\n")
     first, last = cli("predict", "classify", lines[0], lines[3])[1].splitlines()
     assert (code, out.split("\n")) == (0, [first, "", "", last, ""])
-    assert err.startswith("warning: line 3 is not read: an input of 32 tokens, but this run takes at most 24")
+    assert err.startswith("warning: line 3 is not read: the input has 32 tokens, but this run takes at most 24")
     out = cli("predict", "classify", "--json", stdin="\n".join(lines))[1]
     assert [line == "null" for line in out.splitlines()] == [False, True, True, False]
 
@@ -517,7 +517,7 @@ def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
     assert [line.partition(": classify")[0] for line in err.splitlines()[:2]] == [
         "warning: text 1 is not read", "warning: text 3 is not read"
     ]  # fmt: skip
-    assert err.splitlines()[2].startswith("warning: text 4 is not read: an input of 32 tokens")
+    assert err.splitlines()[2].startswith("warning: text 4 is not read: the input has 32 tokens")
     out = cli("predict", "classify", "", "the cat is red", "--json")[1]
     assert [line == "null" for line in out.splitlines()] == [True, False]
     assert cli("predict", "classify", "", " ")[0] == 2
@@ -532,19 +532,19 @@ def test_one_empty_text_among_others_is_left_out_with_a_warning(cli):
         (["clasify", "x"], "there is no run folder clasify. Did you mean classify?"),
         (["classify", " "], "classify reads a text, got an empty text"),
         (["classify", "a\tb"], "classify reads a text, got 2 texts"),
-        (["classify", "the " * 30], "an input of 32 tokens, but this run takes at most 24: 'the the"),
+        (["classify", "the " * 30], "the input has 32 tokens, but this run takes at most 24: 'the the"),
         (["classify", "the cat", "--top", 0], "top = 0 is out of range"),
         (["tag", " "], "tag reads a text, got an empty text"),
         (["answers", "what?"], "answers reads a question and a context, got 1 text."),
         (["answers", "what?\t "], "answers reads a question and a context, got an empty text"),
-        (["answers", "what?", "the " * 30], "an input of 35 tokens, but this run takes at most 24"),
+        (["answers", "what?", "the " * 30], "the input has 35 tokens, but this run takes at most 24"),
         (["masked", "the cat"], "there is no [MASK] in 'the cat'"),
-        (["masked", "[MASK] " * 30], "an input of 32 tokens, but this run takes at most 24"),
+        (["masked", "[MASK] " * 30], "the input has 32 tokens, but this run takes at most 24"),
         (["similar", "the cat"], "similar reads a text and another to compare it with, got 1 text"),
-        (["similar", "the cat", "the " * 30], "an input of 32 tokens, but this run takes at most 24"),
+        (["similar", "the cat", "the " * 30], "the input has 32 tokens, but this run takes at most 24"),
         (["denoise", "the cat"], "'the cat' has no gap"),
         (["denoise", "<extra_id_1> <MASK>"], "the gaps <extra_id_1>, <MASK>, not <extra_id_0>, <extra_id_1>"),
-        (["denoise", "<extra_id_0>" + " the" * 30], "an input of 31 tokens, but this run takes at most 24"),
+        (["denoise", "<extra_id_0>" + " the" * 30], "the input has 31 tokens, but this run takes at most 24"),
         (["images", "none.png"], "there is no image 'none.png'"),
         (["images", "images.npz"], "images.npz is not an image: "),
         (["images", "classify.txt"], "classify.txt is not an image: "),
@@ -640,4 +640,4 @@ def test_a_task_of_ones_own_predicts_with_its_two_methods(cli, runs, monkeypatch
     assert predicted(cli, "readable-lengths", "x") == [{"input": "x", "prediction": "short"}]
     code, _, err = cli("predict", "lengths", "x")
     assert code == 2
-    assert "the task lengths reads no text: it has no `read_example`" in err
+    assert "the task lengths cannot read a text: it has no `read_example`" in err

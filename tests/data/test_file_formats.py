@@ -529,7 +529,7 @@ def test_texts_that_are_not_trained_on_are_said(folder, capsys):
     flags = ["--steps", "1", "--examples", "20", "--run-dir", "run", *TINY_BERT]
     assert main(["train", "bert-classify", "--data", "all.tsv", *flags]) == 0
     said = capsys.readouterr().err
-    assert re.search(r"only 20 of \d+ texts are trained on \(--examples 20; 0 is all\)", said), said
+    assert re.search(r"training on only 20 of \d+ texts \(--examples 20; 0 is all\)", said), said
 
 
 @pytest.mark.parametrize(

@@ -206,5 +206,5 @@ def test_an_explanation_of_a_run_is_shown_and_saved(here):
     for text in ("", "  "):
         with pytest.raises(UserError, match="mine reads a text, got an empty one"):
             explain("mine", text)
-    with pytest.raises(UserError, match="an input of 601 tokens, but this run takes at most"):
+    with pytest.raises(UserError, match="the input has 601 tokens, but this run takes at most"):
         explain("mine", "I " * 600)

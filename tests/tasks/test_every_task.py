@@ -312,7 +312,7 @@ def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_valid
     )
     assert task.validate(perfect)["accuracy"] == 0.5
     assert QuestionAnswering.evaluate(run, splits["validation"])[0]["exact_match"] == 0.5
-    with pytest.raises(UserError, match="none of the 1 answers to train on begins and ends with a token"):
+    with pytest.raises(UserError, match="none of the 1 training answers begins and ends at a token"):
         QuestionAnswering.filter(data, KINDS["words"], Splits({"train": [example]}))
 
 

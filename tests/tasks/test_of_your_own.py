@@ -357,7 +357,7 @@ def test_pairs_of_texts_or_of_ids_are_a_task(tmp_path):
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: ArrayTask((X, Y[:5])), r"one row for each example, got shapes \(90, 3\), \(5,\)"),
+        (lambda: ArrayTask((X, Y[:5])), r"one row per example, got shapes \(90, 3\), \(5,\)"),
         (lambda: ArrayTask((X,)), r"inputs and targets"),
         (lambda: ArrayTask((X, Y), batch_size=0), "batch_size = 0 is out of range"),
         (lambda: ArrayTask((X, Y), validation=(X, X, Y)), "validation has 3 arrays"),
@@ -385,7 +385,7 @@ def test_arrays_that_do_not_belong_together_are_refused(make, problem):
 def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
     pairs = [([4 + i, 5], [5, 4 + i]) for i in range(4)]
     gpt = GPT(GPTConfig(9, 8, 8, 1, 2))
-    with pytest.raises(UserError, match="PairTask trains an encoder-decoder, and a GPT is not one"):
+    with pytest.raises(UserError, match="PairTask needs an encoder-decoder, got a GPT"):
         fit(tmp_path / "gpt", PairTask(pairs), gpt, steps=1)
 
     class Own(nn.Module):

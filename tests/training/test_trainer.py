@@ -563,7 +563,7 @@ def test_numbers_of_numpy_and_whole_ones_are_numbers():
 
 def test_a_text_shorter_than_a_block_is_refused():
     characters = Tokenizer.train_char(["abc"])
-    with pytest.raises(UserError, match=r"a text of 3 tokens is too short: a block has 3.*\n.*--block-size"):
+    with pytest.raises(UserError, match=r"a text of 3 tokens is too short: expected .* 4.*\n.*--block-size"):
         LanguageModelling(characters, "abc", "abc", block_size=3, batch_size=1, seed=0)
 
 

@@ -697,10 +697,10 @@ def test_any_file_can_be_scored(cli, here):
 def test_targets_that_the_tokenizer_loses_are_said(cli, here):
     code, _, err = cli(*TRAIN, "--run-dir", "new", "--vocab-size", 100)
     assert code == 0
-    assert re.search(r"warning: \d+ of 60 targets do not come back from the tokenizer .*--tokenizer bpe", err)
+    assert re.search(r"warning: \d+ of 60 targets do not round-trip .*--tokenizer bpe", err)
     code, _, err = cli(*TRAIN, "--run-dir", "bytes", "--tokenizer", "bpe", "--max-length", 64)
     assert code == 0
-    assert "do not come back" not in err
+    assert "do not round-trip" not in err
 
 
 # --- What a run says of itself ---
