@@ -1,7 +1,7 @@
 """The command `minitransformer`, also as `python -m minitransformer`.
 
-Its imports take a second. Ctrl-C during that time ends the process at once: nothing has been written yet, and
-an interrupted import would print a traceback.
+Imports take a second. Ctrl-C during that time ends the process at once: nothing is written yet, and an
+interrupted import would print a traceback.
 """
 
 import os
@@ -13,7 +13,7 @@ from . import startup
 
 
 def main() -> int:
-    """Import the verb's code, and run it; returns the exit code."""
+    """Import the verb's module, and run it; returns the exit code."""
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         os.environ.setdefault(name, "")  # a .numba_config.yaml in the current folder cannot name code to load
     startup.let_openblas_use_avx512()
@@ -21,7 +21,7 @@ def main() -> int:
     startup.prepare_streams()
     warnings.showwarning = startup.show_warning
     try:
-        import numpy as np  # noqa: F401 (first, as a failure inside another extension prints a traceback)
+        import numpy as np  # noqa: F401 (first: if another extension imports it, its errors print a traceback)
 
         from . import cli
 

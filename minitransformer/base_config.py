@@ -1,4 +1,4 @@
-"""The base of all configurations: frozen dataclasses that check their fields."""
+"""The base class of configurations: frozen dataclasses that check their fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from .errors import UserError, nearest, short
 
 C = TypeVar("C")
-KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> the types that fit, and their name in errors
+KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> types that match, and their name in errors
     bool: (bool | np.bool_, "True or False"),
     int: (Integral, "an integer"),
     float: (Real, "a number"),
@@ -23,8 +23,10 @@ KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> the types that fit, and t
 
 
 class Config:
-    """Base class of configurations, which are frozen dataclasses. A UserError is raised for an unknown field,
-    with similar names, and for a value that does not fit its field's annotation."""
+    """Base class of configurations, which are frozen dataclasses.
+
+    Raises a UserError for an unknown field, with similar names, and for a value of the wrong type.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -53,7 +55,7 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a value fits an annotation composed of KINDS. Other annotations are not checked."""
+    """Whether a value matches an annotation composed of KINDS; other annotations match anything."""
     parts = get_args(annotation)
     if isinstance(annotation, UnionType):
         return any(fits(value, part) for part in parts)
@@ -65,7 +67,7 @@ def fits(value: Any, annotation: Any) -> bool:
 
 
 def describe(annotation: Any) -> str:
-    """An annotation composed of KINDS in words, for errors."""
+    """An annotation composed of KINDS in words, for error messages."""
     parts = list(map(describe, get_args(annotation)))
     if isinstance(annotation, UnionType):
         return " or ".join(parts)
@@ -73,11 +75,11 @@ def describe(annotation: Any) -> str:
 
 
 def check_config(config: C, expected: type) -> C:
-    """The configuration; a UserError if it is not of the expected class."""
+    """The configuration; a UserError if it is not an instance of the expected class."""
     if not isinstance(config, expected):
         name = expected.__name__
         is_class = isinstance(config, type)
-        given = f"the class {config.__name__}" if is_class else f"a {type(config).__name__}"  # type: ignore[attr-defined]
+        found = f"the class {config.__name__}" if is_class else f"a {type(config).__name__}"  # type: ignore[attr-defined]
         how = "**settings" if isinstance(config, dict) else "..."
-        raise UserError(f"the configuration must be a {name}, got {given}.\nPass {name}({how}).")
+        raise UserError(f"the configuration must be a {name}, got {found}.\nPass {name}({how}).")
     return config

@@ -1,4 +1,4 @@
-"""Errors that a user can fix. The first line says what is wrong, the second how to fix it."""
+"""Errors for mistakes of the user. The first line says what is wrong, the second how to fix it."""
 
 import difflib
 import math
@@ -10,7 +10,7 @@ from minigrad.core.errors import counted as counted
 
 
 class UserError(ValueError):
-    """An error that the command line explains without a traceback, before it exits with `exit_code`."""
+    """An error whose message the command line prints without a traceback; it exits with `exit_code`."""
 
     exit_code = 2
 
@@ -18,7 +18,7 @@ class UserError(ValueError):
 def check_range(config: object, names: str, low: float, below: float = math.inf) -> None:
     """Raise a UserError if a value of `config` is outside [low, below), or an integer beyond 64 bits.
 
-    None is not checked, if the field may be None.
+    None is skipped.
     """
     for name in names.split():
         value = getattr(config, name)
@@ -31,7 +31,7 @@ def check_range(config: object, names: str, low: float, below: float = math.inf)
 
 
 def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
-    """Raise a UserError if the value is not one of the known ones."""
+    """Raise a UserError if the value is not one of `known`."""
     if value not in (known := list(known)):
         names = list(map(str, known))
         raise UserError(
@@ -52,12 +52,12 @@ def _interval(low: float, below: float) -> str:
 
 
 def counted_units(n: int, units: str) -> str:
-    """`1 pair`, `1,000 pairs`, from a plural such as a task's `unit`."""
+    """A number with a unit, given in the plural: `1 pair`, `1,000 pairs`."""
     return f"{n:,} {singular(units) if n == 1 else units}"
 
 
 def singular(units: str) -> str:
-    """`pair` for `pairs`, `box` for `boxes`, `query` for `queries`."""
+    """The singular of a regular plural: `pair` for `pairs`, `box` for `boxes`, `query` for `queries`."""
     if units.endswith("ies"):
         return f"{units[:-3]}y"
     if units.endswith(("sses", "xes", "ches", "shes")):
@@ -66,17 +66,17 @@ def singular(units: str) -> str:
 
 
 def none_of(n: int, units: str) -> str:
-    """`none of the 12 pairs`, `not even the only pair`."""
+    """The subject of an error: `none of the 12 pairs`, `not even the only pair`."""
     return f"not even the only {singular(units)}" if n == 1 else f"none of the {n:,} {units}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean ...?`, or an empty string if no name is similar."""
+    """A suggestion ` Did you mean ...?` of similar names; empty if there are none."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def short(value: Any) -> str:
-    """A value on one line, truncated."""
+    """The repr of a value on one line, at most 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."

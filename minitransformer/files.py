@@ -1,4 +1,4 @@
-"""Text and JSON files. Errors name the file; a FIFO, a device or a huge file is an error, not a wait."""
+"""Reads and writes text and JSON files. Errors name the file; FIFOs, devices and huge files are errors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from minigrad.io import write_atomically
 
 from .errors import UserError, counted
 
-# control characters of terminals, characters that reorder a line, and lone surrogates, which cannot be
-# printed
+# control characters, characters that reorder a line, and lone surrogates, which cannot be printed
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TYPE_NAMES = {
     int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list",
     dict: "an object", type(None): "null",
 }  # fmt: skip
 
-LIMIT = 2**28  # bytes of a file; as text, split into lines, it takes up to 8 times as much memory
-JSON_LIMIT = 2**25  # bytes; the parsed content takes up to 30 times as much memory
+LIMIT = 2**28  # bytes; split into lines, the text takes up to 8 times as much memory
+JSON_LIMIT = 2**25  # bytes; parsed, the content takes up to 30 times as much memory
 
 
 def printable(text: object) -> str:
-    r"""The text with control characters made visible: an escape is shown as \x1b, not sent."""
+    r"""The text with control characters escaped, such as \x1b."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
@@ -42,8 +41,10 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\s*(\..*)?", re.IGNOR
 
 
 def check_name(name: str, what: str) -> str:
-    """The name; a UserError unless it can be the name of a file or folder on any system: not a path, "..", or
-    a drive or device of Windows, and at most 200 bytes."""
+    """The name; a UserError unless it can be the name of a file or folder on any system.
+
+    It must not be a path, "..", or a drive or device of Windows, and have at most 200 bytes.
+    """
     is_part = PurePosixPath(name).name == name == PureWindowsPath(name).name
     size = len(name.encode(errors="surrogatepass"))
     if (
@@ -54,22 +55,21 @@ def check_name(name: str, what: str) -> str:
         or size > 200
         or _DEVICES.fullmatch(name)
     ):
-        given = f"{what} is {reprlib.repr(printable(name))} ({counted(size, 'byte')})"
+        problem = f"{what} is {reprlib.repr(printable(name))} ({counted(size, 'byte')})"
         raise UserError(
-            f"{given}; expected a name that is valid for a folder on any system.\n"
+            f"{problem}; expected a name that is valid for a folder on any system.\n"
             f"Use letters, digits, hyphens and dots, at most 200 bytes."
         )
     return name
 
 
 def one_line(text: object) -> str:
-    """The text on one line, with control characters made visible, so that none of it looks like our
-    output."""
+    """The text with line feeds and control characters escaped, so that it cannot imitate our output."""
     return printable(text).replace("\n", "\\n")
 
 
 def shell_command(words: Iterable[object]) -> str:
-    """A command as typed in a shell, on one line. A Path that starts with "-" is not taken for an option."""
+    """A shell command on one line, with arguments quoted. A Path that starts with "-" gets a "./"."""
     return " ".join(map(_shell_word, words))
 
 
@@ -85,7 +85,7 @@ def _shell_word(word: object) -> str:
 
 
 def _path_bytes(text: str) -> bytes:
-    """The bytes of a path; a lone surrogate, which is in no path here, is encoded as in UTF-8."""
+    """The bytes of a path; lone surrogates that the file system cannot encode are encoded as in UTF-8."""
     try:
         return os.fsencode(text)
     except UnicodeEncodeError:
@@ -93,7 +93,7 @@ def _path_bytes(text: str) -> bytes:
 
 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
-    """The content of a regular file of at most `limit` bytes."""
+    """Read a regular file of at most `limit` bytes."""
     try:
         if not stat.S_ISREG(mode := os.stat(path).st_mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
@@ -109,13 +109,13 @@ def read_bytes(path: str | Path, limit: int = LIMIT) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"cannot read {printable(path)}: {reason}.\nCheck the path.") from None
     if max(size, len(content)) > limit:
-        problem = f"{printable(path)} has {max(size, len(content)):,} bytes, the limit is {limit:,}"
+        problem = f"{printable(path)} has {max(size, len(content)):,} bytes; the limit is {limit:,}"
         raise UserError(f"{problem}.\nPass a smaller file.")
     return content
 
 
 UTF_16 = "UTF-16, not UTF-8", "Save the file as UTF-8: iconv -f UTF-16 -t UTF-8 {file} > utf8-{file}"
-BINARY = {  # first bytes of files that are not text -> what they are, and what to do
+BINARY = {  # first bytes of files that are not text -> their type, and what to do
     b"\x1f\x8b": ("compressed (gzip)", "Decompress it: gunzip -k {file}"),
     b"BZh": ("compressed (bzip2)", "Decompress it: bunzip2 -k {file}"),
     b"\xfd7zXZ": ("compressed (xz)", "Decompress it: unxz -k {file}"),
@@ -128,7 +128,7 @@ BINARY = {  # first bytes of files that are not text -> what they are, and what 
 
 
 def check_is_text(path: str | Path, content: bytes) -> None:
-    """Raise a UserError for a compressed file, a file in UTF-16, and other bytes that are not text."""
+    """Raise a UserError for content that is not text, such as compressed files, or is in UTF-16."""
     for start, (kind, fix) in BINARY.items():
         if content.startswith(start):
             name = shell_command([Path(Path(path).name)])
@@ -140,12 +140,12 @@ def check_is_text(path: str | Path, content: bytes) -> None:
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 checksum, in hexadecimal digits."""
+    """The SHA-256 checksum, as hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_text(path: str | Path, limit: int = LIMIT) -> str:
-    """The text of a UTF-8 file, without a byte-order mark and with \\n as line ends."""
+    """Read a UTF-8 text file, without a byte-order mark and with \\n as line ends."""
     content = read_bytes(path, limit)
     check_is_text(path, content)
     try:
@@ -159,9 +159,9 @@ def read_text(path: str | Path, limit: int = LIMIT) -> str:
 def read_json(
     path: str | Path, fields: Mapping[str, type | tuple[type, ...]] | None = None, limit: int = JSON_LIMIT
 ) -> Any:
-    """The content of a JSON file of a run. Numbers must be finite.
+    """Read a JSON file. Numbers must be finite.
 
-    With `fields`, it must be an object that has each of these keys, with a value of the given type.
+    With `fields`, the content must be an object with these keys, whose values have the given types.
     """
     text = read_text(path, limit)
     try:
@@ -188,24 +188,24 @@ def _number(text: str) -> float:
 
 
 def _type_problem(value: Any, kind: type | tuple[type, ...], name: str) -> str:
-    """What is wrong with the type of a value, or an empty string. A bool is not an int; an int is a float."""
+    """The error for a value of the wrong type, or an empty string. bool is not int; int is float."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if type(value) in kinds or (type(value) is int and float in kinds):
         return ""
-    return f"{name} should be {' or '.join(_TYPE_NAMES[k] for k in kinds)}, is {reprlib.repr(value)}"
+    return f"{name} must be {' or '.join(_TYPE_NAMES[k] for k in kinds)}, got {reprlib.repr(value)}"
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """Valid JSON: NumPy's numbers become Python's, infinity and NaN become null.
+    """Serialize to valid JSON: NumPy numbers become Python numbers, infinity and NaN become null.
 
-    Bytes of a path that are not UTF-8 are escaped.
+    Bytes of paths that are not UTF-8 are escaped.
     """
     text = json.dumps(_finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
     return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def json_bytes(content: Any) -> bytes:
-    """The content of a JSON file of a run."""
+    """Serialize to the bytes of a JSON file."""
     return (to_json(content, indent=1) + "\n").encode()
 
 

@@ -1,9 +1,7 @@
-"""Environment variables: one is set for OpenBLAS, and invalid ones become an error of two lines.
+"""What the command line does before its imports: environment variables, standard streams and warnings.
 
-Also prepares the standard streams, and shows packages' warnings on one line each.
-
-A package reads its variables when it is imported or first used, and raises any exception if one is invalid.
-This module imports nothing else, since NumPy itself may fail.
+Packages read environment variables when they are imported or first used, and raise any exception if one is
+invalid, which becomes a two-line error here. This module imports no packages, since even NumPy may fail.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import sys
 from types import TracebackType
 from typing import Any, TextIO
 
-READ_BY = {  # package -> the prefixes of the variables that it reads
+READ_BY = {  # package -> prefixes of the environment variables that it reads
     "numpy": ("NPY_", "NUMPY_"),
     "ml_dtypes": ("NPY_", "NUMPY_"),
     "numba": ("NUMBA_",),
@@ -35,10 +33,10 @@ AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # needed b
 
 
 def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
-    """Select OpenBLAS's AVX-512 kernels where it would choose others: 0.3.31 does not know AMD's family 26.
+    """Make OpenBLAS use its AVX-512 kernels on AMD's CPU family 26, which version 0.3.31 does not detect.
 
-    OpenBLAS reads the variable once, when NumPy is imported. A value that is already set is kept. Without
-    `cpuinfo`, which only Linux has, nothing is done.
+    OpenBLAS reads OPENBLAS_CORETYPE when NumPy is imported; a value that is already set is kept. Only on
+    Linux, which has `cpuinfo`.
     """
     try:
         with open(cpuinfo, encoding="utf-8", errors="replace") as file:
@@ -53,7 +51,7 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
 
 
 def describe_error(error: BaseException) -> str | None:
-    """Two lines if a package failed that reads environment variables which are set; None for other errors."""
+    """A two-line message if a package that reads environment variables has failed; None for other errors."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     reason = reason if len(reason) <= 200 else f"{reason[:200]}..."
     if isinstance(error, Warning) and "PYTHONWARNINGS" in os.environ:
@@ -71,7 +69,7 @@ def describe_error(error: BaseException) -> str | None:
 
 
 def packages(traceback: TracebackType | None) -> list[str]:
-    """The packages that were called from the last line of our code, the last one first."""
+    """The packages in a traceback after the last line of our own code, last call first."""
     found: list[str] = []
     while traceback is not None:
         name = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -91,7 +89,7 @@ OUTPUT = "standard output"
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors name it."""
+    """Standard output; its errors have it as their filename."""
 
     def write(self, data: Any) -> int:
         try:
@@ -102,7 +100,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error: training does not stop because its messages cannot be written."""
+    """Standard error; errors are ignored, so that training does not stop if messages cannot be written."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -111,10 +109,10 @@ class _Messages(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Let errors of standard output name it, and ignore errors of standard error.
+    """Make errors of standard output name it, and ignore errors of standard error.
 
-    A closed stream becomes /dev/null, opened so that it cannot be used: otherwise the next file that is
-    opened would get its file descriptor, and whatever is printed.
+    A closed stream is opened as /dev/null, in the wrong direction so that it cannot be used: otherwise the
+    next file to be opened would get its file descriptor, and whatever is printed.
     """
     for number in range(3):
         try:
@@ -126,7 +124,7 @@ def prepare_streams() -> None:
 
 
 def _wrap(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
-    """A stream as the interpreter makes it, but on another raw file."""
+    """A text stream with the settings of `stream`, on another raw file."""
     is_unbuffered = getattr(stream, "write_through", False)  # python -u
     return io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),
@@ -148,7 +146,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """`warnings.showwarning` of the command line: the first line of the message, without the line of code."""
+    """`warnings.showwarning` of the command line: prints only the first line of the message."""
     stream = file or sys.stderr
     if stream is not None:
         print(f"warning: {str(message).strip().partition(chr(10))[0]}", file=stream)

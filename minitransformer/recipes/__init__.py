@@ -1,4 +1,4 @@
-"""Recipes: model, data and training in one TOML file. Each key is also a flag of `train`."""
+"""Recipes: model, data and training in a TOML file. Each key is also a flag of `train`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .expectations import NEUTRAL, Expectations, read_expectations, to_table
 
 
 class RecipeError(UserError):
-    """A recipe that is missing or not valid."""
+    """Raised for a recipe that is missing or invalid."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A task with its data, a model and a training. `vocab_size` 0 means all tokens of the training data.
 
-    Parts that are left out have the defaults of the task, and of the first of its models. A recipe read from
-    a file has a name, from which the run's folder is made: it cannot lead to another place.
+    Parts that are left out get the defaults of the task and of its first model type. A recipe from a file has
+    a name, which is also the default name of the run folder, and therefore must not be a path.
     """
 
     task: str
@@ -41,7 +41,7 @@ class Recipe:
     model: Any = None
     training: TrainConfig = field(default_factory=TrainConfig)
     model_type: str = ""
-    expect: Expectations = field(default_factory=dict)  # its scores, as they were measured
+    expect: Expectations = field(default_factory=dict)  # the ranges of its scores, as measured
 
     def __post_init__(self) -> None:
         if self.name:
@@ -53,8 +53,8 @@ class Recipe:
         model = config_class(**_without_vocabulary(config_class)) if self.model is None else self.model
         if type(model) is not config_class:
             raise UserError(
-                f"{model_type} has the settings of {config_class.__name__}, got {type(model).__name__}.\n"
-                f"Pass those, or another model_type."
+                f"{model_type} needs a {config_class.__name__}, got {type(model).__name__}.\n"
+                f"Pass one, or another model_type."
             )
         for name, value in (
             ("data", task.Data() if self.data is None else self.data),
@@ -66,11 +66,11 @@ class Recipe:
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens that the model is to have; 0: all of the training data, or it has none."""
+        """The size of the model's vocabulary; 0 for all tokens of the training data, or no vocabulary."""
         return getattr(self.model, "vocab_size", 0)
 
     def _type_of(self, model: Any) -> str:
-        """The type of a model with these settings; the task's first without any."""
+        """The model type of a config; without one, the task's first model type."""
         types = task_class(self.task).model_types
         if model is None:
             return types[0]
@@ -79,12 +79,12 @@ class Recipe:
             if model_class(name).config_class is type(model):
                 return name
         raise UserError(
-            f"{type(model).__name__} belongs to no model type.\nRegister the model with register_model."
+            f"{type(model).__name__} is not a registered model's config.\nRegister the model with register_model."
         )
 
 
 def _without_vocabulary(config_class: type) -> dict[str, Any]:
-    """vocab_size 0 for models that have a vocabulary."""
+    """The setting vocab_size = 0, for models with a vocabulary."""
     return {"vocab_size": 0} if "vocab_size" in config_class.__dataclass_fields__ else {}  # type: ignore[attr-defined]
 
 
@@ -93,7 +93,7 @@ TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: 
 
 
 def names() -> list[str]:
-    """The names of the package's recipes."""
+    """List the names of the package's recipes."""
     return sorted(
         path.name.removesuffix(".toml")
         for path in resources.files(__name__).iterdir()
@@ -102,7 +102,7 @@ def names() -> list[str]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe of the package by name, or your own by path (`mine.toml`)."""
+    """Load a recipe of the package by name, or your own by path (`mine.toml`)."""
     if name.endswith(".toml"):
         return parse_recipe(read_text(name, LIMIT), Path(name).stem, printable(name))
     if name not in names():
@@ -115,7 +115,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def with_own_data(recipe: Recipe, name: str) -> Recipe:
-    """The recipe for a file of the user's: it is no longer about its data set."""
+    """The recipe for the user's file, without what is specific to its own data set."""
     data = task_class(recipe.task).own_data(recipe.data)
     expect = recipe.expect if data == recipe.data else {}
     description = f"{recipe.name}, on {printable(name)}"
@@ -123,7 +123,7 @@ def with_own_data(recipe: Recipe, name: str) -> Recipe:
 
 
 def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) -> Recipe:
-    """The recipe with another type of model, or with a model of a preset, and its default settings."""
+    """The recipe with another model type, or a preset, and its default settings."""
     if not preset_name and model_type == recipe.model_type:
         return recipe
     model_type, settings = _model_type(task_class(recipe.task), model_type or "", preset_name or "")
@@ -132,12 +132,12 @@ def with_model(recipe: Recipe, model_type: str | None, preset_name: str | None) 
 
 
 def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) -> Recipe:
-    """The recipe with these settings. What it expects holds no longer if they change the result."""
+    """The recipe with these settings, without `expect` if they change the result."""
     for part in (data, model, training):
         for name, value in dataclasses.asdict(part).items():
             if isinstance(value, str) and printable(value) != value:
                 raise UserError(
-                    f"{name} = {_shown(value)} has control characters, or bytes that are no text.\n"
+                    f"{name} = {_shown(value)} has control characters, or bytes that are not text.\n"
                     f"Remove them."
                 )
     neutral = {name: getattr(training, name) for name in NEUTRAL if hasattr(training, name)}
@@ -151,7 +151,7 @@ def with_settings(recipe: Recipe, data: Any, model: Any, training: TrainConfig) 
 
 
 def _model_type(task: type[Task], model_type: str, preset_name: str) -> tuple[str, dict[str, Any]]:
-    """The type of a model, and its settings if there is a preset."""
+    """The model type, and the settings of the preset if there is one."""
     settings = {}
     if preset_name:
         config = preset(preset_name)
@@ -170,9 +170,9 @@ def _model_type(task: type[Task], model_type: str, preset_name: str) -> tuple[st
 
 
 def parse_recipe(text: str, name: str, where: str) -> Recipe:
-    """A recipe from TOML. Errors name the unknown key or the value of the wrong type."""
+    """Parse a recipe in TOML; a RecipeError names an unknown key, or a value of the wrong type."""
     if len(text) > LIMIT:
-        raise RecipeError(f"{where} has {len(text):,} characters, the limit is {LIMIT:,}.\nShorten it.")
+        raise RecipeError(f"{where} has {len(text):,} characters; the limit is {LIMIT:,}.\nShorten it.")
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -203,7 +203,7 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
     expect = content.pop("expect", {})
     if not isinstance(expect, dict):
         raise RecipeError(
-            f"{where}: expect = {_shown(expect)} is not a table.\nWrite its bands below [expect]."
+            f"{where}: expect = {_shown(expect)} is not a table.\nWrite its ranges below [expect]."
         )
     try:
         expectations = read_expectations(expect)
@@ -217,7 +217,7 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
 
 
 def _build(cls: Callable[..., Any], fields: dict[str, Any], content: dict[str, Any], where: str) -> Any:
-    """A dataclass with these fields from a table, with keys and types checked."""
+    """Create a dataclass from a table, checking keys and types."""
     values = {}
     for key, value in content.items():
         if key not in fields:
@@ -232,7 +232,7 @@ def _build(cls: Callable[..., Any], fields: dict[str, Any], content: dict[str, A
 
 
 def _value(value: Any, kind: Any, key: str, where: str) -> Any:
-    """The value of a key, checked for its type."""
+    """The value of a key; a RecipeError if it has the wrong type."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
             raise RecipeError(
@@ -266,7 +266,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """The value for an error: not more than a line of it."""
+    """The truncated repr of a value, for error messages."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
@@ -274,7 +274,7 @@ def _shown(value: Any) -> str:
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as a TOML file that `load_recipe` reads back."""
+    """Serialize a recipe to TOML that `load_recipe` reads."""
     import tomli_w
 
     content = _without_none(dataclasses.asdict(recipe))

@@ -1,1 +1,1 @@
-"""Runs: the folder that a training writes, and what is read from it."""
+"""Runs: the folders that trainings write, and what is read from them."""

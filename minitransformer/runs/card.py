@@ -1,8 +1,8 @@
-"""What a training will take: parameters, FLOPs, memory and time, from a few steps of it.
+"""The card of a training: parameters, FLOPs, memory and time, estimated from a few of its steps.
 
-Memory is what the process has after a step of one row (code, data, weights, gradients, moments), what the
-largest batch adds to its activations, which `minigrad.debug.memory` simulates, and copies for checkpoints.
-Where that batch is too large to compute here, activations and time are extrapolated from fewer rows.
+Memory is the sum of what the process uses after a step on one row (code, data, weights, gradients, moments),
+the activations of the largest batch, which `minigrad.debug.memory` simulates, and copies for checkpoints. If
+that batch is too large to compute here, activations and time are extrapolated from fewer rows.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .memory_needed import FLOAT, per_parameter
 from .run import build_model
 
 BACKWARD = 2  # a backward pass costs twice the forward pass (Kaplan et al. 2020, section 2.1)
-SAMPLE = 100  # batches whose sizes are looked at
-LARGEST = 5e10  # FLOPs of a forward pass that is computed as a whole
-SECONDS = 5.0  # that steps are timed for
+SAMPLE = 100  # batches from which the average size is known
+MAX_FLOPS = 5e10  # of a forward pass that is computed without extrapolation
+SECONDS = 5.0  # for which steps are timed
 
 
 @dataclass(frozen=True)
 class Part:
-    """Parameters of one kind."""
+    """A part of a model, and its number of parameters."""
 
     name: str
     parameters: int
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """What a training will take, memory in bytes."""
+    """The estimated cost of a training; memory in bytes."""
 
     recipe: str
     parts: tuple[Part, ...]
@@ -59,21 +59,23 @@ class Card:
     process: int  # code and data
     state: int  # weights, gradients, moments, moving average
     activations: int  # of the largest (micro-)batch
-    copies: int  # of what is saved and loaded, beyond the activations
+    copies: int  # for saving and loading, beyond the activations
     seconds_per_step: float
-    measured_rows: float  # the share of the batch that time and activations were measured on
+    measured_rows: float  # the fraction of the average batch that was measured
 
     @property
     def parameters(self) -> int:
+        """The number of parameters of the model."""
         return sum(part.parameters for part in self.parts)
 
     @property
     def memory(self) -> int:
-        """Bytes at the peak of a training."""
+        """The peak memory of the training."""
         return self.process + self.state + self.activations + self.copies
 
     @property
     def tokens_per_parameter(self) -> float:
+        """Targets seen in the whole training, per parameter."""
         return self.steps * self.tokens_per_step / max(self.parameters, 1)
 
 
@@ -85,9 +87,9 @@ def make_card(
     clock: Callable[[], float] = time.perf_counter,
     load: Callable[[], None] = lambda: None,
 ) -> Card:
-    """The card of a recipe, whose task has its data. Takes some seconds; steps are timed by `clock`.
+    """Make the card of a recipe, which takes some seconds. `task` has the data, `clock` times the steps.
 
-    `load` imports what else a training has in memory, such as what draws its curves.
+    `load` imports what else a training has in memory, such as the plotting code.
     """
     random.manual_seed(recipe.training.seed)
     model = build_model(recipe, tokenizer, labels)
@@ -95,13 +97,13 @@ def make_card(
     batches = [task.next_batch() for _ in range(min(SAMPLE, steps))]
     largest = max(batches, key=positions)
     micro = recipe.training.micro_batches
-    whole = next(part for _, part in task.split(largest, micro))  # kept for backward at once
+    whole = next(part for _, part in task.split(largest, micro))  # whose activations are in memory together
     small = first_rows(task, whole, 1)
-    train(recipe, model, task, small)  # compiles, and makes gradients and moments
+    train(recipe, model, task, small)  # compiles kernels, and allocates gradients and moments
     load()
-    base = resident()
+    base = resident_memory()
     small_levels, small_flops = costs(recipe, model, task, small)
-    part = first_rows(task, whole, math.floor(LARGEST / (small_flops / rows(small))))
+    part = first_rows(task, whole, math.floor(MAX_FLOPS / (small_flops / rows(small))))
     levels, flops = (
         costs(recipe, model, task, part) if rows(part) > rows(small) else (small_levels, small_flops)
     )
@@ -110,7 +112,7 @@ def make_card(
     average = float(np.mean([positions(batch) for batch in batches]))
     share = positions(part) / average
     seconds_per_step = seconds / share
-    if rows(part) < rows(whole):  # each operation's memory grows with the rows, and so does time
+    if rows(part) < rows(whole):  # memory and time are linear in the rows
         half = first_rows(task, part, rows(part) // 2)
         half_levels, _ = costs(recipe, model, task, half)
         further = (rows(whole) - rows(part)) / max(rows(part) - rows(half), 1)
@@ -135,9 +137,9 @@ def make_card(
 
 
 def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
-    """Bytes of the copies that a checkpoint takes, beyond the activations, which are free by then.
+    """Bytes of copies for a checkpoint, beyond the memory of the activations, which is free by then.
 
-    The moments are copied twice to save them; at the end the best weights are read, and a model is built.
+    Saving copies the moments twice; at the end the best weights are read into a new model.
     """
     weights = FLOAT * model.num_parameters()
     moments = (per_parameter(recipe.training) - 2) * weights
@@ -145,11 +147,12 @@ def copies(recipe: Recipe, model: nn.Module, activations: int) -> int:
 
 
 def rows(batch: Any) -> int:
+    """The number of rows in a batch."""
     return len(batch.target)
 
 
 def positions(batch: Any) -> int:
-    """The size of a batch: of all of its arrays, padding included."""
+    """The total size of a batch's arrays, including padding."""
     return sum(array.size for array in vars(batch).values() if isinstance(array, np.ndarray))
 
 
@@ -161,41 +164,41 @@ def train(
     seconds: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Train on one batch for some `seconds`, at least one step; returns the seconds of each step."""
-    only = copy.copy(task)
-    only.next_batch = lambda: batch  # type: ignore[method-assign]
+    """Train on one batch for `seconds`, at least one step; returns the seconds of each step."""
+    fixed = copy.copy(task)
+    fixed.next_batch = lambda: batch  # type: ignore[method-assign]
     config = replace(recipe.training, micro_batches=1, **NO_VALIDATION)
-    taken: list[float] = []
+    times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(model, only, config, Path(folder), Console(quiet=True))
+        trainer = Trainer(model, fixed, config, Path(folder), Console(quiet=True))
         end = time.perf_counter() + seconds
-        while not taken or time.perf_counter() < end:
+        while not times or time.perf_counter() < end:
             start = clock()
             trainer.train_step()
-            taken.append(clock() - start)
-    return taken
+            times.append(clock() - start)
+    return times
 
 
 def time_of(recipe: Recipe, model: nn.Module, task: Task, batch: Any, clock: Callable[[], float]) -> float:
-    """The median seconds of a training step on a batch, after one that is not timed."""
-    taken = train(recipe, model, task, batch, SECONDS, clock)
-    return float(np.median(taken[1:] or taken))
+    """The median seconds of a training step on a batch, without the first step."""
+    times = train(recipe, model, task, batch, SECONDS, clock)
+    return float(np.median(times[1:] or times))
 
 
 def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[tuple[int, ...], int]:
-    """Of a training step on a batch: the simulated bytes at each operation, and the FLOPs of its forward."""
+    """The simulated bytes at each operation of a training step, and the FLOPs of its forward pass."""
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
     return ledger.levels, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
 
 
-def resident() -> int:
-    """Bytes of memory that the process has."""
+def resident_memory() -> int:
+    """The resident memory of the process, in bytes."""
     return psutil.Process().memory_info().rss
 
 
 def parts_of(model: nn.Module) -> Iterable[Part]:
-    """The parameters of each part of a model; the layers of a stack together."""
+    """The parameters of each part of a model; the layers of a stack count together."""
     found: dict[str, int] = {}
     for path, parameter in model.named_parameters():
         owner, _, _ = path.rpartition(".")

@@ -1,7 +1,7 @@
-"""Whether a run computes what it should: each check compares two ways to compute the same numbers.
+"""Checks of a run: each compares two ways to compute the same numbers.
 
-A check returns the largest difference that it found, relative to the size of the numbers, and its limit. What
-a model cannot be checked for (the cache of a model without one) is skipped, with the reason.
+A check returns the largest relative difference that it found, and its limit. A check that does not apply (the
+cache of a model without one) is skipped, with a reason.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ from ..tasks.base import first_rows
 from ..training.trainer import Trainer
 from .run import Run
 
-NO_VALIDATION: dict[str, Any] = {"validation_texts": 0, "samples": 0, "monitor": "loss"}  # of single steps
-# tokens and rows of the texts that models are checked on
-LENGTH = 12
-ROWS = 4
-FLOAT32 = 1e-4  # two ways to compute the same in float32
-LONG = 100  # characters of a stretch of a long text, at least
-TEXTS = 200  # that the tokenizer is checked on
+NO_VALIDATION: dict[str, Any] = {
+    "validation_texts": 0,
+    "samples": 0,
+    "monitor": "loss",
+}  # single steps have none
+LENGTH = 12  # tokens per row of test inputs
+ROWS = 4  # of test inputs
+FLOAT32 = 1e-4  # limit of relative differences in float32
+MIN_STRETCH = 100  # characters in a stretch of a long text
+TEXTS = 200  # on which the tokenizer is checked
 PARTS = 3  # micro-batches
 
 
 class Skip(Exception):
-    """A check does not apply to a run; the message says why."""
+    """Raised if a check does not apply to a run; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found. `passed` is None if it was skipped. False if it failed."""
+    """The result of a check: `passed` is None if it was skipped. As a bool, False only if it failed."""
 
     name: str
     passed: bool | None
@@ -54,7 +57,7 @@ class Outcome:
 
 
 class Subject:
-    """A run, and a small batch of its data."""
+    """The run to check, and a batch of its data."""
 
     def __init__(self, run: Run, splits: Splits) -> None:
         self.run = run
@@ -64,30 +67,30 @@ class Subject:
         self.batch = self.task.next_batch()
 
     def new_task(self) -> Task:
-        """The task at the start of its data."""
+        """A new task, at the start of its data."""
         run = self.run
         return run.task.build(run.recipe, run.tokenizer, self.splits, run.labels)
 
     def check_parts(self, parts: int) -> None:
-        """Skip a check of a task whose batches cannot be split."""
+        """Skip the check if the task's batches cannot be split."""
         try:
             self.task.check_parts(parts)
         except UserError as error:
             raise Skip(str(error).splitlines()[0]) from None
 
     def tokens(self) -> np.ndarray:
-        """Ids (ROWS, LENGTH), ordinary tokens of the vocabulary drawn at random."""
+        """Random ids (ROWS, LENGTH) of ordinary tokens."""
         size = self.model.config.vocab_size
         first = min(self.run.tokenizer.first_ordinary_id if self.run.tokenizer else 0, size - 1)
         length = min(LENGTH, getattr(self.model, "max_length", None) or LENGTH)
         return np.random.default_rng(0).integers(first, size, (ROWS, length))
 
-    def writes_tokens(self) -> bool:
-        """Whether the model predicts tokens one after the other."""
+    def is_autoregressive(self) -> bool:
+        """Whether the model generates tokens one by one."""
         return all(hasattr(self.model, name) for name in ("is_encoder_decoder", "logits", "new_cache"))
 
     def target_logits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The logits of each target token; a decoder-only model reads no source."""
+        """The logits of each target token; the source is for encoder-decoders only."""
         model = self.model
         return (model(source, target) if model.is_encoder_decoder else model(target)).numpy()
 
@@ -96,8 +99,8 @@ class Subject:
 
 
 def causality(subject: Subject) -> tuple[float, float]:
-    """No logits change when later tokens do."""
-    if not subject.writes_tokens():
+    """Changes of later tokens do not change logits."""
+    if not subject.is_autoregressive():
         raise Skip("the model reads the whole text at once")
     source = subject.tokens()
     target = subject.tokens()[::-1].copy()
@@ -112,14 +115,14 @@ def causality(subject: Subject) -> tuple[float, float]:
 
 
 def padding(subject: Subject) -> tuple[float, float]:
-    """A text has the same logits alone and padded to the length of others."""
+    """A text has the same logits with and without padding."""
     run = subject.run
     model = subject.model
     task = subject.task
-    if subject.writes_tokens():
+    if subject.is_autoregressive():
         ids = subject.tokens()
         pad = getattr(model.config, "pad_token_id", None) or 0
-        # not longer than the model's positions
+        # shorten the texts, so that padding does not exceed the model's positions
         extra = np.full((len(ids), 2), pad)
         short = ids[:, 2:]
         if model.is_encoder_decoder:
@@ -128,20 +131,20 @@ def padding(subject: Subject) -> tuple[float, float]:
         padded = model(np.hstack([extra, short]), mask).numpy()[:, 2:]
         return relative(padded, model(short).numpy()), FLOAT32
     if run.tokenizer is None:
-        raise Skip("there is no text to pad")
+        raise Skip("the data has no text to pad")
     subject.check_parts(2)
     examples = sorted(task.validation[:50], key=lambda one: next(iter(task.batches([one]))).input.shape[1])
     alone, padded = (next(iter(task.batches(rows))) for rows in ([examples[0]], [examples[0], examples[-1]]))
     if padded.input.shape == (2, alone.input.shape[1]):
-        raise Skip("all texts are of the same length")
+        raise Skip("all texts have the same length")
     one, other = (np.array(task.loss(model, row, 0.0).item()) for row in (alone, padded[0:1]))
     return relative(other, one), FLOAT32
 
 
 def cache(subject: Subject) -> tuple[float, float]:
-    """Token by token with a cache, the logits are those of the whole text."""
+    """Decoding token by token with a cache gives the logits of the whole text."""
     model = subject.model
-    if not subject.writes_tokens() or model.new_cache(LENGTH) is None:
+    if not subject.is_autoregressive() or model.new_cache(LENGTH) is None:
         raise Skip("the model has no cache")
     source = subject.tokens()
     target = subject.tokens()[::-1].copy()
@@ -159,7 +162,7 @@ def cache(subject: Subject) -> tuple[float, float]:
 
 
 def accumulation(subject: Subject) -> tuple[float, float]:
-    """A training step in micro-batches has the gradients of a step of the whole batch, dropout included."""
+    """A step in micro-batches has the gradients of a step on the whole batch, including dropout."""
     parts = min(PARTS, len(subject.batch.target))
     subject.check_parts(parts)
     if parts == 1:
@@ -170,13 +173,13 @@ def accumulation(subject: Subject) -> tuple[float, float]:
             step = trainer(subject, Path(folder), micro_batches=micro_batches)
             step.train_step()
             steps.append([w.grad.numpy() for w in step.model.parameters() if w.grad is not None])
-    # a gradient of 0 is rounded to something; with one token in the vocabulary all are 0
+    # gradients that should be 0 have rounding errors; with a single-token vocabulary, all are 0
     tiny = max(1e-3 * max(np.abs(grad).max() for grad in steps[0]), 1e-30)
     return max(relative(b, a, tiny) for a, b in zip(*steps, strict=True)), 1e-3
 
 
 def gradient(subject: Subject) -> tuple[float, float]:
-    """The gradient of each weight matrix, in a random direction, is the slope of the loss in float64."""
+    """The gradients in a random direction equal finite differences of the loss in float64."""
     rows = first_rows(subject.task, subject.batch, ROWS)
     found = gradients(subject, rows)
     exact = copy.deepcopy(subject.model).double().eval()
@@ -198,21 +201,21 @@ def gradient(subject: Subject) -> tuple[float, float]:
 
 
 def round_trip(subject: Subject) -> tuple[float, float]:
-    """Texts come back from the tokenizer."""
+    """Texts round-trip through the tokenizer."""
     tokenizer = subject.run.tokenizer
     if tokenizer is None:
         raise Skip("the data has no text")
     if tokenizer.kind == "wordpiece":
-        raise Skip("a WordPiece tokenizer keeps no case and no spaces")
+        raise Skip("WordPiece does not preserve case and spaces")
     texts = texts_of(subject.splits["train"], getattr(subject.run.task, "texts", None))
     known = [text for text in texts if not tokenizer.unknown_words(text)]
     if not known:
-        raise Skip("no text of the training data has only known words")
+        raise Skip("all texts of the training data have unknown words")
     return len(tokenizer.lost(known)) / len(known), 0.0
 
 
 def resume(subject: Subject) -> tuple[float, float]:
-    """A training that is resumed from a checkpoint ends with the weights of one that was not stopped."""
+    """A resumed training has the same weights as one that was not interrupted."""
     with enable_grad(), tempfile.TemporaryDirectory() as folder:
         straight = trainer(subject, Path(folder))
         straight.train_step()
@@ -225,15 +228,16 @@ def resume(subject: Subject) -> tuple[float, float]:
     return max(relative(b.numpy(), a.numpy()) for a, b in pairs), 0.0
 
 
-# ---------------------------------------------------------------- what they need
+# ---------------------------------------------------------------- helpers
 
 
 def relative(one: np.ndarray, other: np.ndarray, tiny: float = 1e-30) -> float:
-    """The largest difference of two arrays, relative to the largest number of the second, or to `tiny`."""
+    """The largest difference of two arrays, relative to the second's largest value, or at least to `tiny`."""
     return float(np.abs(one - other).max() / max(np.abs(other).max(), tiny))
 
 
 def norm(array: np.ndarray) -> float:
+    """The L2 norm of an array, in float64."""
     return float(np.sqrt((np.asarray(array, np.float64) ** 2).sum()))
 
 
@@ -245,19 +249,19 @@ def trainer(subject: Subject, folder: Path, **changes: Any) -> Trainer:
 
 
 def gradients(subject: Subject, batch: Any) -> dict[str, np.ndarray]:
-    """The gradient of the mean loss by weight, without dropout."""
+    """The gradient of the mean loss for each parameter, without dropout."""
     model = subject.model
     label_smoothing = subject.run.recipe.training.label_smoothing
     model.zero_grad()
     with enable_grad():
         (subject.task.loss(model, batch, label_smoothing) / batch.n_tokens).backward()
-    named = {name: weight.grad for name, weight in model.named_parameters()}
+    grads = {name: weight.grad for name, weight in model.named_parameters()}
     model.zero_grad()
-    return {name: grad.numpy().astype(np.float64) for name, grad in named.items() if grad is not None}
+    return {name: grad.numpy().astype(np.float64) for name, grad in grads.items() if grad is not None}
 
 
 def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, width: float) -> float:
-    """The slope of the loss along a direction of a weight, by central differences."""
+    """The slope of the loss along a direction of a parameter, by central differences."""
     place = weight.array.copy()
     losses = []
     for sign in (1, -1):
@@ -268,8 +272,7 @@ def slope_of(loss: Callable[[], float], weight: Any, direction: np.ndarray, widt
 
 
 def texts_of(examples: Any, texts: Callable[[Any], list[str]] | None = None) -> list[str]:
-    """Some of the texts of a split, which is a long text, or a list of texts or of pairs of texts; or of what
-    `texts` gives the texts of."""
+    """Some texts of a split: a long text, texts or pairs, or examples with the function `texts`."""
     if isinstance(examples, str):
         return stretches(examples)
     first = list(examples[:TEXTS])
@@ -281,9 +284,11 @@ def texts_of(examples: Any, texts: Callable[[Any], list[str]] | None = None) -> 
 
 
 def stretches(text: str) -> list[str]:
-    """Parts of a long text, of whole words: a tokenizer puts a space before a text, and a part of a word or a
-    space at an end is not a text of its own."""
-    size = max(len(text) // TEXTS, LONG)
+    """Stretches of a long text that begin and end with whole words.
+
+    Tokenizers add a space before a text, and strip spaces at its ends.
+    """
+    size = max(len(text) // TEXTS, MIN_STRETCH)
     found = []
     for start in range(0, len(text), size):
         part = text[start : start + size]
@@ -298,44 +303,44 @@ def stretches(text: str) -> list[str]:
 CHECKS: dict[str, tuple[Callable[[Subject], tuple[float, float]], str, str]] = {
     "causality": (
         causality,
-        "later tokens change no logits",
-        "look at the causal mask of self-attention, and at what is computed over all positions",
+        "later tokens do not change logits",
+        "look at the causal mask of self-attention, and at operations over all positions",
     ),
     "padding": (
         padding,
-        "padding changes no logits",
-        "look at the padding mask, at positions, and at what is computed over all positions",
+        "padding does not change logits",
+        "look at the padding mask, at positions, and at operations over all positions",
     ),
     "cache": (
         cache,
-        "logits with the cache are those without",
-        "look at what the cache keeps, and at masks and positions of later tokens",
+        "logits are the same with and without the cache",
+        "look at the content of the cache, and at masks and positions of later tokens",
     ),
     "accumulation": (
         accumulation,
         "micro-batches give the gradient of the whole batch",
-        "the loss of a task is a sum over targets, and `split` gives the number of each part's first row",
+        "a task's loss must be a sum over targets, and `split` must return each part's first row",
     ),
     "gradient": (
         gradient,
-        "gradients are the slopes of the loss, by finite differences",
-        "check the ops of your own with mg.gradcheck, and look for values that were detached",
+        "gradients match finite differences of the loss",
+        "check your own ops with mg.gradcheck, and look for detached values",
     ),
     "round trip": (
         round_trip,
-        "texts come back from the tokenizer",
-        "try another one, such as --tokenizer bpe",
+        "texts round-trip through the tokenizer",
+        "try another tokenizer, such as --tokenizer bpe",
     ),
     "resume": (
         resume,
         "a resumed training gives the same weights",
-        "look at `state` and `restore` of the task, and at draws that do not depend on seed and step alone",
+        "look at the task's `state` and `restore`, and at random numbers not drawn from seed and step",
     ),
 }
 
 
 def check_run(run: Run, splits: Splits) -> Iterator[Outcome]:
-    """The outcome of each check, as it is done."""
+    """Run all checks, and yield their outcomes."""
     subject = Subject(run, splits)
     for name, (check, claim, hint) in CHECKS.items():
         run.model.eval()
@@ -346,7 +351,7 @@ def check_run(run: Run, splits: Splits) -> Iterator[Outcome]:
             yield Outcome(name, None, str(reason))
         except MemoryError:
             raise
-        except Exception as error:  # of the model: that is what a check is for
+        except Exception as error:  # an error in the model fails the check
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             yield Outcome(name, False, f"{claim}: {problem}", hint)
         else:

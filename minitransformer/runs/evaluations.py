@@ -1,12 +1,12 @@
-"""What an evaluation leaves in a run folder.
+"""The files that an evaluation writes to a run folder.
 
     metrics.json             scores with their 95% intervals, and scores by length
-    predictions.txt          what the model was given, what is right and what it said, separated by tabs
-    predictions.hyp/ref/src  the texts among them, one on each line, as sacreBLEU's command reads them
-    statistics.safetensors   what each example adds to each score, from which `compare` tells chance apart
+    predictions.txt          input, correct answer and prediction of each example, separated by tabs
+    predictions.hyp/ref/src  predictions, references and sources, one per line, for sacreBLEU's command
+    statistics.safetensors   each example's contribution to each score, for the tests of `compare`
 
-They are of the best checkpoint, decoded greedily. Those of other checkpoints and decodings lie in
-`evaluations/step-00000400-num_beams=5`, so that one never takes the place of another.
+They are for the best checkpoint with greedy decoding. Those of other checkpoints and decodings are in
+subfolders like `evaluations/step-00000400-num_beams=5`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .summaries import evaluation_html, evaluation_line
 
 FOLDER = "evaluations"
 HEADER_LIMIT = 2**20  # bytes of the header of statistics.safetensors, which names a few scores
-_NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # as `place` names a folder
+_NAME = re.compile(r"(step-\d{8,}|average-\d+|ema)-(greedy|\w+=.*)")  # the names that `place` returns
 
 Rows = Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class About:
-    """What was evaluated. Two evaluations are of the same examples if `inputs_sha256` is the same."""
+    """What was evaluated. Evaluations with the same `inputs_sha256` have the same examples."""
 
     task: str
     split: str
@@ -54,12 +54,12 @@ class About:
     weights_sha256: str
     tokenizer_sha256: str
     data_sha256: str  # of the split, or of the file
-    inputs_sha256: str = ""  # of the examples that were scored, and what is right
+    inputs_sha256: str = ""  # of the scored examples with their correct answers
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Scores, the rows of predictions.txt, what they are of, and the lengths of inputs in words if known."""
+    """Scores, what they are of, the rows of predictions.txt, and the lengths of inputs in words if known."""
 
     about: About
     scores: dict[str, Any]
@@ -74,7 +74,7 @@ class Evaluation:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """The content of metrics.json: the scores, their intervals, and those of short and long inputs."""
+        """The content of metrics.json: scores, their intervals, and scores by length."""
         found = dict(self.scores)
         if known := intervals(self.example_scores):
             found["intervals"] = {name: list(bounds) for name, bounds in known.items()}
@@ -83,7 +83,7 @@ class Evaluation:
         return found
 
     def files(self) -> dict[str, bytes]:
-        """The files by name. Half a surrogate pair, which a label may have, is escaped."""
+        """The content of each file. Lone surrogates, which a label may have, are escaped."""
         found = {METRICS: (to_json(self.metrics, indent=1) + "\n").encode()}
         if self.rows:
             lines = [
@@ -101,26 +101,26 @@ class Evaluation:
         from safetensors.numpy import save
 
         formulas = {name: score.formula for name, score in self.example_scores.items()}
-        # one entry, since safetensors writes several in any order
+        # a single key, since safetensors writes keys in any order
         metadata = {"evaluation": json.dumps({"about": asdict(self.about), "formulas": formulas})}
         arrays = {name: np.ascontiguousarray(score.statistics) for name, score in self.example_scores.items()}
         return save(arrays, metadata)
 
     @property
     def example_scores(self) -> dict[str, Score]:
-        """The scores that remember their examples."""
+        """The scores that keep each example's contribution."""
         return {name: score for name, score in self.scores.items() if isinstance(score, Score)}
 
 
 def read(folder: Path) -> Evaluation | None:
-    """The saved evaluation of a folder, without its rows; None if there is none, or it is damaged."""
+    """Read the evaluation saved in a folder, without its rows; None if it is missing or damaged."""
     path = folder / STATISTICS
     if not path.is_file():
         return None
     with suppress(UserError, MinigradError, ValueError, LookupError, TypeError, RecursionError):
         content = read_bytes(path)
         length = int.from_bytes(content[:8], "little")
-        if length > HEADER_LIMIT:  # each tensor takes much more memory than its name
+        if length > HEADER_LIMIT:  # its tensors would take too much memory
             return None
         arrays = load_bytes(content, path)
         header = json.loads(content[8 : 8 + length])["__metadata__"]
@@ -134,7 +134,7 @@ def read(folder: Path) -> Evaluation | None:
 
 
 def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]) -> Path:
-    """The folder of an evaluation: of the best checkpoint, decoded greedily, the run's."""
+    """The folder for an evaluation: the run folder for the best checkpoint with greedy decoding."""
     if which == "best" and not decoding:
         return folder
     name = checkpoint if which in ("best", "last") else which
@@ -143,9 +143,9 @@ def place(folder: Path, which: str, checkpoint: str, decoding: Mapping[str, Any]
 
 
 def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> None:
-    """Write an evaluation of a run to the folder that `place` gave. metrics.json is written last.
+    """Write an evaluation of a run to the folder returned by `place`. metrics.json is written last.
 
-    Where `run` is not the run `run_id` any more, since somebody has trained another there, it is an OSError.
+    Raises an OSError if the folder `run` no longer contains the run `run_id`.
     """
     with open_folder(run) as files, files.exclusive(), ExitStack() as stack:
         check_run(files, run_id)
@@ -156,7 +156,7 @@ def write(run: Path, folder: Path, evaluation: Evaluation, run_id: str = "") -> 
 
 
 def clear(run: Directory) -> None:
-    """Delete the evaluations of a run that are not in the folder itself, and nothing else."""
+    """Delete the evaluations in a run's subfolder, and nothing else."""
     if not run.kind(FOLDER):
         return
     with run.folder(FOLDER) as folder:
@@ -165,11 +165,11 @@ def clear(run: Directory) -> None:
                 files.delete_leftovers(FILES)
                 for file in FILES:
                     files.delete(file)
-            folder.delete_folder(name)  # unless a user has put something there
+            folder.delete_folder(name)  # unless it has other files
     run.delete_folder(FOLDER)
 
 
-# ---------------------------------------------------------------- what is in them
+# ---------------------------------------------------------------- contents
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -182,7 +182,7 @@ def weights_sha256(model: nn.Module) -> str:
 
 
 def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
-    """The checksum of what was scored: of all columns but the predictions, or of the number of targets."""
+    """The checksum of what was scored: all columns but the predictions, or else the numbers of targets."""
     if rows:
         return sha256(to_json([row[:-1] for row in rows[1:]]).encode())
     counts = [score.statistics[:, 1].tolist() for score in scores.values() if isinstance(score, Score)]
@@ -190,7 +190,7 @@ def inputs_sha256(scores: Mapping[str, Any], rows: Rows) -> str:
 
 
 def by_length(scores: Mapping[str, Score], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """The scores of four groups of about the same size, from the shortest inputs to the longest."""
+    """The scores of four groups of similar sizes, from the shortest inputs to the longest."""
     words = np.asarray(lengths)
     ends = np.unique(np.quantile(words, [0.25, 0.5, 0.75, 1.0], method="inverted_cdf")).astype(int)
     found = []

@@ -1,13 +1,13 @@
 """A run folder: its record, and what a training may write or delete there.
 
-    .lock          held while a training writes to the folder; freed when its process ends, however it ends
-    run.json       the record: what the run was made with, where its data is, checksums, history
+    .lock          locked while a training writes to the folder; released whenever its process ends
+    run.json       the record: versions, machine, paths of data, checksums, history
     config.toml  tokenizer.json  log.jsonl  checkpoints/  curves.png
     metrics.json  predictions.*  statistics.safetensors  evaluations/     see evaluations.py
-    README.md      what the run is, and how to train it again: made of the other files, unless it was edited
+    README.md      what the run is, and how to repeat it: generated from the other files, unless it was edited
 
-run.json is written first: from then on the folder belongs to the new run. It is written again, as begun, when
-the files of an earlier run are deleted and those of the new run are there.
+run.json is written first: from then on the folder belongs to the new run. It is written again, with `begun`,
+when the files of an earlier run are deleted and those of the new run are written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..training.tensorboard import EVENTS
 from . import evaluations
 from .machine import describe_machine, describe_versions
 
-FIXED_SETTINGS = (  # --resume cannot change them
+FIXED_SETTINGS = (  # that --resume cannot change
     "seed", "precision", "optimizer", "momentum", "betas", "adam_eps", "weight_decay",
 )  # fmt: skip
 
@@ -45,24 +45,24 @@ FIXED_SETTINGS = (  # --resume cannot change them
 
 @dataclass(frozen=True)
 class Record:
-    """The content of run.json. Runs of versions that wrote no checksums have no `id` and no history."""
+    """The content of run.json. Runs of the first versions have no checksums, `id` and history."""
 
     recipe: str
     seed: int
     versions: dict[str, Any]
     machine: dict[str, Any]
     data_sha256: dict[str, Any]
-    data: dict[str, Any] = field(default_factory=dict)  # dataset, name, and where the files are
+    data: dict[str, Any] = field(default_factory=dict)  # dataset, name, and paths of files
     tokenizer_sha256: str = ""
     id: str = ""
-    begun: bool = True  # False while `begin` deletes what an earlier run left
-    history: list[Any] = field(default_factory=list)  # from which step which settings were changed
-    labels: list[str] = field(default_factory=list)  # the names of the classes that the model tells apart
+    begun: bool = True  # False while `begin` deletes the files of an earlier run
+    history: list[Any] = field(default_factory=list)  # changes of settings, with their steps
+    labels: list[str] = field(default_factory=list)  # the names of the classes
     reading: dict[str, Any] | None = None  # see `Task.reading`; None in runs of older versions
-    init_from: dict[str, Any] = field(default_factory=dict)  # the run that the first weights are from
-    command: str = ""  # that started it
-    data_lines: list[str] = field(default_factory=list)  # what was printed of its data
-    examples: list[Any] = field(default_factory=list)  # short inputs of its held-out data: the texts of each
+    init_from: dict[str, Any] = field(default_factory=dict)  # the run that the initial weights come from
+    command: str = ""  # that started the run
+    data_lines: list[str] = field(default_factory=list)  # lines that were printed about its data
+    examples: list[Any] = field(default_factory=list)  # short inputs (lists of texts) of its held-out data
 
     @property
     def has_tokenizer(self) -> bool:
@@ -71,12 +71,12 @@ class Record:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What each checkpoint of the run must name."""
+        """The entries that identify the run in each of its checkpoints."""
         return {"run": self.id, "tokenizer_sha256": self.tokenizer_sha256} if self.id else {}
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run was trained on last: its versions and its machine, with what was changed since."""
+        """The versions and machine of the latest training of the run."""
         now = {**self.versions, **self.machine}
         for entry in self.history:
             now |= {name: new for name, (_, new) in entry.get("environment", {}).items()}
@@ -84,7 +84,7 @@ class Record:
 
     @property
     def sources(self) -> Sources:
-        """Where the data was when the run began."""
+        """The paths of the data when the run started."""
         return Sources.from_json(self.data)
 
 
@@ -93,17 +93,17 @@ _TYPES = {
     "tokenizer_sha256": str, "id": str, "begun": bool, "history": list,
     "labels": list, "reading": dict, "init_from": dict, "command": str, "data_lines": list, "examples": list,
 }  # fmt: skip
-_LATER = {  # runs of older versions have none
+_LATER = {  # added since: runs of older versions do not have them
     "labels", "reading", "init_from", "command", "data_lines", "examples",
 }  # fmt: skip
 _REQUIRED = {"recipe", "seed", "versions", "machine", "data_sha256"}
-# Versions that wrote no checksums wrote none of these keys. Each of them is enough to tell that the record
-# has a checksum: damage to one key does not turn the check off.
+# The first versions, without checksums, wrote none of these keys. Any of them shows that the record has a
+# checksum, so that damage to one key does not turn the check off.
 _CHECKED = {"id", "sha256", "tokenizer_sha256", "begun", "history"}
 
 
 def read_record(folder: Path) -> Record | None:
-    """The record of a run; None if the folder has no run.json, or one that was not written by a training."""
+    """Read the record of a run; None if the folder has no run.json, or one that no training wrote."""
     path = folder / "run.json"
     if not os.path.lexists(path):
         return None
@@ -133,7 +133,7 @@ def _read_record(path: Path, known: Mapping[str, Any] | None = None) -> Any:
 
 
 def _unreadable(problem: str) -> RunError:
-    """The error for a run.json that does not say whose the folder is: --overwrite deletes nothing then."""
+    """The error for an unreadable run.json. It does not suggest --overwrite, since the owner is unknown."""
     return RunError(f"{problem}\nRestore the file, or choose another folder with --run-dir DIR.")
 
 
@@ -151,7 +151,7 @@ def new_record(
     reading: Mapping[str, Any] | None = None,
     examples: Sequence[Sequence[str]] = (),
 ) -> Record:
-    """The record of a run that begins now, on the `device` of so many `ranks`."""
+    """Create the record of a run that starts now, on `device` and this many `ranks`."""
     return Record(
         recipe.name,
         recipe.training.seed,
@@ -189,11 +189,11 @@ def _sum(content: Mapping[str, Any]) -> str:
     return sha256(to_json(content).encode())
 
 
-# ---------------------------------------------------------------- beginning and continuing a run
+# ---------------------------------------------------------------- starting and resuming a run
 
 
 def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Raise a RunError unless a training may write to `folder`. Changes nothing."""
+    """Raise a RunError unless a training may write to `folder`."""
     if resume and overwrite:
         raise RunError("--resume and --overwrite contradict each other.\nPass one of them.")
     if not folder.exists():
@@ -208,25 +208,25 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
         return
     if not folder.is_dir() or read_record(folder) is None:
         raise RunError(
-            f"{folder} exists and is not a run folder; nothing in it was changed.\n"
+            f"{folder} exists and is not a run folder; nothing was changed.\n"
             f"Choose another with --run-dir DIR."
         )
     if not (resume or overwrite):
         raise RunError(
-            f"{folder} contains a run already.\n"
-            f"Continue it with --resume, replace it with --overwrite, or choose another with --run-dir DIR."
+            f"{folder} already contains a run.\n"
+            f"Resume it with --resume, replace it with --overwrite, or choose another with --run-dir DIR."
         )
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether the folder has nothing, or what a training leaves that is killed before its first file."""
+    """Whether the folder is empty, except for leftovers of a training killed before its first file."""
     return folder.is_dir() and all(
         path.name in (LOCK, OWNER) or is_leftover(path.name) for path in folder.iterdir()
     )
 
 
 def _check_kinds(folder: Path) -> None:
-    """Refuse symbolic links, pipes and devices where a run has files: nothing is written through them."""
+    """Raise a RunError for links, pipes and devices in place of a run's files, which are never written to."""
     checkpoints = folder / "checkpoints"
     events = folder / EVENTS
     files = [folder / name for name in (*RUN_FILES, LOCK, OWNER)] + [checkpoints / "index.json"]
@@ -241,13 +241,13 @@ def _check_kinds(folder: Path) -> None:
         for path in paths:
             if os.path.lexists(path) and not is_kind(path.lstat().st_mode):
                 raise RunError(
-                    f"{path} is not {kind}, but a link, a pipe or the like; nothing was changed.\n"
+                    f"{path} is not {kind} but a link, a pipe or a device; nothing was changed.\n"
                     f"Replace it with {kind}, or choose another folder with --run-dir DIR."
                 )
 
 
 def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | None) -> None:
-    """Write the record, delete what an earlier run left, and write tokenizer and settings."""
+    """Write the record, delete the files of an earlier run, and write tokenizer and settings."""
     checkpoints = Checkpoints(folder / "checkpoints")
     for path in (folder, checkpoints.folder, *checkpoints.folder.glob("step-*")):
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
@@ -269,20 +269,20 @@ def begin(folder: Path, record: Record, recipe: Recipe, tokenizer: Tokenizer | N
 
 
 def read_config(folder: Path, record: Record) -> Recipe:
-    """The settings of a run."""
+    """Read the settings of a run, checked against their checksum."""
     path = folder / "config.toml"
     if record.id:
         try:
             _check_sum(path, _config_sums(record))
         except RunError:
-            now = read_record(folder)  # --resume, which has just changed settings, writes both files
+            now = read_record(folder)  # --resume may just have changed both files
             if now is None or now.id != record.id or now.history == record.history:
                 raise
             _check_sum(path, _config_sums(now))
     recipe = recipes.load_recipe(str(path))
     try:
-        return replace(recipe, name=record.recipe, data=_as_it_was_read(recipe.data, path))
-    except UserError as error:  # somebody has given the recipe a name that is a path
+        return replace(recipe, name=record.recipe, data=_with_former_format(recipe.data, path))
+    except UserError as error:  # somebody has edited the recipe's name
         raise _unreadable(f"{printable(folder / 'run.json')}: {str(error).splitlines()[0]}") from None
 
 
@@ -290,8 +290,8 @@ def _config_sums(record: Record) -> list[str]:
     return [entry["config_sha256"] for entry in record.history]
 
 
-def _as_it_was_read(data: Any, path: Path) -> Any:
-    """The [data] section; of a run of a version that looked for no header and no other format, "plain"."""
+def _with_former_format(data: Any, path: Path) -> Any:
+    """The [data] section, with format "plain" for runs of versions that knew no headers and formats."""
     if getattr(data, "dataset", "") != "file" or not hasattr(data, "format"):
         return data
     written = tomllib.loads(read_text(path)).get("data", {})
@@ -299,7 +299,7 @@ def _as_it_was_read(data: Any, path: Path) -> Any:
 
 
 def read_tokenizer(folder: Path, record: Record) -> Tokenizer | None:
-    """The tokenizer of a run; None if its data has no text."""
+    """Read the tokenizer of a run, checked against its checksum; None if its data has no text."""
     if not record.has_tokenizer:
         return None
     path = folder / "tokenizer.json"
@@ -319,7 +319,7 @@ def _check_sum(path: Path, sums: list[str]) -> None:
 
 
 def check_same_run(before: Recipe, recipe: Recipe, folder: Path) -> None:
-    """Raise a RunError if model, data settings or `FIXED_SETTINGS` differ from those of the run."""
+    """Raise a RunError if the settings of model or data, or `FIXED_SETTINGS`, differ from the run's."""
     if recipe.model_type != before.model_type:
         raise RunError(
             f"{folder} was started with different settings: model_type is {before.model_type}, "
@@ -348,15 +348,15 @@ def continue_run(
     step: int,
     environment: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Record what --resume changes, and write the new settings; returns a line for each change.
+    """Write the settings that --resume changes to the folder; returns a line for each change.
 
-    `environment` is what differs in what the run is trained on (`rounding_differences`).
+    `environment` has changes of versions and machine (`rounding_differences`).
     """
     changes = {name: list(pair) for name, pair in _differences(before, recipe, "training").items()}
     used = sha256(read_bytes(folder / "config.toml"))
     last = max((i for i, entry in enumerate(record.history) if entry["config_sha256"] == used), default=-1)
-    history = record.history[: last + 1]  # without a change that was announced and then killed
-    went_back = bool(history) and step < history[-1]["step"]  # since later checkpoints were damaged
+    history = record.history[: last + 1]  # without changes of a training killed before it wrote config.toml
+    went_back = bool(history) and step < history[-1]["step"]  # because later checkpoints were damaged
     if changes or environment or went_back:
         entry = {"step": step, "config_sha256": sha256(_config(recipe)), "changes": changes, "time": now()}
         history = [*history, entry | ({"environment": dict(environment)} if environment else {})]

@@ -1,6 +1,6 @@
-"""`train --init-from RUN`: the first weights, and the tokenizer, come from another run.
+"""`train --init-from RUN`: initial weights and tokenizer come from another run.
 
-So the body of a BERT that has learned to fill in words goes on under a new head (Devlin et al. 2018, 3.2).
+For example, to fine-tune a BERT that has learned to fill in words with a new head (Devlin et al. 2018, 3.2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Source:
 
     @classmethod
     def read(cls, folder: Path) -> Source:
-        """Of a run folder; an error if it is not one, or has no checkpoint."""
+        """Read a run folder; raises an error if it is not one, or has no checkpoint."""
         record = record_of(folder)
         path, content = Checkpoints(folder / "checkpoints", identity=record.identity).read_model("best")
         weights = load_bytes(content, str(path))
@@ -40,35 +40,35 @@ class Source:
         return cls(folder, record, read_tokenizer(folder, record), path.name, weights, sha256(content))
 
     def to_json(self) -> dict[str, Any]:
-        """For run.json."""
+        """The entry `init_from` of run.json."""
         names = {"folder": str(self.folder.absolute()), "recipe": self.record.recipe, "run": self.record.id}
         return {**names, "checkpoint": self.checkpoint, "model_sha256": self.checksum}
 
 
 def initialize(model: nn.Module, source: Source) -> list[str]:
-    """Give the model the weights that fit by name and shape; returns lines that say which, and which are new.
+    """Load the weights that match by name and shape into the model; returns lines that describe them.
 
-    A UserError if none fits, or if the run has a model of another type, of which some fit by chance.
+    Raises a UserError if no weight matches, or if the run has another type of model.
     """
     type_of_source = read_config(source.folder, source.record).model_type
     if type_of_source != (own_type := getattr(model, "model_type", "")):
         raise UserError(
-            f"{printable(source.folder)} is a run of another model: of type {type_of_source}, and this model "
-            f"is of type {own_type}.\nChoose a run of the same type, or leave --init-from out."
+            f"{printable(source.folder)} has a model of type {type_of_source}, expected {own_type}.\n"
+            f"Choose a run of the same type, or leave --init-from out."
         )
     own = model.state_dict()
-    given = source.weights
+    weights = source.weights
     taken = {
-        name: given[name]
+        name: weights[name]
         for name, tensor in own.items()
-        if name in given and tuple(given[name].shape) == tuple(tensor.shape)
+        if name in weights and tuple(weights[name].shape) == tuple(tensor.shape)
     }
     new = [name for name in own if name not in taken]
     if not taken:
         name = new[0]
-        found = f"{name} {tuple(given[name].shape)}" if name in given else next(iter(given), "nothing")
+        found = f"{name} {tuple(weights[name].shape)}" if name in weights else next(iter(weights), "nothing")
         raise UserError(
-            f"no weight of {printable(source.folder)} fits this model: "
+            f"no weight of {printable(source.folder)} matches this model: "
             f"expected {name} {tuple(own[name].shape)}, found {found}.\n"
             f"Choose a model of the same sizes, or leave --init-from out."
         )
@@ -77,16 +77,17 @@ def initialize(model: nn.Module, source: Source) -> list[str]:
     of = f"{len(taken)} of {counted(len(own), 'weight')} ({numbers[0]:,} of {counted(numbers[1], 'number')})"
     lines = [f"{of} are from {source.folder}, {source.checkpoint}"]
     if new:
-        changed = [f"{n} ({tuple(own[n].shape)}, not {tuple(given[n].shape)})" for n in new if n in given]
-        modules = _modules([n for n in new if n not in given], list(taken) + [n for n in new if n in given])
-        lines.append(f"new: {_listed([*modules, *changed])}")
-    if unused := [name for name in given if name not in taken and name not in own]:
-        lines.append(f"not used: {_listed(_modules(unused, list(taken)))}")
+        changed = [f"{n} ({tuple(own[n].shape)}, not {tuple(weights[n].shape)})" for n in new if n in weights]
+        missing = [n for n in new if n not in weights]
+        modules = _modules(missing, list(taken) + [n for n in new if n in weights])
+        lines.append(f"new: {_join([*modules, *changed])}")
+    if unused := [name for name in weights if name not in taken and name not in own]:
+        lines.append(f"not used: {_join(_modules(unused, list(taken)))}")
     return lines
 
 
 def _modules(names: list[str], others: list[str]) -> list[str]:
-    """The names, or the largest modules all of whose weights they are."""
+    """The names, replaced by that of a module if all its weights are among them."""
     found: dict[str, None] = {}
     for name in names:
         parts = name.split(".")
@@ -95,6 +96,7 @@ def _modules(names: list[str], others: list[str]) -> list[str]:
     return list(found)
 
 
-def _listed(names: list[str], most: int = 6) -> str:
+def _join(names: list[str], most: int = 6) -> str:
+    """The names in a line; of more than `most`, the number of others."""
     others = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
     return ", ".join(names[:most]) + others

@@ -1,4 +1,4 @@
-"""A run that is being trained."""
+"""A run in training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tasks.base import Task
 
 @dataclass
 class LiveRun:
-    """A run that is being trained, as `Task.evaluate` and `Task.samples` take one (`Trained`)."""
+    """A run in training, for `Task.evaluate` and `Task.samples`; implements the protocol `Trained`."""
 
     folder: Path
     recipe: Recipe
@@ -25,7 +25,9 @@ class LiveRun:
 
     @property
     def reading(self) -> dict[str, Any]:
+        """How the training data was read (`Task.reading`)."""
         return self.task.reading(self.data)
 
     def splits(self) -> Splits:
+        """The splits of the training."""
         return self.data

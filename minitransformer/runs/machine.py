@@ -1,4 +1,4 @@
-"""What a training runs on: with the settings, the data and the seed it decides the weights, bit for bit."""
+"""Versions and machine of a training, which with settings, data and seed determine the weights exactly."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from minigrad.core.devices import library_of
 from minigrad.kernels import kernels
 from minigrad.kernels.numpy.blas import blas_libraries, blas_threads
 
-# of versions and machine, what rounds otherwise if it is another
+# versions and properties of the machine that affect rounding
 ROUNDING = (
     "minitransformer", "numpy", "numba", "cupy", "processor", "kernels", "blas", "threads", "device", "ranks",
 )  # fmt: skip
 
 
 def describe_versions(device: str = "cpu") -> dict[str, str]:
-    """The versions of Python and of the packages that compute."""
+    """The versions of Python and of the packages that compute weights."""
     packages = ["numpy", "tokenizers"] + (["numba"] if kernels_of(device) == "jit" else [])
     gpu = {} if device == "cpu" else {"cupy": str(library_of(device).__version__)}
     ours = {"python": platform.python_version(), "minitransformer": __version__}
-    return {**ours, **{name: installed(name) for name in packages}, **gpu}
+    return {**ours, **{name: version_of(name) for name in packages}, **gpu}
 
 
-def installed(package: str) -> str:
-    """The version of a package."""
+def version_of(package: str) -> str:
+    """The installed version of a package, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -36,7 +36,7 @@ def installed(package: str) -> str:
 
 
 def describe_machine(device: str = "cpu", ranks: int = 1) -> dict[str, Any]:
-    """The machine, and which kernels and libraries compute on it."""
+    """The machine, and the kernels and libraries that compute on it."""
     keys = ("internal_api", "version", "architecture")
     blas = [" ".join(str(library.get(key) or "") for key in keys).strip() for library in blas_libraries()]
     return {
@@ -52,12 +52,12 @@ def describe_machine(device: str = "cpu", ranks: int = 1) -> dict[str, Any]:
 
 
 def kernels_of(device: str) -> str:
-    """The kernels that ops run on: "numpy", "jit", "cupy", "cuda"; "none" if there are none."""
+    """The kernels of ops on a device: "numpy", "jit", "cupy", "cuda", or "none"."""
     in_use = kernels(zeros(1, device=device).array)
     return "none" if in_use is None else in_use.public_name
 
 
 def rounding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What makes a training round otherwise: [old, new] of each. Older versions did not record all of it."""
+    """Changes that affect rounding, as [old, new]. What older versions did not store is skipped."""
     known = [key for key in ROUNDING if key in before and key in now]
     return {key: [before[key], now[key]] for key in known if before[key] != now[key]}

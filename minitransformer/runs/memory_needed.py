@@ -1,4 +1,4 @@
-"""The memory that a recipe needs at least, computed from its settings before anything large is allocated."""
+"""A lower bound on the memory that a recipe needs, from its settings, before anything large is allocated."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HUGE = 2**100
 def check_memory(
     recipe: Recipe, tokenizer: Any, labels: Sequence[str] = (), device: str = "cpu", training: bool = True
 ) -> None:
-    """Raise a UserError if the recipe's model cannot be trained, or only loaded, in the available memory.
+    """Raise a UserError if the recipe's model does not fit into the available memory.
 
-    With a GPU only the weights are counted: the model is built on the CPU, and the GPU reports what does not
-    fit.
+    With `training` this includes gradients, moments and activations. For a GPU only the weights are counted,
+    since the model is built on the CPU; the GPU reports its own errors.
     """
     training = training and device == "cpu"
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)
@@ -40,7 +40,7 @@ def check_memory(
         except UserError:
             if not part:
                 raise
-            return HUGE  # such a change contradicts another setting
+            return HUGE  # the change is incompatible with another setting
 
     available = available_memory()
     if needed() <= available:
@@ -56,26 +56,26 @@ def check_memory(
     parts = "training (weights, gradients, moments, activations)" if training else "its weights"
     raise UserError(
         f"{flag} {value} needs at least {format_bytes(needed())} of memory for {parts}, "
-        f"{format_bytes(available)} are available.\n"
+        f"but {format_bytes(available)} are available.\n"
         f"Lower {flag}, or use a machine with more memory."
     )
 
 
 def per_parameter(settings: TrainConfig) -> int:
-    """The numbers of each parameter: weight, gradient, optimizer moments (at least), moving average."""
+    """How many numbers training keeps per parameter: weight, gradient, optimizer moments, moving average."""
     moments = {"adamw": 2, "muon": 1, "sgd": int(settings.momentum_or_default > 0)}[settings.optimizer]
     return 2 + moments + int(settings.ema_decay > 0)
 
 
 def _bytes(recipe: Recipe, data: Any, config: Any, training: bool) -> int:
-    """A lower bound. Batches that are limited by the data are not counted."""
+    """A lower bound on the bytes. Batches limited by the data are not counted."""
     shapes = parameter_shapes(lambda: model_class(recipe.model_type)(config))
     parameters = sum(map(math.prod, shapes))
     if not training:
         return FLOAT * parameters
     settings = recipe.training
     positions = task_class(recipe.task).positions(data)
-    computed = -(-positions // (settings.micro_batches * current_ranks().size))  # together
+    computed = -(-positions // (settings.micro_batches * current_ranks().size))  # in memory together
     # kept for backward at each position: the inputs of the matrices, and the logits
     kept = sum(shape[-1] for shape in shapes if len(shape) == 2) + getattr(config, "vocab_size", 0)
     width = 2 if settings.precision in ("bfloat16", "float16") else FLOAT

@@ -1,4 +1,4 @@
-"""A run that is trained again: `train RUN`."""
+"""`train RUN`: repeats a run, with its settings, vocabulary and data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .run import record_of
 
 @dataclass(frozen=True)
 class Original:
-    """A run folder: settings and vocabulary for a new run, and what identifies the data."""
+    """The run to repeat: its settings and vocabulary, and the checksums of its data."""
 
     folder: Path
     record: Record
@@ -33,15 +33,15 @@ class Original:
         record = record_of(folder)
         return cls(folder, record, read_config(folder, record))
 
-    def sources(self, given: Sources) -> Sources:
-        """Where the data is: as given, or where it was. Public data that is no longer there is downloaded."""
+    def sources(self, new: Sources) -> Sources:
+        """The paths of the data: new or original ones, without a folder of public data that is gone."""
         known = self.record.sources
         if known.data_dir is not None and not os.path.exists(known.data_dir):
             known = replace(known, data_dir=None)
-        return known.updated(given)
+        return known.updated(new)
 
     def check_data(self, splits: Splits) -> None:
-        """Raise a RunError for data that the run was not trained on."""
+        """Raise a RunError unless the data has the checksums of the run's data."""
         found = checksums(splits)
         expected = self.record.data_sha256
         if found != expected:
@@ -49,11 +49,11 @@ class Original:
             raise RunError(
                 f"{printable(self.folder)} was trained on other data: the {split} split has the checksum "
                 f"{found.get(split, 'none')}, expected {expected.get(split, 'none')}.\n"
-                f"Pass its data, or train {printable(self.folder / 'config.toml')} on this one."
+                f"Pass the run's data, or train {printable(self.folder / 'config.toml')} on this data."
             )
 
     def tokenizer(self, recipe: Recipe) -> Any:
-        """The run's tokenizer; None if it has none, or `recipe` asks for another one."""
+        """The run's tokenizer; None if it has none, or `recipe` needs another one."""
         sizes = [getattr(r.model, "vocab_size", 0) for r in (self.recipe, recipe)]
         same = self.recipe.data == recipe.data and sizes[0] == sizes[1]
         return read_tokenizer(self.folder, self.record) if same else None
@@ -71,6 +71,6 @@ class Original:
         source = Source.read(folder)
         if source.checksum != known["model_sha256"]:
             raise RunError(
-                f"{about} not what is in {printable(folder)} now: its weights have changed.\n{fix}"
+                f"{about} no longer in {printable(folder)}: the weights there have changed.\n{fix}"
             )
         return source

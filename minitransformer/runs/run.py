@@ -1,4 +1,4 @@
-"""A run: what is built from a recipe (tokenizer, model, task), and what is loaded from a run folder."""
+"""Runs: splits and model built from a recipe, and `Run`, which loads a run folder."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .summaries import last_state, run_html, run_line
 def load_splits(
     recipe: Recipe, data: Path | None = None, data_dir: Path | None = None, sources: Sources | None = None
 ) -> Splits:
-    """The splits of the recipe's data set, or of files of one's own."""
+    """Load the splits of the recipe's data set, or of the user's files."""
     sources = sources or Sources(data, data_dir=data_dir)
     check_sources(recipe.data, sources)
     return task_class(recipe.task).splits(recipe.data, sources)
 
 
 def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> nn.Module:
-    """The recipe's model with initial weights, for the tokenizer's vocabulary and the data's labels."""
+    """Build the recipe's model, with initial weights, for a tokenizer's vocabulary and some labels."""
     config = task_class(recipe.task).model_config(recipe.model, tokenizer, labels)
     return model_class(recipe.model_type)(config)
 
@@ -47,9 +47,9 @@ def build_model(recipe: Recipe, tokenizer: Any, labels: Sequence[str] = ()) -> n
 def check_labels(
     recipe: Recipe, splits: Mapping[str, Any], sources: Sources, refused: bool = True
 ) -> list[str]:
-    """A warning for each held-out split with labels that the training split does not have.
+    """A warning for each held-out split with labels that are not in the training split.
 
-    Those of a user's file are a DataError, if `refused`.
+    With `refused`, such labels in the user's files are a DataError.
     """
     kind = task_class(recipe.task)
     lines = []
@@ -71,7 +71,8 @@ def check_labels(
 class Run:
     """A run, loaded from its folder: recipe, task, tokenizer, labels, and the model on `device`.
 
-    All files are checked against their checksums; a damaged one is an error that names it.
+    `which` is a checkpoint: "best", "last", "ema", "average:5" or a name. Files are checked against their
+    checksums; a damaged file is an error that names it.
     """
 
     def __init__(self, folder: Path, which: str = "best", device: str = "cpu") -> None:
@@ -80,10 +81,10 @@ class Run:
         record = record_of(self.folder)
         self.record = record
         checkpoints = Checkpoints(self.folder / "checkpoints", identity=record.identity)
-        with ThreadPoolExecutor(1) as thread:  # reads and checks the weights while the model is built
+        with ThreadPoolExecutor(1) as thread:  # reads the weights while the model is built
             weights = thread.submit(checkpoints.read_weights, which)
             self.recipe = read_config(self.folder, self.record)
-            self.task: Any = task_class(self.recipe.task)  # what it can do: see tasks/protocols.py
+            self.task: Any = task_class(self.recipe.task)  # see tasks/protocols.py for what it can do
             self.tokenizer = read_tokenizer(self.folder, self.record)
             self.labels = record.labels
             check_memory(self.recipe, self.tokenizer, self.labels, training=False)
@@ -99,10 +100,10 @@ class Run:
 
     @cached_property
     def reading(self) -> dict[str, Any]:
-        """How the training data is read (`Task.reading`), as other inputs are to be.
+        """How the training data was read (`Task.reading`), which other inputs must match.
 
-        Older versions did not record it: then it is found in the data, or if that is gone, a warning says
-        what is not known.
+        For runs of older versions, which did not store it, the data is read again; if that fails, a warning
+        is printed.
         """
         if self.record.reading is not None:
             return self.record.reading
@@ -122,7 +123,7 @@ class Run:
             return {}
 
     def splits(self, data: Path | None = None, data_dir: Path | None = None) -> Splits:
-        """The splits that the run was trained with, from where they were or from `data` or `data_dir`."""
+        """The splits of the run's training, read from the original paths, or from `data` or `data_dir`."""
         sources = self.record.sources.updated(Sources(data, data_dir=data_dir))
         splits = load_splits(self.recipe, sources=sources)
         check_same_data(self.folder, self.record, splits)
@@ -130,7 +131,7 @@ class Run:
 
 
 def record_of(folder: Path) -> Record:
-    """The record of a run folder; a RunError if it is not one."""
+    """Read the record of a run folder; a RunError if it is not one."""
     if not folder.is_dir():
         raise RunError(
             f"there is no run folder {folder}.{nearest(str(folder), known_runs(folder))}\n"
@@ -141,18 +142,18 @@ def record_of(folder: Path) -> Record:
             raise _not_a_run(folder, f"it has no {name}")
     record = read_record(folder)
     if record is None:
-        raise _not_a_run(folder, "a training did not write its run.json")
+        raise _not_a_run(folder, "its run.json was not written by a training")
     if record.has_tokenizer and not (folder / "tokenizer.json").exists():
         raise _not_a_run(folder, "it has no tokenizer.json")
     return record
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run is trained to its end, and its best checkpoint is evaluated.
+    """Whether a run's training is finished, and its best checkpoint is evaluated.
 
-    That there are scores says little: a run can be evaluated while it trains.
+    Scores alone are not enough: a run can be evaluated while it is in training.
     """
-    with suppress(UserError, OSError, LookupError, TypeError, AttributeError):  # of files that were changed
+    with suppress(UserError, OSError, LookupError, TypeError, AttributeError):  # of edited files
         record = read_record(folder)
         if record is None or not record.begun or not (folder / evaluations.METRICS).is_file():
             return False
@@ -162,13 +163,13 @@ def is_finished(folder: Path) -> bool:
         steps = state["steps"] if settings.epochs else settings.steps
         waited = state["best_score"]["waited"] if settings.patience else -1
         is_at_end = state["step"] >= steps or 0 < settings.patience <= waited
-        scored = evaluations.read(folder)  # None of a run of a version that wrote no statistics
+        scored = evaluations.read(folder)  # None for versions that wrote no statistics
         return is_at_end and (scored is None or scored.about.checkpoint == names["best"])
     return False
 
 
 def known_runs(folder: Path) -> list[str]:
-    """The run folders beside a folder, and in `runs`."""
+    """The run folders next to a folder, and in `runs`."""
     found: dict[str, None] = {}
     for parent in (folder.parent, Path("runs")):
         with suppress(OSError):
@@ -183,7 +184,7 @@ def _not_a_run(folder: Path, problem: str) -> RunError:
 
 
 def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> None:
-    """Raise a RunError for data that the run was not trained on: its test split may be training data."""
+    """Raise a RunError for data that the run was not trained on, whose test split may be training data."""
     if record.data_sha256 != (found := checksums(splits)):
         if (
             record.reading is None
@@ -191,8 +192,8 @@ def check_same_data(folder: Path, record: Record, splits: Mapping[str, Any]) -> 
             and record.data_sha256.get("train") == found["train"]
         ):
             raise RunError(
-                f"{folder} was trained on the same data, but its held-out files are not as they were, or are "
-                f"read otherwise by this version.\nPut them back, or train it again with `train --overwrite`."
+                f"{folder} was trained on the same data, but its held-out files have changed, or this "
+                f"version reads them differently.\nRestore them, or start over with `train --overwrite`."
             )
         raise RunError(
             f"{folder} was trained on other data.\n"

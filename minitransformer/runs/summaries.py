@@ -1,4 +1,4 @@
-"""A run and an evaluation in a line, and as a table for notebooks."""
+"""Summaries of runs and evaluations: one line, or a table for notebooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUIET = "opacity: 0.7"
 
 
 def metrics_of(folder: Path) -> dict[str, Any]:
-    """The saved scores of a run; none before it was evaluated, or where they cannot be read."""
+    """The saved scores of a run; empty if it has none, or they cannot be read."""
     with suppress(UserError, OSError):
         found = read_json(folder / "metrics.json", {})
         return found if isinstance(found, dict) else {}
@@ -27,7 +27,7 @@ def metrics_of(folder: Path) -> dict[str, Any]:
 
 
 def run_facts(run: Any) -> list[tuple[str, str]]:
-    """What a loaded run is."""
+    """The properties of a loaded run, as names and values."""
     recipe = run.recipe
     vocabulary = getattr(run.model.config, "vocab_size", None)
     facts = [
@@ -40,7 +40,7 @@ def run_facts(run: Any) -> list[tuple[str, str]]:
 
 
 def last_state(folder: Path) -> dict[str, Any]:
-    """The state of a run's last checkpoint; none if it has none, or one that cannot be read."""
+    """The state of a run's last checkpoint; empty if it has none, or it cannot be read."""
     checkpoints = Checkpoints(folder / "checkpoints")
     with suppress(UserError, OSError, LookupError):
         return checkpoints.retry_read(
@@ -52,20 +52,20 @@ def last_state(folder: Path) -> dict[str, Any]:
 
 
 def length_of(folder: Path, settings: TrainConfig) -> str:
-    """How long a run's training is: `1,200 steps`, `9 steps (3 epochs)`."""
+    """The length of a run's training: `1,200 steps`, `9 steps (3 epochs)`."""
     if not settings.epochs:
         return counted(settings.steps, "step")
     epochs = counted(settings.epochs, "epoch")
-    steps = last_state(folder).get("steps")  # states of older versions do not say it
+    steps = last_state(folder).get("steps")  # older versions did not store it
     return epochs if steps is None else f"{counted(steps, 'step')} ({epochs})"
 
 
 def progress_of(folder: Path, settings: TrainConfig) -> str:
-    """How far a run's training is: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
+    """The progress of a training: `300 of 1,200 steps in 25 s; checkpoints: last step-..., best ...`."""
     state = last_state(folder)
     length = length_of(folder, settings)
     if not state:
-        return f"0 of {length}: there is no checkpoint yet"
+        return f"0 of {length}: no checkpoint yet"
     total = state.get("steps") if settings.epochs else settings.steps
     try:
         names = [f"{which} {name}" for which, name in Checkpoints(folder / "checkpoints").index.items()]
@@ -81,7 +81,7 @@ def run_line(run: Any) -> str:
 
 
 def run_html(run: Any) -> str:
-    """What a loaded run is, its scores, and its curves."""
+    """A loaded run's properties, scores and curves, as HTML."""
     parts = [f"<b>{html.escape(str(run.folder))}</b>", _table(run_facts(run))]
     parts.append(_score_table(metrics_of(run.folder)))
     with suppress(UserError, OSError):
@@ -109,6 +109,7 @@ def evaluation_line(evaluation: Any) -> str:
 
 
 def evaluation_html(evaluation: Any) -> str:
+    """An evaluation's scores as an HTML table."""
     about = evaluation.about
     head = f"{about.task}, {about.split} split, {about.checkpoint}"
     return f"<b>{html.escape(head)}</b>{_score_table(evaluation.metrics)}"

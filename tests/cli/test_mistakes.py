@@ -102,8 +102,8 @@ OF_GRAPHS = [
         ("train phrasebook --device tpu", ["tpu", "cuda"]),
         ("train phrasebook --data nothing.tsv", ["nothing.tsv", "No such file"]),
         ("train phrasebook --data mine", ["mine", "directory"]),
-        ("train phrasebook --data pairs.tsv --run-dir mine", ["mine contains a run", "--overwrite"]),
-        ("train phrasebook --data pairs.tsv --run-dir mine", ["mine contains a run", "--resume"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine", ["mine already contains a run", "--overwrite"]),
+        ("train phrasebook --data pairs.tsv --run-dir mine", ["mine already contains a run", "--resume"]),
         ("train phrasebook --run-dir mine --resume --overwrite", ["--resume", "--overwrite", "contradict"]),
         ("train phrasebook --run-dir text.txt", ["text.txt", "not a run folder", "--run-dir"]),
         ("train phrasebook --data pairs.tsv --run-dir text.txt/run", ["text.txt/run", "Not a directory"]),
@@ -240,7 +240,7 @@ def test_a_folder_of_another_kind_is_never_overwritten(refused, here):
     (here / "project").mkdir()
     (here / "project" / "config.toml").write_text("precious = true")
     command = ("train", "phrasebook", "--data", "pairs.tsv", "--run-dir", "project", "--overwrite")
-    refused(*command, words=["project exists and is not a run folder", "nothing in it was changed"])
+    refused(*command, words=["project exists and is not a run folder", "nothing was changed"])
 
 
 @pytest.mark.parametrize(

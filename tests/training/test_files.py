@@ -33,7 +33,7 @@ def test_a_path_that_cannot_be_opened_is_a_users_mistake(path):
 def test_a_file_over_the_limit_is_not_read(path):
     path.touch()
     os.truncate(path, 10**12)  # sparse: it takes no room on the disk
-    with pytest.raises(UserError, match=r"has 1,000,000,000,000 bytes, the limit is"):
+    with pytest.raises(UserError, match=r"has 1,000,000,000,000 bytes; the limit is"):
         read_text(path)
     path.write_bytes(b"1234")
     assert read_bytes(path, limit=4) == b"1234"
@@ -58,14 +58,14 @@ def test_what_is_not_json_is_named(path, content):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ([], r"the content should be an object, is \[\]"),
+        ([], r"the content must be an object, got \[\]"),
         ({}, "`step` is missing"),
-        ({"step": "x"}, "`step` should be an integer, is 'x'"),
-        ({"step": True}, "`step` should be an integer, is True"),
-        ({"step": 1.0}, "`step` should be an integer, is 1.0"),
-        ({"step": None}, "`step` should be an integer, is None"),
+        ({"step": "x"}, "`step` must be an integer, got 'x'"),
+        ({"step": True}, "`step` must be an integer, got True"),
+        ({"step": 1.0}, "`step` must be an integer, got 1.0"),
+        ({"step": None}, "`step` must be an integer, got None"),
         ({"step": 1}, "`loss` is missing"),
-        ({"step": 1, "loss": [[[[[[[[]]]]]]]]}, r"`loss` should be a number or null, is \["),
+        ({"step": 1, "loss": [[[[[[[[]]]]]]]]}, r"`loss` must be a number or null, got \["),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(path, content, problem):

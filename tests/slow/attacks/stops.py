@@ -103,7 +103,7 @@ def read(count: int, report: Report) -> None:
             argv = READERS[number % len(READERS)]
             outcome = Command(argv, cwd, prepare=pause).wait(seconds=60)
             failure = outcome.problem or ("" if outcome.code == 0 else f"exit code {outcome.code}")
-            if argv[0] == "show" and "there is no checkpoint yet" in outcome.out:
+            if argv[0] == "show" and "no checkpoint yet" in outcome.out:
                 failure = "sees no checkpoint"
             report.add(f"reads: {argv[0]}", failure or "result", failure and f"{failure}: {outcome.err}")
         alive = training.running()

@@ -25,7 +25,7 @@ from .commands import TRAIN, Command, Outcome, Report, full_or, on_change, run, 
 STARTS = ("plain", "--resume", "--overwrite")
 CAN_START = {"empty": ("plain", "--overwrite"), "stopped": ("--resume", "--overwrite")}
 OWNERS_FILES = (".lock", ".owner.json")
-REFUSALS = "contains a run already|no run folder|no run to resume|is not a run|different settings"
+REFUSALS = "already contains a run|no run folder|no run to resume|is not a run|different settings"
 
 
 def command_line(start: str, seed: int) -> list[str]:

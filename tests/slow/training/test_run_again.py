@@ -64,7 +64,7 @@ def test_a_run_that_started_from_another_needs_that_one_unchanged(cli, here):
     assert cli("train", "mine", "--resume", "--steps", 5)[0] == 0
     code, _, err = cli("train", "next", "--run-dir", "third")
     assert code == 2
-    assert "next started from a run of phrasebook, which is not what is in" in err
+    assert "next started from a run of phrasebook, which is no longer in" in err
     shutil.rmtree(here / "mine")
     assert re.search(r"which is not in .*mine\.\nPass where that run is now", cli("train", "next")[2])
 

@@ -94,7 +94,7 @@ def test_a_strangers_folder_with_files_of_the_same_names_is_not_a_run(cli, here)
         for flag in ("--overwrite", "--resume"):
             code, _, err = cli(*TRAIN, "--run-dir", "stranger", flag)
             assert code == 2
-            assert "not a run folder; nothing in it was changed" in err
+            assert "not a run folder; nothing was changed" in err
         assert contents(stranger) == before
         assert not (stranger / ".lock").exists()
 
