@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_
 
 import numpy as np
 
-from .errors import UserError, nearest, short
+from .errors import UserError, did_you_mean, truncated_repr
 
 C = TypeVar("C")
 KINDS: dict[Any, tuple[Any, str]] = {  # annotation -> types that match, and their name in errors
@@ -35,14 +35,15 @@ class Config:
         for name, value in [*zip(annotations, values), *named.items()]:  # noqa: B905 (Python counts them)
             if name not in annotations:
                 raise UserError(
-                    f"{cls.__name__} has no field {name!r}.{nearest(name, annotations)}\n"
+                    f"{cls.__name__} has no field {name!r}.{did_you_mean(name, annotations)}\n"
                     f"The fields are {', '.join(annotations)}."
                 )
             if not fits(value, annotations[name]):
                 default = cls.__dataclass_fields__[name].default
                 other = "" if default is MISSING else f", or leave it out: the default is {default!r}"
                 raise UserError(
-                    f"{name} must be {describe(annotations[name])}, got {short(value)}.\nPass one{other}."
+                    f"{name} must be {describe(annotations[name])}, got {truncated_repr(value)}.\n"
+                    f"Pass one{other}."
                 )
         return super().__new__(cls)
 

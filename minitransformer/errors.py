@@ -35,7 +35,7 @@ def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
     if value not in (known := list(known)):
         names = list(map(str, known))
         raise UserError(
-            f"unknown {name} {value!r}.{nearest(str(value), names)}\nChoose one of {', '.join(names)}."
+            f"unknown {name} {value!r}.{did_you_mean(str(value), names)}\nChoose one of {', '.join(names)}."
         )
 
 
@@ -70,13 +70,13 @@ def none_of(n: int, units: str) -> str:
     return f"not even the only {singular(units)}" if n == 1 else f"none of the {n:,} {units}"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion ` Did you mean ...?` of similar names; empty if there are none."""
     close = difflib.get_close_matches(word[:100], list(known), n=3, cutoff=0.7)
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
-def short(value: Any) -> str:
+def truncated_repr(value: Any) -> str:
     """The repr of a value on one line, at most 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."

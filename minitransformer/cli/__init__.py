@@ -19,7 +19,7 @@ from minigrad import MinigradError, __version__, allocator
 from minigrad.parts import absent_parts
 
 from .. import startup
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from ..files import one_line, printable
 from ..training.ranks import current_ranks, join
 
@@ -127,7 +127,7 @@ def check_verb(verb: str) -> None:
     ranks = current_ranks() if verb in ("train", "sweep") else join(command={"verb": verb})
     if verb not in VERBS:
         raise UserError(
-            f"unknown verb {verb!r}.{nearest(verb, VERBS)}\n"
+            f"unknown verb {verb!r}.{did_you_mean(verb, VERBS)}\n"
             f"Choose one of {', '.join(VERBS)}; see minitransformer --help."
         )
     if (part := NEEDS.get(verb)) in absent_parts():

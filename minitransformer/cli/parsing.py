@@ -13,7 +13,7 @@ from typing import Any
 
 import tyro
 
-from ..errors import UserError, nearest, short
+from ..errors import UserError, did_you_mean, truncated_repr
 
 LIMIT = 300  # characters of an error
 SWITCHES = ("header",)  # options that are True, False or None, for which tyro expects a value
@@ -99,14 +99,14 @@ def _unknown_error(words: Sequence[str], options: Sequence[str], prog: str) -> s
     word = next((word for word in words if word.startswith("-")), words[0])
     name = word.partition("=")[0].replace("_", "-")
     if not name.startswith("-"):
-        return f"unexpected argument {short(word)}.\n`{prog} --help` shows what it takes."
+        return f"unexpected argument {truncated_repr(word)}.\n`{prog} --help` shows what it takes."
     options = [option for option in options if option != name]  # --help may speak of another command's
     others = {f"--{other}" for other in OTHER_NAMES.get(name[2:], "").split()}
     longer = [option for option in options if name[2:] in option][:3] if len(name) > 5 else []
-    close = nearest(name, options)
+    close = did_you_mean(name, options)
     if found := [option for option in options if option in others] or (longer if not close else []):
         close = f" Did you mean {' or '.join(found)}?"
-    return f"there is no option {short(name)}.{close}\n`{prog} --help` lists them."
+    return f"there is no option {truncated_repr(name)}.{close}\n`{prog} --help` lists them."
 
 
 def _options(target: Callable[..., Any], prog: str, settings: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import OmitArgPrefixes, arg
 
 from .. import recipes
-from ..errors import UserError, short
+from ..errors import UserError, truncated_repr
 from ..recipes import Recipe
 from .arguments import DataFolder
 from .parsing import parse
@@ -47,7 +47,7 @@ def check_recipe_is_named(argv: Sequence[str], usage: str) -> None:
 
 def missing_recipe(word: str) -> str:
     """The error for a command line that does not begin with a recipe."""
-    return f"\nerror: expected a recipe, got {short(word)}.\nPut it first."
+    return f"\nerror: expected a recipe, got {truncated_repr(word)}.\nPut it first."
 
 
 def listing() -> str:

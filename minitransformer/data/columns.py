@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import counted, nearest
+from ..errors import counted, did_you_mean
 from ..files import one_line
 from .tables import DataError, FileFormat, Table, without_line_ends
 
@@ -371,7 +371,7 @@ def _column_of(table: Table, name: str) -> int:
         if 1 <= int(name) <= width:
             return int(name) - 1
         raise DataError(f"{table.file} has {counted(width, 'column')}, no column {name}.\nCount from 1.")
-    close = nearest(name, names)
+    close = did_you_mean(name, names)
     raise DataError(
         f"{table.file} has no column {name!r}.{close}\n"
         + (f"There are {_names(table)}." if names else "It has no header: name columns by number, from 1.")

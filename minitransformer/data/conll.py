@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import counted, nearest
+from ..errors import counted, did_you_mean
 from ..files import printable
 from .columns import is_name, normal_name, select_columns
 from .tables import (
@@ -246,7 +246,7 @@ def _conllu_columns(file: str, how: FileFormat) -> tuple[int, int]:
     unknown = [name for name in chosen if name not in FIELDS]
     if unknown or len(chosen) != 2:
         problem = f"has no column {unknown[0]!r}" if unknown else "needs two columns, of word and tag"
-        close = nearest(unknown[0], FIELDS) if unknown else ""
+        close = did_you_mean(unknown[0], FIELDS) if unknown else ""
         raise DataError(
             f"{file}: CoNLL-U {problem}.{close}\n"
             f"Choose from {', '.join(FIELDS)}, such as --columns form,xpos."

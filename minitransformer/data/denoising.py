@@ -97,8 +97,8 @@ def text_infilling(ids: Sequence[int], spans: Sequence[Span], mask_id: int) -> t
     return [*source, *ids[end:]], list(ids)
 
 
-def restored(source: Sequence[int], target: Sequence[int], sentinels: Container[int]) -> list[int]:
-    """The text that `span_corruption` split into source and target; also for a target that a model wrote."""
+def fill_spans(source: Sequence[int], target: Sequence[int], sentinels: Container[int]) -> list[int]:
+    """Fill the gaps of a source with the spans of a target, which a model may have generated."""
     spans: dict[int, list[int]] = {}
     current: list[int] = []
     for i in target:

@@ -66,8 +66,8 @@ def brackets(count: int = 20_000, low: int = 4, high: int = 16) -> Splits:
     return _distinct(draw, count, stream=2)
 
 
-def spaced(text: str) -> str:
-    """A text of brackets as in the examples, with a space between any two."""
+def space_characters(text: str) -> str:
+    """The text with a space between any two characters, as in the examples of brackets."""
     return " ".join("".join(text.split()))
 
 

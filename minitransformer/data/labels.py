@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import counted, nearest
+from ..errors import counted, did_you_mean
 from ..files import printable
 from .batching import generator
 from .columns import ROLES, is_number, normal_name, select_columns
@@ -95,7 +95,7 @@ def object_type(sentence: Sentence) -> str | None:
     return None
 
 
-def labelled(sentences: Iterable[Sentence], target: str = "object") -> list[Labelled]:
+def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> list[Labelled]:
     """English sentences with their kind ("kind"), or the type of their object ("object")."""
     classify = {"kind": sentence_kind, "object": object_type}[target]
     return [Labelled(pair[0], label) for pair in sentences if (label := classify(pair)) is not None]
@@ -104,14 +104,16 @@ def labelled(sentences: Iterable[Sentence], target: str = "object") -> list[Labe
 # ---------------------------------------------------------------- entities
 
 
-def tagged(sentences: Iterable[Sentence]) -> list[Tagged]:
+def tag_sentences(sentences: Iterable[Sentence]) -> list[Tagged]:
     """English words with entities as BIO tags: B-animal is an entity's first word, I-animal any other."""
     return [
-        _tagged(pair) for pair in sentences if pair.parts.subject.english not in ("there", "this", "these")
+        _tag_sentence(pair)
+        for pair in sentences
+        if pair.parts.subject.english not in ("there", "this", "these")
     ]
 
 
-def _tagged(sentence: Sentence) -> Tagged:
+def _tag_sentence(sentence: Sentence) -> Tagged:
     parts = sentence.parts
     auxiliary, main, finite = parts.verb
     verbs = {
@@ -167,7 +169,7 @@ def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
     return re.sub(r"\ba (?=[aeiou])", "an ", question) + "?", re.sub(r"\ba (?=[aeiou])", "an ", answer)
 
 
-def answered(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Answered]:
+def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Answered]:
     """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
     statements = [pair for pair in sentences if pair.parts.mode == STATEMENT and pair.parts.is_clause]
     draw = generator(0, ANSWERS, len(statements))
@@ -214,7 +216,7 @@ def check_labels(where: str, found: Iterable[str], known: Collection[str]) -> No
     found = list(found)
     if problem := unknown_labels(found, known):
         names = ", ".join(sorted(known)[:20]) + (", ..." if len(known) > 20 else "")
-        hints = (nearest(label, known) for label in dict.fromkeys(found) if label not in known)
+        hints = (did_you_mean(label, known) for label in dict.fromkeys(found) if label not in known)
         hint = next(filter(None, hints), "")
         raise DataError(
             f"{where} has {problem}.{hint}\n"

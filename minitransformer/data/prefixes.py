@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from .batching import generator
-from .labels import answered, sentence_splits
+from .labels import make_questions, sentence_splits
 from .phrasebook import Pair, Sentence
 from .phrasebook.grammar import NEGATION, QUESTION, STATEMENT, Parts, join_english
 
@@ -25,10 +25,10 @@ PREFIXES = ("translate English to French", "negate", "ask", "summarize", "questi
 @cache
 def phrasebook_tasks() -> dict[str, list[Pair]]:
     """Prefixed pairs of every task, by split."""
-    return {name: prefixed(split) for name, split in sentence_splits().items()}
+    return {name: make_prefixed_pairs(split) for name, split in sentence_splits().items()}
 
 
-def prefixed(sentences: Sequence[Sentence]) -> list[Pair]:
+def make_prefixed_pairs(sentences: Sequence[Sentence]) -> list[Pair]:
     """Prefixed pairs of every task."""
     translate, negate, ask, summarize, question = PREFIXES
     pairs = [(f"{translate}: {english}", french) for english, french in sentences]
@@ -36,7 +36,7 @@ def prefixed(sentences: Sequence[Sentence]) -> list[Pair]:
         pairs.append((f"{negate}: {sentence[0]}", in_mode(sentence.parts, NEGATION) + _stop(sentence)))
         pairs.append((f"{ask}: {sentence[0]}", in_mode(sentence.parts, QUESTION)))
     pairs += [(f"{summarize}: {text}", summary) for text, summary in summaries(sentences)]
-    pairs += [(f"{question}: {e.question} context: {e.context}", e.answer) for e in answered(sentences)]
+    pairs += [(f"{question}: {e.question} context: {e.context}", e.answer) for e in make_questions(sentences)]
     return list(dict.fromkeys(pairs))
 
 

@@ -114,14 +114,17 @@ def split_at(pairs: Sequence[Any], indices: np.ndarray) -> tuple[list, list]:
     return [p for i, p in enumerate(pairs) if i not in chosen], [pairs[i] for i in sorted(chosen)]
 
 
-def own_pairs(
+def user_splits(
     sources: Sources,
     read: Callable[[Path], list] = read_pairs,
     unit: str = "pairs",
     key: Callable[[Any], Any] = lambda pair: pair,
 ) -> Splits:
-    """A user's pairs (or what `read` returns for a file). Each split without a file gets a tenth, at most
-    HELD_OUT. Pairs with equal keys are duplicates."""
+    """The splits of a user's examples, which `read` returns for a file.
+
+    A tenth of --data, at most HELD_OUT, is held out for each split without a file. Examples with equal keys
+    are duplicates, which are dropped.
+    """
     assert sources.data is not None
     pairs = read(sources.data)
     unique = list({key(pair): pair for pair in pairs}.values())
@@ -154,8 +157,8 @@ def own_pairs(
     return Splits({"train": train, "validation": held["validation"], "test": held["test"]}, dropped, notes)
 
 
-def own_texts(sources: Sources, how: FileFormat = AUTO) -> Splits:
-    """A user's text. Its last tenth is the validation split, unless there is a file for it."""
+def user_text_splits(sources: Sources, how: FileFormat = AUTO) -> Splits:
+    """The splits of a user's text. Its last tenth is the validation split, unless it has a file."""
     assert sources.data is not None
     text, notes = read_noted_text(sources.data, how)
     cut = len(text) * 9 // 10

@@ -19,8 +19,8 @@ from ..errors import (
     check_range,
     counted,
     counted_units,
-    nearest,
-    short,
+    did_you_mean,
+    truncated_repr,
 )
 
 # for each input: each has its own keys, values and probabilities
@@ -95,7 +95,7 @@ class GenerationConfig(Config):
         check_choice("early_stopping", self.early_stopping, (True, False, "never"))
         if self.stopping_criteria is not None and not callable(self.stopping_criteria):
             raise UserError(
-                f"stopping_criteria must be a function, got {short(self.stopping_criteria)}.\n"
+                f"stopping_criteria must be a function, got {truncated_repr(self.stopping_criteria)}.\n"
                 f"Pass a function of the new ids, such as lambda ids: ids[-1] == 5."
             )
         self._check_together()
@@ -138,7 +138,7 @@ def make_config(options: dict[str, Any], function: str = "generate") -> Generati
             )
         if name not in names:
             raise UserError(
-                f"{function} has no option {name!r}.{nearest(name, names)}\n"
+                f"{function} has no option {name!r}.{did_you_mean(name, names)}\n"
                 f"The options are {', '.join(names)}."
             )
     return GenerationConfig(**options)
@@ -173,7 +173,7 @@ def check_model(model: Any) -> None:
 def check_inputs(model: Any, input_ids: Any) -> list[list[int]]:
     """The ids of each text; a UserError if they are not ids of the model."""
     if not isinstance(input_ids, Iterable) or isinstance(input_ids, str | bytes | dict):
-        raise UserError(f"input_ids must be lists of ids, got {short(input_ids)}.\n{EXAMPLE}.")
+        raise UserError(f"input_ids must be lists of ids, got {truncated_repr(input_ids)}.\n{EXAMPLE}.")
     vocab_size = model.config.vocab_size
     return [_ids_of(row, f"input_ids[{i}]", vocab_size) for i, row in enumerate(input_ids)]
 
@@ -188,7 +188,7 @@ def check_prefix(model: Any, prefix: Any, count: int) -> list[list[int]]:
     vocab_size = target_vocab_size(model)
     if not isinstance(prefix, Iterable) or isinstance(prefix, str | bytes | dict):
         raise UserError(
-            f"prefix must be a list of ids, or one for each input, got {short(prefix)}.\n{EXAMPLE}."
+            f"prefix must be a list of ids, or one for each input, got {truncated_repr(prefix)}.\n{EXAMPLE}."
         )
     prefix = list(prefix)
     if all(isinstance(item, Integral) for item in prefix):
@@ -233,7 +233,7 @@ def _ids_of(row: Any, name: str, vocab_size: int) -> list[int]:
     if ids.ndim == 1 and not ids.size:
         raise UserError(f"{name} is empty.\nGive each text at least one token.")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise UserError(f"{name} is not a sequence of integers, got {short(row)}.\n{EXAMPLE}.")
+        raise UserError(f"{name} is not a sequence of integers, got {truncated_repr(row)}.\n{EXAMPLE}.")
     invalid = ids[(ids < 0) | (ids >= vocab_size)]
     if invalid.size:
         raise UserError(

@@ -26,7 +26,7 @@ from minigrad.core.modes import BACKWARD, modes
 from minigrad.core.observers import Observer, observe
 from minigrad.core.tensor import constant
 
-from ..errors import UserError, check_integer, counted, counted_units, nearest, short
+from ..errors import UserError, check_integer, counted, counted_units, did_you_mean, truncated_repr
 from ..layers.attention import MultiHeadAttention
 from ..layers.attention_op import split_heads
 from ..layers.encoder_decoder import Decoder, Encoder
@@ -295,7 +295,7 @@ def ablate_heads(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterat
     chosen: dict[str, set[int]] = {}
     if not isinstance(heads, Mapping) or not all(isinstance(each, Iterable) for each in heads.values()):
         raise UserError(
-            f"expected heads by module, got {short(heads)}.\nPass a dict such as {{path: [0, 2]}}."
+            f"expected heads by module, got {truncated_repr(heads)}.\nPass a dict such as {{path: [0, 2]}}."
         )
     for pattern, numbers in {pattern: list(each) for pattern, each in heads.items()}.items():
         for path, module in _match_modules(attentions, (pattern,), "attention module with heads"):
@@ -398,11 +398,12 @@ def _match_modules(
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise UserError(
-                f"expected the path of a module, got {short(pattern)}.\nPass a string: a path, or a pattern."
+                f"expected the path of a module, got {truncated_repr(pattern)}.\n"
+                f"Pass a string: a path, or a pattern."
             )
         if not any(fnmatchcase(path, pattern) for path in paths):
             raise UserError(
-                f"no {what} matches {pattern!r}.{nearest(pattern, paths)}\n"
+                f"no {what} matches {pattern!r}.{did_you_mean(pattern, paths)}\n"
                 f"Pass a path of model.named_modules(), or a pattern such as 'encoder.layers.*'."
             )
     return [(path, m) for path, m in modules if any(fnmatchcase(path, pattern) for pattern in patterns)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from .protocol import model_class
 
 
@@ -92,7 +92,7 @@ def preset(name: str) -> Any:
     """The configuration of a preset, such as GPTConfig for "gpt2"."""
     if name not in PRESETS:
         raise UserError(
-            f"there is no preset {name!r:.60}.{nearest(str(name), PRESETS)}\n"
+            f"there is no preset {name!r:.60}.{did_you_mean(str(name), PRESETS)}\n"
             f"Choose one of {', '.join(sorted(PRESETS))}."
         )
     model_type, settings = PRESETS[name]

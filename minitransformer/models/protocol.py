@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from minigrad import Tensor
 
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 
 M = TypeVar("M", bound=type)
 
@@ -142,7 +142,7 @@ def model_class(model_type: str) -> Any:
     """The class of a model type; a UserError if there is none."""
     if model_type not in MODELS:
         raise UserError(
-            f"unknown model_type {model_type!r}.{nearest(str(model_type), MODELS)}\n"
+            f"unknown model_type {model_type!r}.{did_you_mean(str(model_type), MODELS)}\n"
             f"Choose one of {', '.join(sorted(MODELS))}, or register your own with register_model."
         )
     known = MODELS[model_type]

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from minigrad import Tensor, nn
 
 from ..base_config import Config, check_config
-from ..errors import UserError, check_range, nearest
+from ..errors import UserError, check_range, did_you_mean
 from ..layers.cache import Cache
 from ..layers.config import MAX_LAYERS, LayerConfig
 from ..layers.embeddings import TokenEmbedding
@@ -59,7 +59,7 @@ class T5Config(Config):
         if self.feed_forward_proj not in FEED_FORWARDS:
             raise UserError(
                 f"unknown feed_forward_proj {self.feed_forward_proj!r}."
-                f"{nearest(str(self.feed_forward_proj), FEED_FORWARDS)}\n"
+                f"{did_you_mean(str(self.feed_forward_proj), FEED_FORWARDS)}\n"
                 f"Choose one of {', '.join(FEED_FORWARDS)}."
             )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base_config import fits
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from ..files import check_name, printable, read_text
 from ..models.presets import preset
 from ..models.protocol import MODELS, model_class
@@ -79,7 +79,8 @@ class Recipe:
             if model_class(name).config_class is type(model):
                 return name
         raise UserError(
-            f"{type(model).__name__} is not a registered model's config.\nRegister the model with register_model."
+            f"{type(model).__name__} is not a registered model's config.\n"
+            f"Register the model with register_model."
         )
 
 
@@ -107,7 +108,7 @@ def load_recipe(name: str) -> Recipe:
         return parse_recipe(read_text(name, LIMIT), Path(name).stem, printable(name))
     if name not in names():
         raise RecipeError(
-            f"there is no recipe {name!r:.80}.{nearest(name, names())}\n"
+            f"there is no recipe {name!r:.80}.{did_you_mean(name, names())}\n"
             f"Choose one of {', '.join(names())}, or pass a file.toml."
         )
     text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
@@ -183,7 +184,7 @@ def parse_recipe(text: str, name: str, where: str) -> Recipe:
         )
     task = content.pop("task")
     if not isinstance(task, str) or task not in TASKS:
-        close = nearest(task, TASKS) if isinstance(task, str) else ""
+        close = did_you_mean(task, TASKS) if isinstance(task, str) else ""
         raise RecipeError(f"{where}: unknown task {_shown(task)}.{close}\nChoose one of {', '.join(TASKS)}.")
     model = content.pop("model", {})
     chosen = {key: model.pop(key, "") for key in ("model_type", "preset")} if isinstance(model, dict) else {}
@@ -222,7 +223,8 @@ def _build(cls: Callable[..., Any], fields: dict[str, Any], content: dict[str, A
     for key, value in content.items():
         if key not in fields:
             raise RecipeError(
-                f"{where}: unknown key {_shown(key)}.{nearest(key, fields)}\nValid keys: {', '.join(fields)}."
+                f"{where}: unknown key {_shown(key)}.{did_you_mean(key, fields)}\n"
+                f"Valid keys: {', '.join(fields)}."
             )
         values[key] = _value(value, fields[key], key, where)
     try:

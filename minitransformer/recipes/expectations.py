@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 
 Band = tuple[float, float]
 Expectations = dict[str, dict[str, Band]]  # by condition and score; "" is the run with the recipe's settings
@@ -48,7 +48,7 @@ def check_names(expectations: Expectations, known: Collection[str]) -> None:
     for name in {name for bands in expectations.values() for name in bands}:
         if name.partition(",")[0] not in known:
             raise UserError(
-                f"[expect] has a range for {name!r:.60}, which is not a score.{nearest(name, known)}\n"
+                f"[expect] has a range for {name!r:.60}, which is not a score.{did_you_mean(name, known)}\n"
                 f"Choose one of {', '.join(known)}; your own task can add others in its `metrics`."
             )
 

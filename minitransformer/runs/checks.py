@@ -211,7 +211,7 @@ def round_trip(subject: Subject) -> tuple[float, float]:
     known = [text for text in texts if not tokenizer.unknown_words(text)]
     if not known:
         raise Skip("all texts of the training data have unknown words")
-    return len(tokenizer.lost(known)) / len(known), 0.0
+    return len(tokenizer.lossy_texts(known)) / len(known), 0.0
 
 
 def resume(subject: Subject) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from minigrad.core.devices import check_device
 
 from ..data import labels
 from ..data.splits import Sources, Splits, check_sources, checksums
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from ..files import printable, shell_command
 from ..models.protocol import model_class
 from ..recipes import Recipe
@@ -134,7 +134,7 @@ def record_of(folder: Path) -> Record:
     """Read the record of a run folder; a RunError if it is not one."""
     if not folder.is_dir():
         raise RunError(
-            f"there is no run folder {folder}.{nearest(str(folder), known_runs(folder))}\n"
+            f"there is no run folder {folder}.{did_you_mean(str(folder), known_runs(folder))}\n"
             f"Train one with `{shell_command(['minitransformer', 'train', 'RECIPE', '--run-dir', folder])}`."
         )
     for name in ("run.json", "config.toml"):

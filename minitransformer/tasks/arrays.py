@@ -19,7 +19,7 @@ from minigrad import Tensor, no_grad
 from ..base_config import Config
 from ..data.batching import IGNORE, PairBatch
 from ..data.splits import HELD_OUT, random_indices, split_at
-from ..errors import UserError, check_integer, counted, short
+from ..errors import UserError, check_integer, counted, truncated_repr
 from .base import loss_sum
 from .examples import ExampleTask
 from .translation import Translation
@@ -183,13 +183,14 @@ class SpecialIds:
         """The ids as a list of int; a UserError for text, or anything else that is not a list of ids."""
         if isinstance(ids, str):
             raise UserError(
-                f"pairs of texts need a tokenizer, got {short(ids)} without one.\n"
+                f"pairs of texts need a tokenizer, got {truncated_repr(ids)} without one.\n"
                 f"Pass PairTask(pairs, tokenizer), such as Tokenizer.train_word(texts), or lists of ids."
             )
         array = np.asarray(ids)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise UserError(
-                f"a side of a pair must be a list of ids, got {short(ids)}.\nPass pairs like ([4, 5], [6])."
+                f"a side of a pair must be a list of ids, got {truncated_repr(ids)}.\n"
+                f"Pass pairs like ([4, 5], [6])."
             )
         return array.astype(int).tolist()
 

@@ -20,7 +20,7 @@ from minigrad.nn import functional as F
 from ..data.batching import IGNORE
 from ..data.labels import check_labels
 from ..data.splits import Splits
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from ..files import printable
 from ..models.protocol import MODELS, model_class
 from ..text.tokenizer import Tokenizer
@@ -219,7 +219,8 @@ def task_class(name: str) -> type[Task]:
     """The task registered under a name; a UserError if there is none."""
     if name not in TASKS:
         raise UserError(
-            f"unknown task {name!r:.60}.{nearest(name, TASKS)}\nChoose one of {', '.join(sorted(TASKS))}."
+            f"unknown task {name!r:.60}.{did_you_mean(name, TASKS)}\n"
+            f"Choose one of {', '.join(sorted(TASKS))}."
         )
     return TASKS[name]
 
@@ -301,7 +302,9 @@ def text_tokenizer(
         return Tokenizer.train_wordpiece(texts, vocab_size or 8000, added=added)
     if kind == "char":
         return Tokenizer.train_char(texts if special_tokens else [*texts, *held_out], special_tokens, added)
-    raise UserError(f"unknown tokenizer {kind!r}.{nearest(kind, KINDS)}\nChoose one of {', '.join(KINDS)}.")
+    raise UserError(
+        f"unknown tokenizer {kind!r}.{did_you_mean(kind, KINDS)}\nChoose one of {', '.join(KINDS)}."
+    )
 
 
 KINDS = ("word", "bpe", "wordpiece", "char")
@@ -312,7 +315,8 @@ def check_dataset(dataset: str, known: Sequence[str]) -> None:
     if dataset not in known:
         own = " (with --data FILE)" if "file" in known else ""
         raise UserError(
-            f"unknown dataset {dataset!r}.{nearest(dataset, known)}\nChoose one of {', '.join(known)}{own}."
+            f"unknown dataset {dataset!r}.{did_you_mean(dataset, known)}\n"
+            f"Choose one of {', '.join(known)}{own}."
         )
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..data.generated import brackets, spaced
-from ..data.labels import Labelled, labelled, read_labelled, sentence_splits
+from ..data.generated import brackets, space_characters
+from ..data.labels import Labelled, label_sentences, read_labelled, sentence_splits
 from ..data.tables import FileFormat
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
@@ -43,7 +43,7 @@ class Classification(EncoderTask):
         if data.dataset == "brackets":
             return {name: [Labelled(*pair) for pair in split] for name, split in brackets().items()}
         target = data.dataset.removeprefix("phrasebook-")
-        return {name: labelled(split, target) for name, split in sentence_splits().items()}
+        return {name: label_sentences(split, target) for name, split in sentence_splits().items()}
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Labelled]:
@@ -90,7 +90,7 @@ class Classification(EncoderTask):
 
     @classmethod
     def as_read(cls, run: Trained, text: str) -> str:
-        return spaced(text) if run.recipe.data.dataset == "brackets" else text
+        return space_characters(text) if run.recipe.data.dataset == "brackets" else text
 
     @classmethod
     def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:

@@ -18,17 +18,17 @@ from ..data.datasets import read_texts
 from ..data.denoising import (
     DENOISING,
     corrupted_spans,
+    fill_spans,
     infilled_spans,
-    restored,
     span_corruption,
     text_infilling,
 )
 from ..data.labels import sentence_splits
 from ..data.masking import row_generator
 from ..data.prefixes import phrasebook_tasks
-from ..data.splits import Sources, Splits, own_pairs
+from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import DataError, Examples, FileFormat
-from ..errors import UserError, check_range, nearest
+from ..errors import UserError, check_range, did_you_mean
 from ..generation import generate
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_presets import sentinels
@@ -86,7 +86,7 @@ class DenoisingData(Config):
         FileFormat.of(self)
         if self.objective not in OBJECTIVES:
             raise UserError(
-                f"unknown objective {self.objective!r}.{nearest(self.objective, OBJECTIVES)}\n"
+                f"unknown objective {self.objective!r}.{did_you_mean(self.objective, OBJECTIVES)}\n"
                 f"Choose one of {', '.join(OBJECTIVES)}."
             )
         if not 0 < self.noise < 1:
@@ -107,7 +107,7 @@ class Denoising(ExampleTask):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is not None:
-            return own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
+            return user_splits(sources, lambda path: cls.read_file(data, path), cls.unit)
         found = {}
         for name, split in sentence_splits().items():
             texts = []
@@ -284,6 +284,6 @@ def fill_gaps(run: Trained, sources: Sequence[list[int]], **decoding: Any) -> li
         for source, target in zip(sources[start : start + 64], targets, strict=True):
             new = [i for i in target if i != tokenizer.end_id]
             if run.recipe.data.objective == "span_corruption":
-                new = restored(source, new, marks)
+                new = fill_spans(source, new, marks)
             texts.append(tokenizer.decode(new))
     return texts

@@ -18,7 +18,7 @@ from minigrad import Tensor, no_grad
 from ..base_config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import sentence_splits
-from ..data.splits import Sources, Splits, own_pairs
+from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import DataError, FileFormat
 from ..errors import UserError, check_range, counted_units, none_of
 from ..text.tokenizer import Tokenizer
@@ -92,7 +92,7 @@ class EncoderTask(ExampleTask):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is not None:
-            splits = own_pairs(sources, lambda path: cls.read_file(data, path), cls.unit)
+            splits = user_splits(sources, lambda path: cls.read_file(data, path), cls.unit)
         else:
             splits = Splits(cls.built_in(data))
         train = splits["train"]

@@ -28,7 +28,7 @@ from ..data.digits import (
 )
 from ..data.labels import check_labels
 from ..data.masking import row_generator
-from ..data.splits import Sources, Splits, example_line, own_pairs
+from ..data.splits import Sources, Splits, example_line, user_splits
 from ..errors import UserError, check_range, counted
 from ..files import printable
 from .base import Rows, Trained, check_dataset, register_task
@@ -77,7 +77,7 @@ class ImageClassification(ExampleTask):
         def read(path: Path) -> list[Example]:
             return _examples(training if path == sources.data else read_images(path, training.pixels))
 
-        splits = own_pairs(sources, read, cls.unit, example_line)
+        splits = user_splits(sources, read, cls.unit, example_line)
         assert training.pixels is not None
         splits.reading = training.pixels._asdict()
         shapes = {image.shape for split in splits.values() for image, _ in split}

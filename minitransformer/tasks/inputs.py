@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..errors import UserError, counted, counted_units, short
+from ..errors import UserError, counted, counted_units, truncated_repr
 from ..files import printable, read_text
-from ..text.tokenizer import Tokenizer, stand_in
+from ..text.tokenizer import Tokenizer, unused_letter
 
 MAX_SHORT = 16  # tokens of a short example
 MAX_CANDIDATES = 200  # examples of a split among which it is picked
@@ -25,7 +25,9 @@ def check_texts(run: Any, texts: Sequence[Any], names: Sequence[str]) -> None:
         count = counted(len(texts), "text")
         raise UserError(f"{run.folder} reads {expected}, got {count}.\nPass {expected}, {how}.")
     if not (all(isinstance(text, str) for text in texts) or run.task.reads_words):
-        raise UserError(f"{run.folder} reads texts, got {short(texts[0])}.\nPass each text as one string.")
+        raise UserError(
+            f"{run.folder} reads texts, got {truncated_repr(texts[0])}.\nPass each text as one string."
+        )
     if not all(text.strip() if isinstance(text, str) else text for text in texts):
         raise UserError(f"{run.folder} reads {expected}, got an empty text.\nPass at least one word.")
 
@@ -148,7 +150,7 @@ def warn_of_unknown(run: Any, texts: Iterable[str], most: int = 20) -> None:
     found: list[str] = []
     for text in texts:
         parts = split_at_marks(text, run.task.marks)[::2]
-        letter = stand_in("".join(parts))
+        letter = unused_letter("".join(parts))
         found += [word for word in run.tokenizer.unknown_words(letter.join(parts)) if letter not in word]
     unknown = list(dict.fromkeys(found))
     if unknown:

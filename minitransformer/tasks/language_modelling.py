@@ -19,7 +19,7 @@ from minigrad.core import random
 from ..base_config import Config
 from ..data.batching import IGNORE, BlockBatches, all_blocks
 from ..data.datasets import read_long_text, tinyshakespeare
-from ..data.splits import Sources, Splits, own_texts
+from ..data.splits import Sources, Splits, user_text_splits
 from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import TextStreamer, generate, stream
@@ -92,7 +92,7 @@ class LanguageModelling(Task):
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is None:
             return Splits(tinyshakespeare(sources.data_dir))
-        return own_texts(sources, FileFormat.of(data))
+        return user_text_splits(sources, FileFormat.of(data))
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> str:

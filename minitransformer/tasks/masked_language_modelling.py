@@ -18,7 +18,7 @@ from ..base_config import Config
 from ..data.batching import IGNORE, pad_rows
 from ..data.labels import documents, read_documents, sentence_splits
 from ..data.masking import MASKING, PAIRING, mask_tokens, next_or_other, row_generator
-from ..data.splits import Sources, Splits, own_pairs
+from ..data.splits import Sources, Splits, user_splits
 from ..data.tables import Examples, FileFormat
 from ..errors import UserError, check_range
 from ..text.tokenizer_presets import MASK
@@ -110,8 +110,8 @@ class MaskedLanguageModelling(EncoderTask):
                 found = {name: [[pair[0] for pair in split]] for name, split in sentence_splits().items()}
             return Splits({name: cls.rows_of(data, split) for name, split in found.items()})
         if not data.next_sentence:
-            return own_pairs(sources, lambda path: cls.read_file(data, path), "sentences")
-        own = own_pairs(sources, lambda path: cls.read_whole_documents(data, path), "documents")
+            return user_splits(sources, lambda path: cls.read_file(data, path), "sentences")
+        own = user_splits(sources, lambda path: cls.read_whole_documents(data, path), "documents")
         return Splits({name: cls.rows_of(data, split) for name, split in own.items()}, own.dropped, own.notes)
 
     @classmethod

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from minigrad import Tensor
 
 from ..data.batching import IGNORE
-from ..data.labels import Answered, answer_places, answered, read_answered, sentence_splits
+from ..data.labels import Answered, answer_places, make_questions, read_answered, sentence_splits
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
@@ -67,7 +67,7 @@ class QuestionAnswering(EncoderTask):
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Answered]]:
         rounds = {"train": 3, "validation": 1, "test": 3}
-        return {name: answered(split, rounds[name]) for name, split in sentence_splits().items()}
+        return {name: make_questions(split, rounds[name]) for name, split in sentence_splits().items()}
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Answered]:

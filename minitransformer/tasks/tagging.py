@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.batching import IGNORE
-from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tagged
+from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tag_sentences
 from ..data.tables import FileFormat
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
-from ..text.words import WordSplitter, marked_words
+from ..text.words import WordSplitter, words_with_marks
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
 from .inputs import MAX_SHORT, held_out_first, pick_input, word_ids
@@ -44,7 +44,7 @@ class Tagging(EncoderTask):
 
     @classmethod
     def built_in(cls, data: Any) -> dict[str, list[Tagged]]:
-        return {name: tagged(split) for name, split in sentence_splits().items()}
+        return {name: tag_sentences(split) for name, split in sentence_splits().items()}
 
     @classmethod
     def read_file(cls, data: Any, path: Path) -> list[Tagged]:
@@ -74,7 +74,9 @@ class Tagging(EncoderTask):
     @classmethod
     def reading(cls, splits: Mapping[str, Any]) -> dict[str, Any]:
         """The words with punctuation marks, for splitting other texts the same way."""
-        return {"marked_words": marked_words(word for example in splits["train"] for word in example.words)}
+        return {
+            "marked_words": words_with_marks(word for example in splits["train"] for word in example.words)
+        }
 
     def encode(self, example: Tagged) -> Row:
         ids = [self.cls_id]

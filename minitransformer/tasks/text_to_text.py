@@ -10,7 +10,7 @@ from ..base_config import Config
 from ..data.batching import generator
 from ..data.datasets import read_prefixed
 from ..data.prefixes import phrasebook_tasks
-from ..data.splits import Pair, Sources, Splits, own_pairs
+from ..data.splits import Pair, Sources, Splits, user_splits
 from ..data.tables import FileFormat
 from ..errors import check_range
 from ..files import printable
@@ -55,7 +55,7 @@ class TextToText(Translation):
         if sources.data is None:
             splits = Splits(phrasebook_tasks())
         else:
-            splits = own_pairs(sources, lambda path: cls.read_file(data, path))
+            splits = user_splits(sources, lambda path: cls.read_file(data, path))
         train = splits["train"]
         # in random order, so that a few examples have every prefix
         rows = generator(0, FEW, len(train)).permutation(len(train))[: data.examples or None]

@@ -22,7 +22,7 @@ from ..data.conversations import dialogues, summaries
 from ..data.datasets import check_language, multi30k, read_pairs
 from ..data.generated import addition, reverse
 from ..data.phrasebook import DOCUMENT_SENTENCES
-from ..data.splits import Sources, Splits, filter_by_length, own_pairs, phrasebook_splits
+from ..data.splits import Sources, Splits, filter_by_length, phrasebook_splits, user_splits
 from ..data.tables import FileFormat
 from ..errors import UserError, check_range, counted
 from ..generation import generate
@@ -97,7 +97,7 @@ class Translation(Task):
     @classmethod
     def splits(cls, data: Any, sources: Sources) -> Splits:
         if sources.data is not None:
-            return own_pairs(sources, lambda path: cls.read_file(data, path))
+            return user_splits(sources, lambda path: cls.read_file(data, path))
         if data.dataset == "phrasebook":
             return phrasebook_splits()
         if data.dataset in GENERATED:
@@ -130,12 +130,12 @@ class Translation(Task):
     def warnings(cls, data: Any, tokenizer: Tokenizer, splits: Splits) -> list[str]:
         """Warns of targets that do not round-trip through the tokenizer."""
         targets = [target for pairs in splits.values() for _, target in pairs]
-        if tokenizer.kind == "bpe" or not (lost := tokenizer.lost(targets)):  # byte-level BPE always does
+        if tokenizer.kind == "bpe" or not (lossy := tokenizer.lossy_texts(targets)):  # BPE is lossless
             return []
-        example = f"{lost[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lost[0]))[:60]!r}"
-        verb = "does" if len(lost) == 1 else "do"
+        example = f"{lossy[0][:60]!r} as {tokenizer.decode(tokenizer.encode(lossy[0]))[:60]!r}"
+        verb = "does" if len(lossy) == 1 else "do"
         return [
-            f"warning: {len(lost):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
+            f"warning: {len(lossy):,} of {counted(len(targets), 'target')} {verb} not round-trip through the "
             f"tokenizer (such as {example}), and cannot be translated exactly; try --tokenizer bpe"
         ]
 

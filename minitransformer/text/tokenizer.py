@@ -201,7 +201,7 @@ class Tokenizer:
                 for i in ([self.special_id(part)] if k % 2 else self._encode_characters(part))
             ]
         marks = iter([self.special_id(part) for part in parts[1::2]])
-        letter = stand_in("".join(parts[::2]))
+        letter = unused_letter("".join(parts[::2]))
         inside = self._split(letter)[-1].strip(" ▁Ġ")  # as it appears in words: in byte pairs, its bytes
         ids: list[int] = []
         for word in self._split(letter.join(parts[::2])):
@@ -271,9 +271,11 @@ class Tokenizer:
             text = join_words(tokens) if self.layout == "word" else "".join(tokens)
         return text.removeprefix(" ") if self.layout in LOSSLESS else text
 
-    def lost(self, texts: Iterable[str]) -> list[str]:
-        """The texts that `encode` and `decode` do not restore."""
+    def lossy_texts(self, texts: Iterable[str]) -> list[str]:
+        """The texts that do not round-trip through `encode` and `decode`."""
         return [text for text in texts if self.decode(self.encode(text)) != text]
+
+    lost = lossy_texts  # former name
 
     def unknown_words(self, text: str) -> list[str]:
         """The distinct words of a text that are not in the vocabulary, in order."""
@@ -317,7 +319,7 @@ class Tokenizer:
             raise TokenizerError(f"{problem}.\nUse the tokenizer.json of a run.") from None
 
 
-def stand_in(text: str) -> str:
+def unused_letter(text: str) -> str:
     """A letter that does not occur in the text, of a rare script (Vai)."""
     return next((letter for letter in map(chr, range(0xA500, 0xA60C)) if letter not in text), "\ua500")
 

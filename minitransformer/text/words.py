@@ -13,7 +13,7 @@ from collections.abc import Iterable
 APOSTROPHES = str.maketrans({"’": "'"})
 
 
-def marked_words(words: Iterable[str]) -> list[str]:
+def words_with_marks(words: Iterable[str]) -> list[str]:
     """The distinct words of more than one character with punctuation marks, which a splitter must know."""
     return sorted({word for word in words if len(word) > 1 and not all(map(is_letter, word))})
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 
 
 class Callback:
@@ -69,7 +69,7 @@ class Callbacks:
             problem = (
                 f"{callback.__name__} is a class"
                 if isinstance(callback, type)
-                else f"{type(callback).__name__} has {unknown[0]}.{nearest(unknown[0], EVENTS)}"
+                else f"{type(callback).__name__} has {unknown[0]}.{did_you_mean(unknown[0], EVENTS)}"
                 if unknown
                 else f"{type(callback).__name__} has no callback method"
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from minigrad.core.error_context import describe
 
-from ..errors import UserError, nearest
+from ..errors import UserError, did_you_mean
 from ..tasks.metrics import Metric
 
 
@@ -42,7 +42,7 @@ class BestScore:
         if self.monitor not in scores:
             raise UserError(
                 f"validations have no score {self.monitor!r} to monitor."
-                f"{nearest(self.monitor, scores)}\nChoose one of {', '.join(scores)}"
+                f"{did_you_mean(self.monitor, scores)}\nChoose one of {', '.join(scores)}"
                 f"; scores of generated texts need --validation-texts N."
             )
         if self.metric.higher_is_better is None:

@@ -16,7 +16,7 @@ from minigrad import nn
 from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.data.digits import read_image
-from minitransformer.data.generated import spaced
+from minitransformer.data.generated import space_characters
 from minitransformer.data.splits import Sources, Splits, checksums
 from minitransformer.errors import UserError
 from minitransformer.models.protocol import MODELS
@@ -26,7 +26,7 @@ from minitransformer.runs.run import Run, build_model, load_splits
 from minitransformer.tasks import TASKS, Batch, Denoising, ExampleTask, task_class
 from minitransformer.tasks.inputs import marked_ids, warn_of_unknown
 from minitransformer.text.tokenizer import Tokenizer
-from minitransformer.text.words import WordSplitter, marked_words
+from minitransformer.text.words import WordSplitter, words_with_marks
 from minitransformer.training.config import TrainConfig
 from minitransformer.training.trainer import Trainer
 
@@ -267,7 +267,7 @@ def test_what_stands_beside_a_mark_is_read_as_in_the_texts_that_were_trained_on(
 
 
 def test_brackets_need_no_spaces():
-    assert spaced("(()[])") == spaced("( ( )[ ] )") == "( ( ) [ ] )"
+    assert space_characters("(()[])") == space_characters("( ( )[ ] )") == "( ( ) [ ] )"
 
 
 # ---------------------------------------------------------------- words
@@ -305,7 +305,7 @@ TAGGED = [
     ],
 )
 def test_a_text_is_split_into_words_as_the_training_data_is(text, words):
-    assert WordSplitter(marked_words(TAGGED)).split(text) == words.split()
+    assert WordSplitter(words_with_marks(TAGGED)).split(text) == words.split()
 
 
 def test_without_marked_words_marks_stand_alone_but_for_apostrophes_between_letters():
@@ -327,7 +327,7 @@ def test_without_marked_words_marks_stand_alone_but_for_apostrophes_between_lett
 )
 def test_words_with_spaces_between_them_are_split_as_they_were(words):
     words = " ".join(words).split()
-    assert WordSplitter(marked_words(words)).split(" ".join(words)) == words
+    assert WordSplitter(words_with_marks(words)).split(" ".join(words)) == words
 
 
 def test_words_that_are_split_already_stay_so(cli, runs):

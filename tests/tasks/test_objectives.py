@@ -64,17 +64,17 @@ def test_no_test_sentence_is_trained_on(sentences):
 
 
 def test_kinds_and_objects_are_those_of_the_words(sentences):
-    for text, kind in labels.labelled(sentences["test"], "kind"):
+    for text, kind in labels.label_sentences(sentences["test"], "kind"):
         negated = " not " in text or "cannot" in text
         assert kind == ("question" if text.endswith("?") else "negation" if negated else "statement")
-    for text, kind in labels.labelled(sentences["train"], "object"):
+    for text, kind in labels.label_sentences(sentences["train"], "object"):
         if re.search(r" (drink|drank|drinking|drinks) ", text):
             assert kind == "food"
 
 
 def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentences):
     found = Counter()
-    for words, tags in labels.tagged(sentences["train"]):
+    for words, tags in labels.tag_sentences(sentences["train"]):
         assert len(words) == len(tags)
         for kind, start, end in scores.entities(tags):
             found[" ".join(words[start:end]).lower(), kind] += 1
@@ -86,7 +86,7 @@ def test_each_word_has_a_tag_and_an_entity_is_a_noun_with_its_determiner(sentenc
 
 
 def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
-    examples = labels.answered(sentences["test"])
+    examples = labels.make_questions(sentences["test"])
     assert len(examples) > 100
     for question, context, answer in examples:
         assert question.endswith("?")
@@ -157,7 +157,7 @@ def test_corrupted_spans_are_put_back_by_their_sentinels(length):
         assert sum(b - a for a, b in spans) == max(round(0.15 * length), 1)
         assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
         source, target = denoising.span_corruption(ids, spans, marks)
-        assert denoising.restored(source, target, marks) == ids
+        assert denoising.fill_spans(source, target, marks) == ids
         assert target[-1] == len(spans)
         assert len(source) + len(target) == length + 2 * len(spans) + 1
 
