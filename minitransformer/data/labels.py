@@ -39,21 +39,21 @@ _TYPES = {
 ENTITY_TYPES = {kind: entity for entity, kinds in _TYPES.items() for kind in kinds.split()}
 
 
-class Labelled(NamedTuple):
+class LabelledText(NamedTuple):
     """A text and its class."""
 
     text: str
     label: str
 
 
-class Tagged(NamedTuple):
+class TaggedSentence(NamedTuple):
     """Words, with a tag for each."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
 
 
-class Answered(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """A question, a text that answers it, and the answer, which occurs somewhere in the text."""
 
     question: str
@@ -61,7 +61,7 @@ class Answered(NamedTuple):
     answer: str
 
 
-class AnsweredAt(NamedTuple):
+class LocatedAnswer(NamedTuple):
     """A question whose answer starts at a known place in the text, counted in characters from 0."""
 
     question: str
@@ -95,16 +95,16 @@ def object_type(sentence: Sentence) -> str | None:
     return None
 
 
-def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> list[Labelled]:
+def label_sentences(sentences: Iterable[Sentence], target: str = "object") -> list[LabelledText]:
     """English sentences with their kind ("kind"), or the type of their object ("object")."""
     classify = {"kind": sentence_kind, "object": object_type}[target]
-    return [Labelled(pair[0], label) for pair in sentences if (label := classify(pair)) is not None]
+    return [LabelledText(pair[0], label) for pair in sentences if (label := classify(pair)) is not None]
 
 
 # ---------------------------------------------------------------- entities
 
 
-def tag_sentences(sentences: Iterable[Sentence]) -> list[Tagged]:
+def tag_sentences(sentences: Iterable[Sentence]) -> list[TaggedSentence]:
     """English words with entities as BIO tags: B-animal is an entity's first word, I-animal any other."""
     return [
         _tag_sentence(pair)
@@ -113,7 +113,7 @@ def tag_sentences(sentences: Iterable[Sentence]) -> list[Tagged]:
     ]
 
 
-def _tag_sentence(sentence: Sentence) -> Tagged:
+def _tag_sentence(sentence: Sentence) -> TaggedSentence:
     parts = sentence.parts
     auxiliary, main, finite = parts.verb
     verbs = {
@@ -137,7 +137,7 @@ def _tag_sentence(sentence: Sentence) -> Tagged:
             [f"B-{entity}"] * min(length, 1) + [f"I-{entity}"] * (length - 1) if entity else ["O"] * length
         )
     words = re.findall(r"[\w']+|[^\w\s]", sentence[0])
-    return Tagged(tuple(words), tuple(tags + ["O"] * (len(words) - len(tags))))
+    return TaggedSentence(tuple(words), tuple(tags + ["O"] * (len(words) - len(tags))))
 
 
 # ---------------------------------------------------------------- questions
@@ -169,7 +169,7 @@ def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
     return re.sub(r"\ba (?=[aeiou])", "an ", question) + "?", re.sub(r"\ba (?=[aeiou])", "an ", answer)
 
 
-def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[Answered]:
+def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int = 2) -> list[AnsweredQuestion]:
     """Questions about statements, each among `others` statements of the same split; `rounds` for each."""
     statements = [pair for pair in sentences if pair.parts.mode == STATEMENT and pair.parts.is_clause]
     draw = generator(0, ANSWERS, len(statements))
@@ -188,7 +188,7 @@ def make_questions(sentences: Sequence[Sentence], rounds: int = 1, others: int =
         context = " ".join(texts)
         place = _place(context, texts, _with_stop(pair[0]), answer)
         if context.lower().find(answer.lower()) == place:
-            examples.append(Answered(question, context, context[place : place + len(answer)]))
+            examples.append(AnsweredQuestion(question, context, context[place : place + len(answer)]))
     return examples
 
 
@@ -238,7 +238,7 @@ def unknown_labels(found: Iterable[str], known: Collection[str]) -> str:
 def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
     """The examples of a file with text<TAB>label on each line, or of another format (see `tables`)."""
     rows = read_fields(path, "text", "label", how=how)
-    examples = [Labelled(text, label) for _, (text, label) in rows]
+    examples = [LabelledText(text, label) for _, (text, label) in rows]
     if how.is_plain:
         return Examples(examples)
     if not how.chosen:
@@ -247,7 +247,7 @@ def read_labelled(path: str | Path, how: FileFormat = AUTO) -> Examples:
     return Examples(examples, [*rows.notes, *describe_labels(Path(path).name, "labels", found)])
 
 
-def _check_labels_repeat(path: str | Path, examples: Sequence[Labelled]) -> None:
+def _check_labels_repeat(path: str | Path, examples: Sequence[LabelledText]) -> None:
     """Raise a DataError if labels rarely repeat, which means that they are in another column."""
     labels, texts = ({example[i] for example in examples} for i in (1, 0))
     if len(examples) < 10 or len(labels) <= len(examples) // 2:
@@ -316,7 +316,7 @@ def read_tagged(path: str | Path, how: FileFormat = AUTO) -> Examples:
                     f"{where}: the tag {tag[:60]!r} is not O, B-type or I-type, as others of the file are.\n"
                     f"Write all tags in BIO."
                 )
-    examples = [Tagged(*map(tuple, list(zip(*sentence, strict=True))[1:])) for sentence in sentences]
+    examples = [TaggedSentence(*map(tuple, list(zip(*sentence, strict=True))[1:])) for sentence in sentences]
     if how.is_plain:
         return Examples(examples)
     if not how.chosen and len(first) > max(50, len(words) // 10):
@@ -335,7 +335,7 @@ def read_answered(path: str | Path, how: FileFormat = AUTO) -> Examples:
     names = ("question", "context", "answer")
     if how.is_plain:
         fields = read_fields(path, *names, how=how)
-        return Examples(_check_row(where, Answered(*texts)) for where, texts in fields)
+        return Examples(_check_row(where, AnsweredQuestion(*texts)) for where, texts in fields)
     table = read_table(path, how, "tsv", "question<TAB>context<TAB>answer on each line", strip=False)
     unanswered = _drop_unanswered(table, how)
     rows = select_columns(table, names, names, how, lists=True, optional=["start"])
@@ -362,7 +362,9 @@ def _drop_unanswered(table: Table, how: FileFormat) -> int:
     return dropped
 
 
-def _answered_row(where: str, question: Any, context: Any, answer: Any, start: Any) -> Answered | AnsweredAt:
+def _answered_row(
+    where: str, question: Any, context: Any, answer: Any, start: Any
+) -> AnsweredQuestion | LocatedAnswer:
     """The question of a row, with the first answer, and where it starts if that is known."""
     answer, start = (value[0] if isinstance(value, list) and value else value for value in (answer, start))
     if isinstance(answer, dict):
@@ -371,40 +373,40 @@ def _answered_row(where: str, question: Any, context: Any, answer: Any, start: A
         raise DataError(f"{where}: expected texts, found {answer!r:.60}.\nWrite the answer as a text.")
     fields = (question.strip(), context.strip(), without_line_ends(answer).strip())
     if start in (None, "", []):
-        return Answered(*fields)
+        return AnsweredQuestion(*fields)
     if not str(start).isdecimal():
         raise DataError(
             f"{where}: the answer starts at {start!r:.20}, which is not a number.\n"
             f"Count the characters of the context from 0."
         )
     left_out = len(context) - len(context.lstrip()) - (len(answer) - len(answer.lstrip()))
-    return AnsweredAt(*fields, int(start) - left_out)
+    return LocatedAnswer(*fields, int(start) - left_out)
 
 
-def _check_row(where: str, example: Answered | AnsweredAt) -> Answered | AnsweredAt:
+def _check_row(where: str, example: AnsweredQuestion | LocatedAnswer) -> AnsweredQuestion | LocatedAnswer:
     check_answer(where, example)
     return example
 
 
-def check_answer(where: str, example: Answered | AnsweredAt) -> None:
+def check_answer(where: str, example: AnsweredQuestion | LocatedAnswer) -> None:
     """Raise a DataError for an answer that does not occur in its context, or not where the data says."""
     if not example.answer.strip():
         raise DataError(
             f"{where}: the answer is empty.\nRemove the question: each needs an answer in its context."
         )
     if not answer_places(example):
-        at = f" at {example.start}" if isinstance(example, AnsweredAt) else ""
+        at = f" at {example.start}" if isinstance(example, LocatedAnswer) else ""
         raise DataError(
             f"{where}: the answer {example.answer[:60]!r} does not occur in its context{at}.\n"
             f"Write it as the context has it, or remove the question."
         )
 
 
-def answer_places(example: Answered | AnsweredAt) -> list[tuple[int, int]]:
+def answer_places(example: AnsweredQuestion | LocatedAnswer) -> list[tuple[int, int]]:
     """Where an answer may start and end in its context: at its `start`, if the data has one; else wherever it
     occurs, and if it does not, wherever it occurs with other capitals, spaces or accents."""
     context, answer = example.context, example.answer
-    start = example.start if isinstance(example, AnsweredAt) else None
+    start = example.start if isinstance(example, LocatedAnswer) else None
     exact = [(m.start(), m.start() + len(answer)) for m in re.finditer(f"(?={re.escape(answer)})", context)]
     exact = [place for place in exact if start in (None, place[0])]
     if exact:

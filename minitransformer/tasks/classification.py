@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.generated import brackets, space_characters
-from ..data.labels import Labelled, label_sentences, read_labelled, sentence_splits
+from ..data.labels import LabelledText, label_sentences, read_labelled, sentence_splits
 from ..data.tables import FileFormat
 from .base import Trained, register_task
 from .encoder import EncoderTask, LabelledData, Row
@@ -39,18 +39,18 @@ class Classification(EncoderTask):
     unit = "texts"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[Labelled]]:
+    def built_in(cls, data: Any) -> dict[str, list[LabelledText]]:
         if data.dataset == "brackets":
-            return {name: [Labelled(*pair) for pair in split] for name, split in brackets().items()}
+            return {name: [LabelledText(*pair) for pair in split] for name, split in brackets().items()}
         target = data.dataset.removeprefix("phrasebook-")
         return {name: label_sentences(split, target) for name, split in sentence_splits().items()}
 
     @classmethod
-    def read_file(cls, data: Any, path: Path) -> list[Labelled]:
+    def read_file(cls, data: Any, path: Path) -> list[LabelledText]:
         return read_labelled(path, how=FileFormat.of(data))
 
     @classmethod
-    def texts(cls, example: Labelled) -> list[str]:
+    def texts(cls, example: LabelledText) -> list[str]:
         return [example.text]
 
     @classmethod
@@ -58,10 +58,10 @@ class Classification(EncoderTask):
         return cls.class_names(cls.labels_in(splits["train"]))
 
     @classmethod
-    def labels_in(cls, examples: Sequence[Labelled]) -> list[str]:
+    def labels_in(cls, examples: Sequence[LabelledText]) -> list[str]:
         return [example.label for example in examples]
 
-    def encode(self, example: Labelled) -> Row:
+    def encode(self, example: LabelledText) -> Row:
         return Row(*self.join_texts(self.tokenizer.encode(example.text)), self.label_id(example.label))
 
     # ------------------------------------------------------------ the objective
@@ -72,11 +72,11 @@ class Classification(EncoderTask):
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {"macro_f1": Metric("macro F1", True)}
 
-    def decode(self, logits: np.ndarray, example: Labelled) -> str:
+    def decode(self, logits: np.ndarray, example: LabelledText) -> str:
         return self.label_names[int(logits.argmax())]
 
     @classmethod
-    def expected(cls, example: Labelled) -> str:
+    def expected(cls, example: LabelledText) -> str:
         return example.label
 
     @classmethod
@@ -85,7 +85,7 @@ class Classification(EncoderTask):
 
     # ------------------------------------------------------------ predicting
 
-    def prediction(self, logits: np.ndarray, example: Labelled, top: int) -> Prediction:
+    def prediction(self, logits: np.ndarray, example: LabelledText, top: int) -> Prediction:
         return class_prediction(logits, self.label_names, top)
 
     @classmethod
@@ -93,9 +93,9 @@ class Classification(EncoderTask):
         return space_characters(text) if run.recipe.data.dataset == "brackets" else text
 
     @classmethod
-    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Labelled:
-        return Labelled(cls.as_read(run, texts[0]), run.labels[0])
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> LabelledText:
+        return LabelledText(cls.as_read(run, texts[0]), run.labels[0])
 
     @classmethod
-    def with_label(cls, example: Labelled, prediction: str) -> Labelled:
+    def with_label(cls, example: LabelledText, prediction: str) -> LabelledText:
         return example._replace(label=prediction)

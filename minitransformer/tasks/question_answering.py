@@ -20,7 +20,7 @@ from jaxtyping import Float
 from minigrad import Tensor
 
 from ..data.batching import IGNORE
-from ..data.labels import Answered, answer_places, make_questions, read_answered, sentence_splits
+from ..data.labels import AnsweredQuestion, answer_places, make_questions, read_answered, sentence_splits
 from ..data.splits import Splits
 from ..data.tables import DataError, Examples, FileFormat
 from ..errors import UserError, check_range
@@ -65,26 +65,26 @@ class QuestionAnswering(EncoderTask):
     unit = "questions"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[Answered]]:
+    def built_in(cls, data: Any) -> dict[str, list[AnsweredQuestion]]:
         rounds = {"train": 3, "validation": 1, "test": 3}
         return {name: make_questions(split, rounds[name]) for name, split in sentence_splits().items()}
 
     @classmethod
-    def read_file(cls, data: Any, path: Path) -> list[Answered]:
+    def read_file(cls, data: Any, path: Path) -> list[AnsweredQuestion]:
         return read_answered(path, FileFormat.of(data))
 
     @classmethod
-    def read_test_file(cls, run: Trained, path: Path) -> list[Answered]:
+    def read_test_file(cls, run: Trained, path: Path) -> list[AnsweredQuestion]:
         examples = super().read_test_file(run, path)
         warnings = answer_warnings(run.recipe.data, run.tokenizer, {printable(path): examples})
         return Examples(examples, [*warnings, *getattr(examples, "notes", ())])
 
     @classmethod
-    def texts(cls, example: Answered) -> list[str]:
+    def texts(cls, example: AnsweredQuestion) -> list[str]:
         return [example.question, example.context]
 
     @classmethod
-    def length(cls, tokenizer: Tokenizer, example: Answered) -> int:
+    def length(cls, tokenizer: Tokenizer, example: AnsweredQuestion) -> int:
         return len(tokenizer.encode(example.question)) + len(context_tokens(tokenizer, example.context)) + 3
 
     @classmethod
@@ -105,7 +105,7 @@ class QuestionAnswering(EncoderTask):
         titled = {f"the {name} split": split for name, split in splits.items()}
         return answer_warnings(data, tokenizer, titled)
 
-    def encode(self, example: Answered) -> Row:
+    def encode(self, example: AnsweredQuestion) -> Row:
         question = self.tokenizer.encode(example.question)
         ids, types = self.join_texts(
             question, [token.id for token in context_tokens(self.tokenizer, example.context)]
@@ -114,7 +114,7 @@ class QuestionAnswering(EncoderTask):
         offset = len(question) + 2
         return Row(ids, types, (IGNORE, IGNORE) if span is None else (span[0] + offset, span[1] + offset))
 
-    def unknown_targets(self, example: Answered) -> int:
+    def unknown_targets(self, example: AnsweredQuestion) -> int:
         """2 (first and last token) if the answer begins or ends inside a token."""
         return 0 if answer_span(self.tokenizer, example) else 2
 
@@ -137,10 +137,10 @@ class QuestionAnswering(EncoderTask):
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {"f1": Metric("F1 of answers' words", True, "%")}
 
-    def decode(self, logits: np.ndarray, example: Answered) -> str:
+    def decode(self, logits: np.ndarray, example: AnsweredQuestion) -> str:
         return self.best_answer(logits, example)[0]
 
-    def best_answer(self, logits: np.ndarray, example: Answered) -> tuple[str, float]:
+    def best_answer(self, logits: np.ndarray, example: AnsweredQuestion) -> tuple[str, float]:
         """The answer with the highest sum of first and last score, and its probability.
 
         The probability is that of the first token times that of the last.
@@ -157,7 +157,7 @@ class QuestionAnswering(EncoderTask):
         return example.context[tokens[i].start : tokens[j].end], float(chance)
 
     @classmethod
-    def expected(cls, example: Answered) -> str:
+    def expected(cls, example: AnsweredQuestion) -> str:
         return example.answer
 
     @classmethod
@@ -168,25 +168,27 @@ class QuestionAnswering(EncoderTask):
 
     inputs = ("a question", "a context")
 
-    def prediction(self, logits: np.ndarray, example: Answered, top: int) -> Prediction:
+    def prediction(self, logits: np.ndarray, example: AnsweredQuestion, top: int) -> Prediction:
         answer, chance = self.best_answer(logits, example)
         return Prediction(f"{answer}  {chance:.1%}", {"prediction": answer, "probability": chance})
 
     @classmethod
-    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> Answered:
+    def unlabelled(cls, run: Trained, texts: Sequence[str]) -> AnsweredQuestion:
         if not context_tokens(run.tokenizer, texts[1]):
             raise UserError("the context has no words.\nPass a text that answers the question.")
-        return Answered(texts[0], texts[1], texts[1])
+        return AnsweredQuestion(texts[0], texts[1], texts[1])
 
     @classmethod
-    def with_label(cls, example: Answered, prediction: str) -> Answered:
+    def with_label(cls, example: AnsweredQuestion, prediction: str) -> AnsweredQuestion:
         return example._replace(answer=prediction)
 
 
 INSIDE = "whose answer begins or ends inside a token"
 
 
-def answer_warnings(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[Answered]]) -> list[str]:
+def answer_warnings(
+    data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequence[AnsweredQuestion]]
+) -> list[str]:
     """A warning for each split with answers that no model can give exactly."""
     lines = []
     for name, examples in splits.items():
@@ -206,7 +208,7 @@ def answer_warnings(data: Any, tokenizer: Tokenizer, splits: Mapping[str, Sequen
     return lines
 
 
-def answer_span(tokenizer: Tokenizer, example: Answered) -> tuple[int, int] | None:
+def answer_span(tokenizer: Tokenizer, example: AnsweredQuestion) -> tuple[int, int] | None:
     """The indices of the answer's first and last token in the context; None if it has no token boundaries.
 
     If the answer occurs several times, it is the place given in the data, or else the first with whole words.

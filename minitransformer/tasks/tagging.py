@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.batching import IGNORE
-from ..data.labels import Tagged, is_bio, read_tagged, sentence_splits, tag_sentences
+from ..data.labels import TaggedSentence, is_bio, read_tagged, sentence_splits, tag_sentences
 from ..data.tables import FileFormat
 from ..errors import UserError
 from ..text.tokenizer import Tokenizer
@@ -43,15 +43,15 @@ class Tagging(EncoderTask):
     unit = "sentences"
 
     @classmethod
-    def built_in(cls, data: Any) -> dict[str, list[Tagged]]:
+    def built_in(cls, data: Any) -> dict[str, list[TaggedSentence]]:
         return {name: tag_sentences(split) for name, split in sentence_splits().items()}
 
     @classmethod
-    def read_file(cls, data: Any, path: Path) -> list[Tagged]:
+    def read_file(cls, data: Any, path: Path) -> list[TaggedSentence]:
         return read_tagged(path, how=FileFormat.of(data))
 
     @classmethod
-    def texts(cls, example: Tagged) -> list[str]:
+    def texts(cls, example: TaggedSentence) -> list[str]:
         return list(example.words)
 
     @classmethod
@@ -60,7 +60,7 @@ class Tagging(EncoderTask):
         return pick_input(tokenizer, sentences, min(MAX_SHORT, data.max_length - 2))
 
     @classmethod
-    def length(cls, tokenizer: Tokenizer, example: Tagged) -> int:
+    def length(cls, tokenizer: Tokenizer, example: TaggedSentence) -> int:
         return sum(len(word_ids(tokenizer, word)) for word in example.words) + 2
 
     @classmethod
@@ -68,7 +68,7 @@ class Tagging(EncoderTask):
         return cls.class_names(cls.labels_in(splits["train"]))
 
     @classmethod
-    def labels_in(cls, examples: Sequence[Tagged]) -> list[str]:
+    def labels_in(cls, examples: Sequence[TaggedSentence]) -> list[str]:
         return [tag for example in examples for tag in example.tags]
 
     @classmethod
@@ -78,7 +78,7 @@ class Tagging(EncoderTask):
             "marked_words": words_with_marks(word for example in splits["train"] for word in example.words)
         }
 
-    def encode(self, example: Tagged) -> Row:
+    def encode(self, example: TaggedSentence) -> Row:
         ids = [self.cls_id]
         target = [IGNORE]
         for word, tag in zip(example.words, example.tags, strict=True):
@@ -95,16 +95,16 @@ class Tagging(EncoderTask):
 
     metrics: ClassVar[Mapping[str, Metric | str]] = {"entity_f1": Metric("entity F1", True)}
 
-    def decode(self, logits: np.ndarray, example: Tagged) -> str:
+    def decode(self, logits: np.ndarray, example: TaggedSentence) -> str:
         return " ".join(self.label_names[i] for i in self.word_logits(logits, example).argmax(-1))
 
-    def word_logits(self, logits: np.ndarray, example: Tagged) -> np.ndarray:
+    def word_logits(self, logits: np.ndarray, example: TaggedSentence) -> np.ndarray:
         """The logits at the first token of each word."""
         lengths = [len(word_ids(self.tokenizer, word)) for word in example.words]
         return logits[1 + np.cumsum([0, *lengths[:-1]])]
 
     @classmethod
-    def expected(cls, example: Tagged) -> str:
+    def expected(cls, example: TaggedSentence) -> str:
         return " ".join(example.tags)
 
     @classmethod
@@ -128,7 +128,7 @@ class Tagging(EncoderTask):
         "Pass words separated by spaces, with --words.",
     )
 
-    def prediction(self, logits: np.ndarray, example: Tagged, top: int) -> Prediction:
+    def prediction(self, logits: np.ndarray, example: TaggedSentence, top: int) -> Prediction:
         """A word and its tag on each line, then a blank line, in the format of `read_tagged`."""
         rows = [softmax(row) for row in self.word_logits(logits, example)]
         tags = [self.label_names[int(row.argmax())] for row in rows]
@@ -139,7 +139,7 @@ class Tagging(EncoderTask):
         return Prediction("".join(lines), values)
 
     @classmethod
-    def read_input(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
+    def read_input(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
         if len(texts) == 1 and not isinstance(texts[0], str):
             texts = [check_word_list(texts[0])]
         return super().read_input(run, texts)
@@ -150,17 +150,17 @@ class Tagging(EncoderTask):
         return " ".join(WordSplitter(run.reading.get("marked_words", [])).split(text))
 
     @classmethod
-    def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> Tagged:
+    def unlabelled(cls, run: Trained, texts: Sequence[Any]) -> TaggedSentence:
         """A sentence, split into words as in the training data; or a list of words."""
         (text,) = texts
         if isinstance(text, str):
             text = cls.as_read(run, text).split() if text.strip() else ()
         if not text:
             raise UserError("the text has no words to tag.\nPass a sentence, in quotes.")
-        return Tagged(tuple(text), (run.labels[0],) * len(text))
+        return TaggedSentence(tuple(text), (run.labels[0],) * len(text))
 
     @classmethod
-    def with_label(cls, example: Tagged, prediction: str) -> Tagged:
+    def with_label(cls, example: TaggedSentence, prediction: str) -> TaggedSentence:
         return example._replace(tags=tuple(prediction.split()))
 
 

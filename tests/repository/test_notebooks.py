@@ -69,13 +69,13 @@ def test_a_module_is_a_tree_with_its_parameters():
     assert "weight float32[4, 3]" in words
 
 
-class Tagged(nn.Module):
+class TaggedSentence(nn.Module):
     def extra_repr(self):
         return "<b>&"
 
 
 def test_what_a_user_writes_is_text():
-    assert "Tagged(<b>&)" in texts(nn.Sequential(Tagged())._repr_html_())
+    assert "TaggedSentence(<b>&)" in texts(nn.Sequential(TaggedSentence())._repr_html_())
 
 
 def test_a_printed_transformer_says_its_sizes():

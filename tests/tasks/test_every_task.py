@@ -14,7 +14,13 @@ from minitransformer.cli import main
 from minitransformer.cli.evaluate import splits_of
 from minitransformer.cli.wording import describe_splits
 from minitransformer.data.batching import IGNORE
-from minitransformer.data.labels import Answered, AnsweredAt, Labelled, Tagged, check_answer
+from minitransformer.data.labels import (
+    AnsweredQuestion,
+    LabelledText,
+    LocatedAnswer,
+    TaggedSentence,
+    check_answer,
+)
 from minitransformer.data.splits import Sources, Splits
 from minitransformer.errors import UserError
 from minitransformer.recipes import load_recipe, parse_recipe
@@ -50,7 +56,7 @@ PIECES = Tokenizer.train_wordpiece(TEXTS, 45, added=BERT_TOKENS)
 
 
 def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
-    example = Tagged(("The", "cats", "sat"), ("O", "B-animal", "O"))
+    example = TaggedSentence(("The", "cats", "sat"), ("O", "B-animal", "O"))
     task = Tagging(Tagging.Data(), [example], [example], PIECES, ["B-animal", "O"])
     row = task.encode(example)
     pieces = [PIECES.id_to_token[i] for i in row.ids]
@@ -64,8 +70,12 @@ def test_a_words_first_piece_has_its_tag_and_the_others_have_no_target():
 
 # a task, its labels, and examples of which a model that always says the first label gets half right
 HALF_RIGHT = [
-    (Classification, ["a", "b"], [Labelled("The dog", "a"), Labelled("A dog", "c")]),
-    (Tagging, ["O", "X"], [Tagged(("The", "dog"), ("O", "Y")), Tagged(("A", "cats"), ("Z", "O"))]),
+    (Classification, ["a", "b"], [LabelledText("The dog", "a"), LabelledText("A dog", "c")]),
+    (
+        Tagging,
+        ["O", "X"],
+        [TaggedSentence(("The", "dog"), ("O", "Y")), TaggedSentence(("A", "cats"), ("Z", "O"))],
+    ),
     (ImageClassification, ["0", "1"], [(np.zeros((1, 2, 2), np.float32), label) for label in (0, 7)]),
 ]
 
@@ -125,7 +135,7 @@ def test_labels_that_only_the_held_out_tenths_have_are_counted_before_training(t
     file.write_text("".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(40)))
     splits = runs.load_splits(recipe, file)
     assert runs.check_labels(recipe, splits, Sources(file)) == []
-    held = [Labelled(splits["validation"][0].text, "rare"), *splits["validation"][1:]]
+    held = [LabelledText(splits["validation"][0].text, "rare"), *splits["validation"][1:]]
     splits = Splits({**splits, "validation": held})
     assert runs.check_labels(recipe, splits, Sources(file)) == [
         "warning: the validation split has labels that the training data does not have (1 of 4): 'rare' (1); "
@@ -135,7 +145,7 @@ def test_labels_that_only_the_held_out_tenths_have_are_counted_before_training(t
 
 def test_a_single_label_is_nothing_to_learn():
     with pytest.raises(UserError, match="all training texts have the label 'a'"):
-        Classification.labels(Classification.Data(), {"train": [Labelled("The dog", "a")] * 3})
+        Classification.labels(Classification.Data(), {"train": [LabelledText("The dog", "a")] * 3})
 
 
 def test_tags_that_mark_no_entities_have_no_entity_f1():
@@ -164,7 +174,7 @@ def test_a_file_to_score_has_labels_of_the_run_only(tmp_path, task, text, messag
 
 
 def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
-    example = Labelled("The dog", "c")
+    example = LabelledText("The dog", "c")
     task = Classification(Classification.Data(), [], [example], WORDS, ["a", "b"])
     with pytest.raises(UserError, match="nothing to score"):
         task.validate(lambda ids: mg.zeros((len(ids), 2)))
@@ -172,10 +182,13 @@ def test_examples_without_a_target_are_an_error_not_a_division_by_zero():
 
 def test_validation_data_without_a_label_of_the_training_data_is_refused_before_training():
     recipe = SimpleNamespace(data=Classification.Data(), training=TrainConfig())
-    splits = {"train": [Labelled("A dog", "a"), Labelled("The dog", "b")], "validation": [Labelled("A", "c")]}
+    splits = {
+        "train": [LabelledText("A dog", "a"), LabelledText("The dog", "b")],
+        "validation": [LabelledText("A", "c")],
+    }
     with pytest.raises(UserError, match="no label of the validation data occurs in the training data"):
         Classification.build(recipe, WORDS, splits, ["a", "b"])
-    splits["validation"].append(Labelled("A cat", "b"))
+    splits["validation"].append(LabelledText("A cat", "b"))
     assert Classification.build(recipe, WORDS, splits, ["a", "b"]).validation == splits["validation"]
 
 
@@ -184,7 +197,7 @@ def test_validation_data_without_a_label_of_the_training_data_is_refused_before_
 
 @pytest.mark.parametrize("tokenizer", [WORDS, PIECES], ids=["words", "pieces"])
 def test_an_answer_is_found_where_its_tokens_are(tokenizer):
-    example = Answered("Who was playing?", "A dog sat. The cats were playing.", "The cats")
+    example = AnsweredQuestion("Who was playing?", "A dog sat. The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], tokenizer)
     row = task.encode(example)
     first, last = row.target
@@ -200,7 +213,7 @@ def test_an_answer_is_found_where_its_tokens_are(tokenizer):
 def test_an_answer_has_at_most_the_longest_number_of_tokens():
     words = [f"w{i}" for i in range(25)]
     tokenizer = Tokenizer.train_word([" ".join(words)], added=BERT_TOKENS)
-    example = Answered("w0", " ".join(words), "w0")
+    example = AnsweredQuestion("w0", " ".join(words), "w0")
     data = QuestionAnswering.Data(max_answer_length=20)
     task = QuestionAnswering(data, [example], [example], tokenizer)
     logits = np.zeros((2, len(task.encode(example).ids)))
@@ -225,8 +238,8 @@ KINDS = {  # tokenizers of each kind, for contexts
 
 def learned(tokenizer, context, answer, start=None):
     """What a model gives that has learned where the answer is, and where that begins; None: nothing."""
-    example = Answered("Who?", context, answer)
-    example = example if start is None else AnsweredAt(*example, start)
+    example = AnsweredQuestion("Who?", context, answer)
+    example = example if start is None else LocatedAnswer(*example, start)
     task = QuestionAnswering(QuestionAnswering.Data(max_answer_length=99), [example], [example], tokenizer)
     row = task.encode(example)
     if row.target == (IGNORE, IGNORE):
@@ -260,7 +273,7 @@ def test_an_answer_is_learned_where_the_data_says():
     assert learned(WORDS, "The dog. The dog.", "dog", 13) == ("dog", 13)
     assert learned(WORDS, "dogs and a dog", "dog", 0) is None  # inside a token
     with pytest.raises(UserError, match="line 3: the answer 'dog' does not occur in its context at 5"):
-        check_answer("line 3", AnsweredAt("Who?", "The dog.", "dog", 5))
+        check_answer("line 3", LocatedAnswer("Who?", "The dog.", "dog", 5))
 
 
 def test_an_answer_of_parts_of_words_is_learned_if_they_are_tokens():
@@ -286,7 +299,7 @@ def test_every_answer_of_whole_words_is_learned_and_given_back(data):
 
 
 def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_validation_and_test():
-    example = Answered("Who?", "The dogs sat.", "dog")
+    example = AnsweredQuestion("Who?", "The dogs sat.", "dog")
     other = example._replace(answer="dogs")
     data, splits = QuestionAnswering.Data(), {"train": [example, other], "validation": [example, other]}
     splits = QuestionAnswering.filter(data, KINDS["words"], Splits({**splits, "test": [other]}))
@@ -325,7 +338,7 @@ def test_a_text_without_words_is_refused():
 
 
 def test_tokens_outside_the_context_are_never_an_answer():
-    example = Answered("Who was playing?", "The cats were playing.", "The cats")
+    example = AnsweredQuestion("Who was playing?", "The cats were playing.", "The cats")
     task = QuestionAnswering(QuestionAnswering.Data(), [example], [example], WORDS)
     batch = task.collate([example], 0)
     zeros = mg.zeros((1, batch.input.shape[1], 2))

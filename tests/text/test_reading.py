@@ -7,7 +7,7 @@ import pytest
 
 from minitransformer.data.conversations import history
 from minitransformer.data.generated import space_characters
-from minitransformer.data.labels import Answered, Labelled, Tagged
+from minitransformer.data.labels import AnsweredQuestion, LabelledText, TaggedSentence
 from minitransformer.tasks import (
     Classification,
     Denoising,
@@ -69,10 +69,10 @@ def test_the_tokenizers_are_of_all_layouts():
 
 
 # a task, examples, and the texts of each as a user writes them
-SENTENCES = [Tagged(tuple(text.split()), ("a",) * len(text.split())) for text in TEXTS]
-QUESTIONS = [Answered(question, context, "cats") for question in TEXTS for context in TEXTS]
+SENTENCES = [TaggedSentence(tuple(text.split()), ("a",) * len(text.split())) for text in TEXTS]
+QUESTIONS = [AnsweredQuestion(question, context, "cats") for question in TEXTS for context in TEXTS]
 EXAMPLES = [
-    (Classification, [Labelled(text, "a") for text in TEXTS], lambda e: [e.text]),
+    (Classification, [LabelledText(text, "a") for text in TEXTS], lambda e: [e.text]),
     (Tagging, SENTENCES, lambda e: [" ".join(e.words)]),
     (Tagging, SENTENCES, lambda e: [list(e.words)]),
     (QuestionAnswering, QUESTIONS, lambda e: [e.question, e.context]),
@@ -97,7 +97,7 @@ def test_a_row_of_training_is_that_of_the_users_text(kind, task, examples, texts
 @tokenizers
 def test_brackets_are_read_with_spaces_between_them(kind):
     texts = ["([]())", "([)]"]
-    examples = [Labelled(space_characters(text), "a") for text in texts]
+    examples = [LabelledText(space_characters(text), "a") for text in texts]
     layout = {"word": Tokenizer.train_word, "char": Tokenizer.train_char}.get(kind)
     tokenizer = layout([e.text for e in examples], added=ADDED) if layout else TOKENIZERS[kind]
     run = a_run(Classification, tokenizer, dataset="brackets")
