@@ -58,3 +58,15 @@ class FileOptions:
         if unknown:
             raise UserError(f"--{unknown[0]} has no effect: this run does not read tables.\nLeave it out.")
         return replace(data, **known) if known else data
+
+
+def check_can_write(file: Path, overwrite: bool) -> None:
+    """Raise a UserError if a file cannot be written, or exists and must not be replaced."""
+    if not file.parent.is_dir():
+        raise UserError(f"there is no folder {file.parent}.\nCreate it, or choose another with -o FILE.")
+    if file.is_dir():
+        raise UserError(f"{file} is a folder.\nPass a file with -o FILE.")
+    if file.exists() and not overwrite:
+        raise UserError(
+            f"{file} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
+        )

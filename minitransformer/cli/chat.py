@@ -39,18 +39,18 @@ def run(argv: list[str]) -> None:
         trained = Run(run, checkpoint, device)
         check_dialogues(trained)
         turns: Turns = []
-        for lines in read_lines("say"):
+        for lines in read_lines("send"):
             for line in lines:
                 try:
-                    said = decode_line(line).strip()
-                    turns = latest_turns(trained, [*turns, (said, "")]) if said else turns
+                    message = decode_line(line).strip()
+                    turns = latest_turns(trained, [*turns, (message, "")]) if message else turns
                 except UserError as error:
                     print(printable(f"warning: no reply: {str(error).splitlines()[0]}"), file=sys.stderr)
                     continue
-                if said:
-                    warn_of_unknown(trained, [said])
+                if message:
+                    warn_of_unknown(trained, [message])
                     [reply, *_] = trained.task.translate(trained, [history(turns)], **options)
-                    turns[-1] = said, reply
+                    turns[-1] = message, reply
                     print(one_line(reply), flush=True)
 
     run_command(chat, argv, "minitransformer chat")

@@ -12,7 +12,7 @@ from ..explain import explain, explain_documents
 from ..explain.page import check_name
 from ..files import printable
 from ..runs.run import Run
-from .arguments import Checkpoint, Flag
+from .arguments import Checkpoint, Flag, check_can_write
 from .parsing import run_command
 
 
@@ -39,7 +39,8 @@ def run(argv: list[str]) -> None:
             preset: Instead of a run, "documents": the example that the documents compute by hand (ten words,
                 vectors of width 4), with their numbers beside ours.
         """
-        check_output(output, overwrite)
+        check_name(output)
+        check_can_write(output, overwrite)
         if (run is None) == (preset is None):
             given = "nothing" if run is None else f"{run} and --preset {preset}"
             raise UserError(
@@ -50,16 +51,3 @@ def run(argv: list[str]) -> None:
         print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))
 
     run_command(write, argv, "minitransformer explain")
-
-
-def check_output(output: Path, overwrite: bool) -> None:
-    """Raise a UserError if the page cannot be written, or exists and must not be replaced."""
-    check_name(output)
-    if not output.parent.is_dir():
-        raise UserError(f"there is no folder {output.parent}.\nCreate it, or choose another with -o FILE.")
-    if output.is_dir():
-        raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
-    if output.exists() and not overwrite:
-        raise UserError(
-            f"{output} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
-        )

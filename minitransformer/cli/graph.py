@@ -18,7 +18,7 @@ from ..files import one_line
 from ..runs.run import Run
 from ..tasks import Task
 from ..tasks.inputs import inputs_of_run, without_marks
-from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder
+from .arguments import Checkpoint, DataFile, DataFolder, Device, Flag, RunFolder, check_can_write
 from .parsing import run_command
 
 
@@ -65,23 +65,16 @@ def run(argv: list[str]) -> None:
 
 
 def check_output(output: Path, overwrite: bool) -> None:
-    """Raise a UserError if the file cannot be written, or exists and must not be replaced."""
+    """Raise a UserError if the file has an unknown type, or cannot be written."""
     suffix = output.suffix.lower()
     if suffix not in (*TEXTS, *DRAWN):
         raise UserError(
             f"{output} has an unknown file type, {output.suffix!r}.\n"
             f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
         )
-    if not output.parent.is_dir():
-        raise UserError(f"there is no folder {output.parent}.\nCreate it, or choose another with -o FILE.")
-    if output.is_dir():
-        raise UserError(f"{output} is a folder.\nPass a file with -o FILE.")
-    without_graphviz = suffix in DRAWN and shutil.which("dot") is None  # then a .dot file is written
-    for file in (output, output.with_suffix(".dot")) if without_graphviz else (output,):
-        if file.exists() and not overwrite:
-            raise UserError(
-                f"{file} already exists.\nReplace it with --overwrite, or choose another with -o FILE."
-            )
+    check_can_write(output, overwrite)
+    if suffix in DRAWN and shutil.which("dot") is None:  # without Graphviz a .dot file is written
+        check_can_write(output.with_suffix(".dot"), overwrite)
 
 
 def example(

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from rich.console import Console
 
 from minigrad import nn
@@ -27,6 +26,7 @@ from minigrad.debug import memory
 from ..recipes import Recipe
 from ..tasks import Task
 from ..tasks.base import first_rows
+from ..training.progress import memory_in_use
 from ..training.schedules import resolve
 from ..training.trainer import Trainer
 from .checks import NO_VALIDATION
@@ -101,7 +101,7 @@ def make_card(
     small = first_rows(task, whole, 1)
     train(recipe, model, task, small)  # compiles kernels, and allocates gradients and moments
     load()
-    base = resident_memory()
+    base = memory_in_use()
     small_levels, small_flops = costs(recipe, model, task, small)
     part = first_rows(task, whole, math.floor(MAX_FLOPS / (small_flops / rows(small))))
     levels, flops = (
@@ -190,11 +190,6 @@ def costs(recipe: Recipe, model: nn.Module, task: Task, batch: Any) -> tuple[tup
     loss = task.loss(model.train(), batch, recipe.training.label_smoothing) / batch.n_tokens
     ledger = memory(loss, model)
     return ledger.levels, sum(vertex.flops or 0 for vertex in ledger.graph.vertices)
-
-
-def resident_memory() -> int:
-    """The resident memory of the process, in bytes."""
-    return psutil.Process().memory_info().rss
 
 
 def parts_of(model: nn.Module) -> Iterable[Part]:

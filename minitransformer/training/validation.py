@@ -14,8 +14,8 @@ from ..tasks.base import Task
 class Validation:
     """Scores a model on a task's validation split.
 
-    With `texts`, the model generates texts for the first so many examples, which are scored as by `evaluate`.
-    With `samples`, the first so many predictions are returned as lines. Both need `task.live`.
+    The model generates texts for the first `texts` examples, which are scored as by `evaluate`, and the first
+    `samples` predictions are returned as lines. Both need `task.live`.
     """
 
     def __init__(self, task: Task, texts: int, samples: int) -> None:
