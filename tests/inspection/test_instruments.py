@@ -186,7 +186,7 @@ def test_the_activations_of_a_large_batch_are_extrapolated_from_a_few_rows(card,
     sizes = ["--n-embd", "128", "--batch-size", "64"]  # of a few rows, gradients of the weights are the peak
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, *sizes, "--json"
     whole = json.loads(cli(*command)[1])
-    monkeypatch.setattr(card, "LARGEST", whole["flops_per_step"] / 3 / 15)
+    monkeypatch.setattr(card, "MAX_FLOPS", whole["flops_per_step"] / 3 / 15)
     few = json.loads(cli(*command)[1])
     assert (whole["measured_rows"], few["measured_rows"] < 0.1) == (1.0, True)
     assert few["activations"] == pytest.approx(whole["activations"], rel=0.01)
@@ -274,7 +274,7 @@ def test_the_entropy_leaves_padding_out():
     alone = next(task.batches(task.train))
     padded = next(task.batches([*task.train, long]))[0:1]
     assert (alone.target.shape, padded.target.shape) == ((1, 2), (1, 5))
-    found, expected = (diagnostics.activations(model, task, batch) for batch in (padded, alone))
+    found, expected = (diagnostics.activation_statistics(model, task, batch) for batch in (padded, alone))
     names = [name for name in expected if name.startswith("attention_entropy/")]
     assert {name.rpartition(".")[2] for name in names} == {"self_attention", "cross_attention"}
     assert [found[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)

@@ -102,7 +102,7 @@ def test_control_characters_are_shown_and_not_sent(text, shown):
 
 def test_a_damaged_files_value_is_printable(path):
     path.write_text(json.dumps({"step": "\x1b[2J"}))
-    with pytest.raises(UserError, match=r"is '\\x1b\[2J'"):
+    with pytest.raises(UserError, match=r"got '\\x1b\[2J'"):
         read_json(path, {"step": int})
 
 

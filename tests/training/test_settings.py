@@ -463,7 +463,7 @@ def test_a_long_text_has_no_texts_to_score(tmp_path):
 
 
 def test_a_task_of_arrays_has_no_generated_texts(tmp_path):
-    with pytest.raises(UserError, match="ArrayTask has none"):
+    with pytest.raises(UserError, match="that of ArrayTask is None"):
         arrays(tmp_path, samples=1)
 
 

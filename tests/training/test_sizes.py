@@ -94,7 +94,7 @@ def test_a_large_log_is_cut_after_a_step(large_log, step):
 @pytest.mark.parametrize("size", [1, 7, 64, 100, 2**14])
 def test_a_large_log_is_read_the_same_in_blocks_of_any_size(large_log, monkeypatch, size):
     monkeypatch.setattr(log, "BLOCK", size)
-    monkeypatch.setattr(log, "LINE", 2**10)
+    monkeypatch.setattr(log, "MAX_LINE", 2**10)
     content = large_log.read_bytes() + b"\n\n" + b"x" * 3000 + b'\n{"step": 2001, "val_loss": 0.5}'
     large_log.write_bytes(content)
     assert [record["step"] for record in read_log(large_log)] == [*range(100, 2001, 100), 2001]
@@ -119,7 +119,7 @@ def test_lines_that_are_not_entries_are_not_parsed(tmp_path, monkeypatch):
     path = tmp_path / "log.jsonl"
     path.write_bytes(b"\n[]\n{}\n" * 1000 + b'{"step": 4, "loss": 1.0}\n')
     parsed = []
-    monkeypatch.setattr(log, "_record", lambda line: parsed.append(line) or json.loads(line))
+    monkeypatch.setattr(log, "_parse_entry", lambda line: parsed.append(line) or json.loads(line))
     assert read_log(path) == [{"step": 4, "loss": 1.0}]
     assert len(parsed) == 1
 
@@ -135,7 +135,7 @@ def test_a_log_of_a_terabyte_is_refused(tmp_path, read):
 
 def test_entries_of_later_steps_are_not_parsed(large_log, monkeypatch):
     parsed = []
-    monkeypatch.setattr(log, "_record", lambda line: parsed.append(line) or json.loads(line))
+    monkeypatch.setattr(log, "_parse_entry", lambda line: parsed.append(line) or json.loads(line))
     truncate_log(large_log, 1200)
     assert len(parsed) == 1
 

@@ -383,7 +383,7 @@ def test_weights_that_are_not_finite_are_named_and_neither_saved_nor_loaded(tmp_
     trainer.step += 1
     name, parameter = list(trainer.model.named_parameters())[3]
     parameter.array.flat[0] = np.nan
-    with pytest.raises(NonFiniteError, match=f"step 8: {name} has"):
+    with pytest.raises(NonFiniteError, match=f"step 8: {name} contains"):
         trainer.save()
     path = tmp_path / "checkpoints" / "step-00000007"
     mg.save_file(trainer.model.state_dict(), path / "model.safetensors")
