@@ -328,7 +328,7 @@ def test_a_run_whose_name_begins_with_a_dash_is_used_as_it_says(cli, here):
     ],
 )  # fmt: skip
 def test_nothing_of_a_text_is_markup_in_a_readme(text):
-    for shown in (readme._escaped(text), readme._code(text)):
+    for shown in (readme._escape(text), readme._code(text)):
         assert "\n" not in shown
         plain = re.sub(r"`[^`|\\]*`$", "", re.sub(r"\\[!-/:-@\[-`{-~]", "x", shown))
         assert not re.search(r"[<`*\[|#&$]|~~|(?<!\w)_|://|www\.|^[-=>]|^\d+\.\s", plain), shown

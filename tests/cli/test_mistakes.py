@@ -58,7 +58,7 @@ OF_GRAPHS = [
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ("translat mine hello", ["no verb 'translat'", "translate"]),
+        ("translat mine hello", ["unknown verb 'translat'", "translate"]),
         ("train phrasbook", ["no recipe 'phrasbook'", "phrasebook"]),
         ("train mine.toml", ["mine.toml", "No such file"]),
         ("train taskless.toml", ["taskless.toml has no task", 'task = "NAME"', "translation"]),
@@ -79,7 +79,7 @@ OF_GRAPHS = [
         (f"train phrasebook --vocab-size {10**20}", ["vocab_size = 10", f"< {2**63}"]),
         (f"train phrasebook --max-tokens {10**20}", ["max_tokens = 10", f"< {2**63}"]),
         (f"train phrasebook --pad-token-id {10**20}", ["pad_token_id = 10", f"< {2**63}"]),
-        ("train phrasebook --monitor \udcff", [r"monitor = '\udcff'", "no text"]),  # the byte 0xff
+        ("train phrasebook --monitor \udcff", [r"monitor = '\udcff'", "not text"]),  # the byte 0xff
         (f"train phrasebook --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"train shakespeare-char-cpu --head-dim {10**400}", ["head_dim = 10", f"< {2**63}"]),
         (f"translate run --num-beams {10**12}", ["num_beams = 10", "< 1001"]),

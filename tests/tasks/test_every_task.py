@@ -569,7 +569,7 @@ def test_classes_are_those_of_the_training_images():
     assert ImageClassification.labels(None, splits) == ["0", "1"]
     task = ImageClassification(ImageClassification.Data(), [], [], None, ["0", "1"])
     assert task.collate([(image, 1), (image, 5)], VALIDATION).target.tolist() == [1, IGNORE]
-    with pytest.raises(UserError, match=r"that makes 1,000,000,000,001 classes, of 1 training image"):
+    with pytest.raises(UserError, match=r"that makes 1,000,000,000,001 classes, but there is 1 training"):
         ImageClassification.labels(None, {"train": [(image, 10**12)]})
 
 

@@ -274,7 +274,7 @@ def test_a_task_of_ones_own_works_through_the_command_line(registries, tmp_path,
 
 
 def test_two_tasks_or_models_of_one_name_are_refused(registries):
-    with pytest.raises(UserError, match="the task 'translation' is taken"):
+    with pytest.raises(UserError, match="the task name 'translation' is taken"):
         register_task(type("Mine", (Sums,), {"name": "translation"}))
     with pytest.raises(UserError, match="'gpt2' is already used"):
         register_model(type("Mine", (nn.Module,), {"model_type": "gpt2", "config_class": AverageConfig}))
@@ -403,7 +403,7 @@ def test_a_model_that_is_not_an_encoder_decoder_does_not_learn_pairs(tmp_path):
 
 def test_an_output_of_another_shape_than_the_targets_is_refused():
     task = ArrayTask((X, Y))
-    with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), the targets \(32,\)"):
+    with pytest.raises(UserError, match=r"the model's output has shape \(32, 1\), but the targets \(32,\)"):
         task.loss(nn.Linear(3, 1), task.next_batch(), 0.0)
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.cli.wording import WORDINGS, cannot, command, predicts, verb_of, wording_of
+from minitransformer.cli.wording import WORDINGS, command, predicts, unsupported_error, verb_of, wording_of
 from minitransformer.recipes import load_recipe
 from minitransformer.tasks import TASKS, ArrayTask, ExampleTask, PairTask, Task, Translation, task_class
 from minitransformer.tasks.protocols import (
@@ -104,7 +104,7 @@ def test_an_example_task_predicts_by_predictions_or_by_reading_and_predicting():
 
 def test_what_a_run_does_not_do_is_an_error_that_names_what_it_does():
     run = SimpleNamespace(folder="run", task=task_class("tagging"), recipe=load_recipe("bert-tag"))
-    assert str(cannot(run, "translate")) == (
+    assert str(unsupported_error(run, "translate")) == (
         "run is a tagger, which cannot translate.\nUse `minitransformer predict run`."
     )
     assert command(load_recipe("dialogue"), "run", [["hello"]]) == "minitransformer chat run"
