@@ -164,7 +164,7 @@ class _Search:
             uses = self.graph.consumers[begin]
             first_use = f", used first by {self._op(uses[0][0])}" if uses else ""
             reason = (
-                f"{_leaf(vertex)}, {describe_array(leaf.array)}, was given "
+                f"{_leaf(vertex)}, {describe_array(leaf.array)}, contains "
                 f"{describe_element(leaf.array, index)}{first_use}.{became}\n"
                 f"Every later operation only passed it on. Check where it comes from: the data, or the "
                 f"update that wrote it (a non-finite gradient, a learning rate that is too large)."

@@ -83,7 +83,7 @@ def errors_of(m: Measured, verdict: Verdict) -> InputErrors:
     off = np.abs(c.analytic - c.numeric)
     errors = np.where(np.isfinite(off), off - c.rtol * np.abs(c.numeric), np.inf)
     relative = np.where(np.isfinite(off), off / np.maximum(1, np.abs(c.numeric)), np.inf)
-    # where no element could be compared, the one with the largest slope is shown
+    # if no element could be compared, the one with the largest slope is shown
     worst = _largest(np.abs(c.numeric) if isinstance(m.found, GradientShapeError) else errors)
     numbers = (float(errors[worst]), float(relative.max()), worst)
     return InputErrors(*head, *numbers, float(c.analytic[worst]), float(c.numeric[worst]), *verdict)
@@ -108,7 +108,7 @@ def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) 
             return Verdict(
                 f"wrong at a tie: {int(m.slopes.kink.sum())} elements at kinks have the slope {m.tie:.6g} "
                 f"together, but their gradients add up to {total:.6g}",
-                "Give the gradient to one of the tied elements, or divide it among them.",
+                "Pass the gradient to one of the tied elements, or divide it among them.",
             )
         kink = next(kink for kink in kinks_of(m) if not kink.passed)
         what, neither, choice = (

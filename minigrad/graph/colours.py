@@ -107,7 +107,7 @@ def family(vertex: Vertex) -> str:
 
 
 def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
-    """Whether its values have a NaN or an infinity (its gradients, where colours show those).
+    """Return whether a vertex's values (in mode "gradient", its gradients) have a NaN or infinity.
 
     Infinities that reach no output and no gradient do not count: masks use them on purpose.
     """

@@ -191,7 +191,7 @@ class Computation:
 
     @cached_property
     def is_finite(self) -> bool:
-        """Whether no NaN or infinity reaches an output or a gradient."""
+        """Whether all outputs and gradients are free of NaN and infinities."""
         values = (s for v in self.outputs for s in v.values)
         gradients = (g for v in self.vertices for g in v.gradients if g is not None)
         return all(s.finite for s in (*values, *gradients))

@@ -157,7 +157,7 @@ class _Names:
                     self._name(x, name)
                 elif isinstance(x, Tensor):
                     if name in self.own:
-                        raise OptionError(f"two tensors are named {name!r}.\nGive them different names.")
+                        raise OptionError(f"two tensors are named {name!r}.\nUse different names.")
                     self.tensors[x.node or x] = name
                     self.own.add(name)
                 else:

@@ -60,7 +60,7 @@ def clip_grad_norm_(
         bump_versions(gradients, "clip_grad_norm_", caller())
         scale_down(arrays, norm, max_norm)
         return Tensor(norm.astype(arrays[0].dtype))
-    if not max_norm / (norm + 1e-6) >= 1:  # also where it is NaN
+    if not max_norm / (norm + 1e-6) >= 1:  # also true for NaN
         bump_versions(gradients, "clip_grad_norm_", caller())
         scale_down(arrays, norm, max_norm)
     return Tensor(np.array(norm, arrays[0].dtype))

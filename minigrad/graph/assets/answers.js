@@ -1,4 +1,4 @@
-// Answers that a reader types, of this page's quiz and of others.
+// Answers that a reader types, in this page's quiz and in others.
 
 /** The number that a user typed, or null: also with a decimal comma, a minus sign, or as a fraction. */
 function parseTyped(text) {

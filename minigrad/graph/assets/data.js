@@ -22,7 +22,7 @@ function named(names, row) {
   return Object.fromEntries(names.map((name, i) => [name, row[i]]));
 }
 
-/** Few digits say which float32 a number is: that one is meant, not the number in those digits. */
+/** A float32 is written in the fewest digits that identify it; recover its exact value. */
 function inDtype(numbers, dtype) {
   return numbers && dtype === "float32" ? numbers.map(Math.fround) : numbers;
 }
@@ -115,7 +115,7 @@ function entry(jacobian, i, j) {
   return jacobian.numbers[i * jacobian.columns + j];
 }
 
-/** A number is a vertex, a negative one a group, a pair a lane: the way of a vertex's result through a row. */
+/** A number is a vertex, a negative number a group, a pair a lane: the path of a vertex's result through a row. */
 function readCell(cell) {
   if (Array.isArray(cell)) return { kind: "lane", id: laneId(...cell), index: cell[0], result: cell[1] };
   return cell < 0
@@ -154,13 +154,13 @@ function shapeText(shape) {
   return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
 }
 
-/** What a vertex is called in a sentence. */
+/** The name of a vertex in a sentence. */
 function nameOf(vertex) {
   if (vertex.label) return vertex.label;
   return vertex.kind === "op" ? vertex.title : vertex.name || vertex.title;
 }
 
-/** The groups around a group, the whole first, it last. */
+/** The groups around a group, from the root to the group itself. */
 function chainOf(graph, group) {
   const chain = [];
   for (let i = group; i !== null; i = graph.groups[i].parent) chain.unshift(graph.groups[i]);

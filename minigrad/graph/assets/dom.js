@@ -7,7 +7,7 @@ function h(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** The same of SVG. */
+/** An SVG element. */
 function s(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -28,7 +28,7 @@ function listen(element, type, handler) {
   element.addEventListener(type, event => element.handlers[type](event));
 }
 
-/** The elements and texts of nested lists, without what is not there. */
+/** The elements and texts of nested lists, without missing ones. */
 function flat(children) {
   return children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false);
 }

@@ -2,7 +2,7 @@
 // computation.
 
 const DARK = "#1b2733";
-const BROKEN = "NaN/∞"; // the mark of what is not finite
+const BROKEN = "NaN/∞"; // the mark of boxes with non-finite numbers
 
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
 function draw(graph, scene, state, decorate, actions) {
@@ -71,7 +71,7 @@ function pathOf({ x1, y1, x2, y2, bend }) {
   return `M${x1} ${y1}${upper > y1 ? `V${upper}` : ""}${across}${y2 > lower ? `V${y2}` : ""}`;
 }
 
-/** The lines by which an op's inputs came, up to the boxes where they begin: line -> does it begin there. */
+/** The lines of an op's inputs, back to the boxes where they begin: line -> whether it begins there. */
 function hotLines(graph, scene, vertex) {
   const hot = new Map();
   if (!vertex) return hot;
@@ -234,7 +234,7 @@ function labelOf(graph, box, lines = null) {
 
 // ---------------------------------------------------------------- the legend
 
-/** Fills with their marks and meanings: those that are seen. */
+/** The visible fills with their marks and meanings. */
 function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
   const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));

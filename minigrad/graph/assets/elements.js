@@ -1,4 +1,4 @@
-// What the page shows of numbers and formulas.
+// Numbers and formulas as elements of the page.
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 

@@ -9,7 +9,7 @@ function memberOf(state, stack) {
   return state.shown.get(stack) ?? 0;
 }
 
-/** The group whose items an open group shows: itself, or the member that is shown of a stack. */
+/** The group whose items an open group shows: itself, or the shown member of a stack. */
 function innerOf(graph, state, group) {
   const found = graph.groups[group];
   return found.isStack && memberOf(state, group) !== ALL ? found.groups[memberOf(state, group)] : group;

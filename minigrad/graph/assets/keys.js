@@ -74,7 +74,7 @@ function onLetter(event, inPanel) {
   return true;
 }
 
-/** On a part: fold or unfold; on anything else: go and read about it. */
+/** On a part: fold or unfold; on anything else: focus its details. */
 function onEnter(id) {
   const box = sceneBox(id);
   actions.press(box);

@@ -14,7 +14,7 @@ class OverviewMap {
     this.scale = 0;
   }
 
-  /** Draw the scene anew: frames, and boxes in their colours; the op of the walk stands out. */
+  /** Redraw the scene: frames, and boxes in their colours; the op of the walk stands out. */
   draw(graph, state) {
     const { scene, size } = this.view;
     const most = Math.max(60, size.height - 2 * MAP_MARGIN);
@@ -56,7 +56,7 @@ class OverviewMap {
     pen.strokeRect(...rectangle);
   }
 
-  /** Show the picture with the rectangle of what is seen. */
+  /** Show the picture with a rectangle around the visible part. */
   frame() {
     const { view } = this;
     const { width, height } = view.size;

@@ -22,7 +22,7 @@ function link(text, onclick, title = null) {
   return h("button", { type: "button", class: "link", onclick, title }, text);
 }
 
-// ---------------------------------------------------------------- the whole
+// ---------------------------------------------------------------- the whole graph
 
 function overviewPanel(graph, actions) {
   const outputs = graph.vertices.filter(vertex => vertex.isOutput);
@@ -299,7 +299,7 @@ function headedTable(caption, head, rows) {
   return h("div", { class: "tables", role: "group", "aria-label": caption }, table);
 }
 
-/** The result of a check (checks.py) as a cell. */
+/** The result of a gradient check (gradient_checks.py) as a cell. */
 function agreement({ verdict, low, high }, hooked) {
   if (verdict === "agree") return h("td", { class: "agrees" }, "✓ agree");
   if (hooked) return h("td", { class: "said" }, "changed by a hook");

@@ -47,7 +47,7 @@ function collect(graph, state, frame, dx, dy, scene) {
   }
 }
 
-/** An open group's frame with all that is in it. */
+/** An open group's frame with its contents. */
 function placeGroup(graph, state, group) {
   const inner = innerOf(graph, state, group);
   const { rows, links } = graph.arrangements[inner];
@@ -85,7 +85,7 @@ function placeCells(graph, state, frame) {
   frame.height = y + margin;
 }
 
-/** Left sides of all cells: sweeps down and up, each row as near as it can to its neighbours. */
+/** Left sides of all cells: sweeps down and up move each row as close as possible to its neighbours. */
 function fitColumns(graph, frame, sizes) {
   const { rows, links } = frame;
   const left = rows.map((row, r) => packed(row, sizes[r]));
@@ -150,7 +150,7 @@ function sizeOf(graph, state, frame, cell) {
   return sizeOfText(graph, linesOf(graph, cell.id, state.colour));
 }
 
-/** How wide a text is at most; labels.py has the widths of letters. */
+/** An upper bound of a text's width; labels.py has the widths of letters. */
 function textWidth(graph, text, size, isBold = false) {
   let width = 0;
   for (const letter of text) {
@@ -170,7 +170,7 @@ function titleWidth(graph, group) {
   return tabWidth(graph, graph.groups[group]) + TAB + 34;
 }
 
-/** How wide the tab with an open group's name and kind is. */
+/** The width of the tab with an open group's name and kind. */
 function tabWidth(graph, { shownName, shownKind }) {
   const beside = shownKind ? 8 + textWidth(graph, shownKind, NAME) : 0;
   return 16 + textWidth(graph, shownName, NAME, true) + beside;
@@ -201,7 +201,7 @@ function laneAt(frame, row, id) {
 
 const laneId = (vertex, result) => `l${vertex}.${result}`;
 
-/** What in member `inner` of a stack is what a tensor is in its own member. */
+/** The tensor in member `inner` of a stack that corresponds to a tensor in another member. */
 function counterpart(graph, group, inner, { vertex, result }) {
   if (group === inner) return laneId(vertex, result);
   for (const member of graph.groups[group].groups) {
@@ -211,7 +211,7 @@ function counterpart(graph, group, inner, { vertex, result }) {
   return null;
 }
 
-/** What enters member `inner` of a stack where a tensor enters the first member that it enters. */
+/** The tensor that enters member `inner` of a stack as `tensor` enters the first member. */
 function arrival(graph, group, inner, { vertex, result }) {
   const id = laneId(vertex, result);
   if (group === inner) return id;
@@ -231,7 +231,7 @@ function gaps(row) {
   );
 }
 
-/** Left sides of cells standing side by side, about 0. */
+/** Left sides of cells side by side, centered at 0. */
 function packed(row, sizes) {
   const spaces = gaps(row);
   let x = 0;
@@ -243,7 +243,7 @@ function packed(row, sizes) {
   return found.map(at => at - x / 2);
 }
 
-/** Left sides nearest to the means of the wishes, in order and with gaps: pool adjacent violators. */
+/** Left sides nearest to the mean targets, in order, with gaps (pool adjacent violators). */
 function fitted(row, sizes, now, wishes) {
   const spaces = gaps(row);
   const shifts = [];

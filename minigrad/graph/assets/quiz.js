@@ -1,7 +1,7 @@
-// The quiz: a step's results stay hidden until the user types one, or asks to see it. Of an array whose numbers
-// are not in the page it asks for the shape.
+// The quiz: a step's results stay hidden until the user types one, or asks to see it. For an array whose numbers
+// are not in the page, it asks for the shape.
 
-/** What is asked about an input's gradient: an element, the shape, or, of an empty array, nothing. */
+/** The question about an input's gradient: an element, the shape, or, for an empty array, nothing. */
 function askedFor(edge) {
   if (!edge.gradient.size) return null;
   return edge.pulled.whole && edge.gradient.whole ? "element" : "shape";
@@ -21,16 +21,16 @@ function quizNote(walk) {
   if (!edges.length) return "Quiz: no question at this step; none of its inputs needs a gradient.";
   if (!asked.some(Boolean)) return "Quiz: no question at this step; its gradients are empty.";
   if (asked.includes("shape"))
-    return "Quiz: this page has not all numbers of large arrays, so it asks for their shapes (trace(whole=…) keeps more).";
+    return "Quiz: this page does not have all numbers of large arrays, so it asks for their shapes (trace(whole=…) keeps more).";
   return null;
 }
 
-/** Which element is asked for: the first that is not zero. */
+/** The element of the question: the first that is not zero. */
 function askedElement(edge) {
   return Math.max(0, edge.gradient.numbers.findIndex(x => x !== 0));
 }
 
-/** What an input's gradient is here, after the sum over what was broadcast: one element of it, or its shape. */
+/** The answer: one element of an input's gradient, after the sum over broadcast axes, or its shape. */
 function question(graph, walk, edge, actions) {
   const asked = askedFor(edge) === "shape" ? aboutShape(graph, edge) : aboutElement(graph, edge);
   const id = `answer-${edge.place}`;
@@ -73,7 +73,7 @@ function aboutShape(graph, edge) {
     text: `What is the shape of the gradient to ${edge.operand}${afterSum(edge)}? `, mode: "text",
     note: "Type its axes, such as 2, 3.", right: shapeText(shape),
     isRight: typed => (typed.match(/\d+/g) ?? []).map(Number).join() === shape.join(),
-    hint: () => `Hint: a gradient has the shape of what it belongs to, here ${name}.`,
+    hint: () => `Hint: a gradient has the shape of its tensor, here ${name}.`,
   };
 }
 

@@ -1,6 +1,6 @@
-// Search: in names, paths, operations and what they are made of, source lines.
+// Search in names, paths, operations and their parts, and source lines.
 
-/** What can be found: the vertices, each with the text in which it is looked for. */
+/** The vertices, each with the text to search. */
 function searchIndex(graph) {
   return graph.vertices.map(vertex => {
     const around = chainOf(graph, vertex.group).at(-1);

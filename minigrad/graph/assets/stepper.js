@@ -131,7 +131,7 @@ function upstreamView(graph, vertex) {
   });
 }
 
-/** Where a hook made another gradient of what was sent: what it was before. */
+/** The gradient before a hook changed it. */
 function hookNote(graph, vertex, result) {
   const before = beforeHooks(graph, vertex, result);
   if (!before) return null;
@@ -143,7 +143,7 @@ function hookNote(graph, vertex, result) {
   ];
 }
 
-/** Small arrays as they are; of large ones the statistics. */
+/** Small arrays in full; for large ones, the statistics. */
 function briefNumbers(snapshot, caption, options = {}) {
   if (snapshot.whole) return numberTable(snapshot.numbers, snapshot.shape, { caption, ...options });
   return [
@@ -263,7 +263,7 @@ function termsText(terms) {
   return `${terms.map(factors => factors.map(written).join(" × ")).join(" + ")} = `;
 }
 
-/** How one cell is computed; of a product of matrices the row and the column as well. */
+/** How one cell is computed; for a matrix product, with the row and the column. */
 function cellView(graph, edge, flat) {
   const terms = arithmetic(graph, edge, flat);
   const product = matrixProduct(graph, edge);
@@ -279,7 +279,7 @@ function cellView(graph, edge, flat) {
   );
 }
 
-/** A row times a column; of an operand that stood in several batches, one such product a batch. */
+/** A row times a column; for an operand used in several batches, one product for each batch. */
 function rowAndColumn(product, flat, index, line) {
   const parts = product.at(flat);
   const [{ left, right, i, j }] = parts;
@@ -295,7 +295,7 @@ function rowAndColumn(product, flat, index, line) {
   ];
 }
 
-/** Of a product of one number by one: over which batches it was summed. */
+/** For a product of two numbers: the batches over which it was summed. */
 function summedNote(product) {
   if (!product?.summed.length) return null;
   const axes = `${plural(product.summed.length, "axis", "axes")} ${product.summed.join(", ")}`;
@@ -340,7 +340,7 @@ function sumLine(edge, flat) {
   return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", {}, total));
 }
 
-/** Of what has arrived in full, what a hook makes of it. */
+/** The result of a hook, once the whole gradient has arrived. */
 function changedByHook(graph, edge, source) {
   if (accumulation(graph, edge).coming || !beforeHooks(graph, source, edge.result)) return null;
   const made = briefNumbers(source.gradients[edge.result], "After the hook");

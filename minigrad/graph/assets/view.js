@@ -16,7 +16,7 @@ class View {
     this.scale = 1;
     this.scene = null;
     this.pointers = new Map();
-    this.isFitted = false; // until the user moves it: then it stays where it is
+    this.isFitted = false; // true after fit(), until the user moves the view
     section.addEventListener("wheel", event => this.onWheel(event), { passive: false });
     section.addEventListener("pointerdown", event => this.onDown(event));
     section.addEventListener("pointermove", event => this.onMove(event));

@@ -38,7 +38,7 @@ function seedOf(graph, source, result) {
   return graph.vertices[source].seeds[result] ?? null;
 }
 
-/** The numbers of a sum of gradients, rounded after each; null where some are not there. */
+/** The numbers of a sum of gradients, rounded after each addition; null if some are missing. */
 function sumOf(gradients) {
   if (!gradients.length || !gradients.every(g => g.whole)) return null;
   const round = ROUNDING[gradients[0].dtype] ?? (x => x);

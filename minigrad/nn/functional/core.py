@@ -167,7 +167,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -> Callable[..., Tensor]:
-    """Give a function an argument `inplace`, with which the result is copied to the input.
+    """Add an argument `inplace` to a function, with which the result is copied to the input.
 
     The new function takes the first `count` arguments of the old one, then `inplace`.
     """

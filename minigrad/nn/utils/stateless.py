@@ -51,29 +51,29 @@ def functional_call(
             f"functional_call: missing {missing or 'none'}, unexpected {unknown or 'none'}.\n"
             f"Pass tensors for the module's parameters and buffers."
         )
-    given = {name: x for name, x in replacements.items() if name in places}
-    _check_tied(module, places, given, tie_weights)
+    new_tensors = {name: x for name, x in replacements.items() if name in places}
+    _check_tied(module, places, new_tensors, tie_weights)
     if tie_weights:
-        by_tensor = {places[name]: x for name, x in given.items()}
-        given = {name: by_tensor[own] for name, own in places.items() if own in by_tensor}
+        by_tensor = {places[name]: x for name, x in new_tensors.items()}
+        new_tensors = {name: by_tensor[own] for name, own in places.items() if own in by_tensor}
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     try:
-        _put(module, given)
+        _set_tensors(module, new_tensors)
         return module(*args, **(kwargs or {}))
     finally:
-        _put(module, {name: places[name] for name in given})
+        _set_tensors(module, {name: places[name] for name in new_tensors})
 
 
 def _check_tied(
-    module: Module, places: Mapping[str, Tensor], given: Mapping[str, Tensor], tie_weights: bool
+    module: Module, places: Mapping[str, Tensor], new_tensors: Mapping[str, Tensor], tie_weights: bool
 ) -> None:
     """Raise an error for two tensors for one parameter or, without `tie_weights`, for one attribute."""
     first: dict[Any, str] = {}
-    for name, x in given.items():
+    for name, x in new_tensors.items():
         owner, _, last = name.rpartition(".")
         key: Any = places[name] if tie_weights else (module.get_submodule(owner), last)
         other = first.setdefault(key, name)
-        if not _are_same(given[other], x):
+        if not _are_same(new_tensors[other], x):
             kind, untie = ("parameter", ", or tie_weights=False") if tie_weights else ("attribute", "")
             raise OptionError(
                 f"functional_call: {other} and {name} are one {kind} of {type(module).__name__}, "
@@ -86,7 +86,7 @@ def _are_same(a: Tensor, b: Tensor) -> bool:
     return a is b or (a.array is b.array and not (a.requires_grad or b.requires_grad))
 
 
-def _put(module: Module, tensors: Mapping[str, Tensor]) -> None:
+def _set_tensors(module: Module, tensors: Mapping[str, Tensor]) -> None:
     """Set attributes of any kind by path."""
     for path, x in tensors.items():
         owner, _, name = path.rpartition(".")

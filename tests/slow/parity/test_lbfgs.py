@@ -69,7 +69,7 @@ def test_what_it_cannot_do_is_refused():
     x, y = mg.ones(2, requires_grad=True), mg.ones(2, requires_grad=True)
     with pytest.raises(OptionError, match="needs a closure"):
         mg.optim.LBFGS([x]).step()
-    with pytest.raises(OptionError, match="one group"):
+    with pytest.raises(OptionError, match="one parameter group"):
         mg.optim.LBFGS([{"params": [x]}, {"params": [y]}])
     with pytest.raises(OptionError, match="line_search_fn must be None or 'strong_wolfe', got 'armijo'"):
         mg.optim.LBFGS([x], line_search_fn="armijo")
