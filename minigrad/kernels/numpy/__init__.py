@@ -4,4 +4,14 @@ from ...core.kernels import KernelSet
 
 KernelSet("numpy", "cpu")
 
-from . import activations, attention, linear, losses, normalization, optimizers, recurrent, reductions  # noqa: E402
+from . import (  # noqa: E402
+    activations,
+    attention,
+    indexing,
+    linear,
+    losses,
+    normalization,
+    optimizers,
+    recurrent,
+    reductions,
+)

@@ -101,7 +101,11 @@ def attend(
     dropout_p: float,
     key: Any,
 ) -> tuple[np.ndarray, Callable]:
-    """Return the result and its gradient function, which writes into new arrays or into the arrays `into`.
+    """Return the result and its gradient function.
+
+    With a mask or dropout, or more scores than a tile holds, `_Tiled` computes it, otherwise
+    `_attend_in_one_tile`. The gradient function writes into new arrays; or into the arrays `into`, if it gets
+    them, which no other kernel's takes: the heads of a projection are views of one array.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
