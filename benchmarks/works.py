@@ -83,7 +83,7 @@ class Phrasebook:
         return Transformer(self.config)
 
     def batches(self, number: int = BATCHES) -> list[tuple[np.ndarray, ...]]:
-        """Source, target in and target out (-100 where there is none), each (B, T)."""
+        """Source, target in and target out (-100 for padding), each (B, T)."""
         return _phrasebook()[2][:number]
 
 

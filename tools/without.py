@@ -104,7 +104,7 @@ LEAVES = {
 }  # fmt: skip
 
 # quick tests of what every part stands on, but for a few that take a third of the time; by NumPy's kernels,
-# as numba would compile anew in each copy
+# as numba would compile again in each copy
 ENGINE = (
     "tests/core/test_backward.py", "tests/core/test_grad.py", "tests/core/test_versions.py",
     "tests/nn/test_containers.py", "tests/ops/test_in_place.py", "tests/optim/test_optimizers.py",

@@ -124,7 +124,7 @@ class BeamTransformer(Transformer):
 
 
 def reordered(caches: Any, rows: Any, length: int) -> Any:
-    """The caches (layers, 2, rows, H, limit, d) with these rows, of which `length` tokens are filled."""
+    """Select rows of the caches (layers, 2, rows, H, limit, d), of which `length` tokens are filled."""
     if len(rows) == caches.shape[2]:
         changed = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         caches[:, :, changed, :, :length] = caches[:, :, rows[changed], :, :length]

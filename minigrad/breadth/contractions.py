@@ -60,10 +60,12 @@ def einsum(equation, *operands):
 
 def _contract(tensors, terms, output):
     """Contract the operands in pairs, from left to right."""
-    value, axes = _single(tensors[0], terms[0], _after(terms, 1, output))
+    value, axes = _reduce_operand(tensors[0], terms[0], _axes_needed_after(terms, 1, output))
     for i in range(1, len(tensors)):
-        other, others = _single(tensors[i], terms[i], {*axes, *_after(terms, i + 1, output)})
-        value, axes = _contracted(value, axes, other, others, _after(terms, i + 1, output))
+        other, others = _reduce_operand(
+            tensors[i], terms[i], {*axes, *_axes_needed_after(terms, i + 1, output)}
+        )
+        value, axes = _contract_pair(value, axes, other, others, _axes_needed_after(terms, i + 1, output))
     order = [axes.index(a) for a in output]
     return value if order == sorted(order) else value.permute(*order)
 
@@ -71,7 +73,7 @@ def _contract(tensors, terms, output):
 _contract_several = round_once(_contract, products=True)
 
 
-def _after(terms, i, output):
+def _axes_needed_after(terms, i, output):
     """The axes that are still needed after the first i operands are contracted."""
     return {*output, *(axis for term in terms[i:] for axis in term)}
 
@@ -146,7 +148,7 @@ def _sum(x, axes, keepdim=False):
     return x.sum(axes, keepdim, None if x.dtype == bool else x.dtype)
 
 
-def _single(x, axes, needed):
+def _reduce_operand(x, axes, needed):
     """Reduce one operand to its distinct, needed axes by diagonals and sums."""
     axes = list(axes)
     while len(set(axes)) < len(axes):
@@ -158,7 +160,7 @@ def _single(x, axes, needed):
     return (x.sum(summed) if summed else x), [a for a in axes if a in needed]
 
 
-def _contracted(x, x_axes, y, y_axes, needed):
+def _contract_pair(x, x_axes, y, y_axes, needed):
     """Multiply two operands, and sum over the axes that are no longer needed."""
     common = [a for a in x_axes if a in y_axes]
     for a in common:  # an axis of length 1 broadcasts: sum the other operand
@@ -170,8 +172,8 @@ def _contracted(x, x_axes, y, y_axes, needed):
     summed = [a for a in common if a not in needed]
     rows = [a for a in x_axes if a not in common]
     columns = [a for a in y_axes if a not in common]
-    x = _ordered(x, x_axes, batch + rows + summed)
-    y = _ordered(y, y_axes, batch + (summed + columns if rows or columns else summed))
+    x = _permute_to(x, x_axes, batch + rows + summed)
+    y = _permute_to(y, y_axes, batch + (summed + columns if rows or columns else summed))
     n, r = len(batch), len(rows)
     x_shape, y_shape = tuple(x.shape), tuple(y.shape)
     if not summed:
@@ -181,19 +183,19 @@ def _contracted(x, x_axes, y, y_axes, needed):
     if batch and not rows and not columns:
         return _sum(x * y, tuple(range(n, x.ndim))), batch
     k = math.prod(x_shape[n + r :])
-    x = _shaped(x, (*x_shape[:n], math.prod(x_shape[n : n + r]), k))
-    y = _shaped(y, (*y_shape[:n], k, math.prod(y_shape[n + len(summed) :])))
+    x = _align_axes(x, (*x_shape[:n], math.prod(x_shape[n : n + r]), k))
+    y = _align_axes(y, (*y_shape[:n], k, math.prod(y_shape[n + len(summed) :])))
     product = matmul(x, y)
     shape = (*product.shape[:n], *x_shape[n : n + r], *y_shape[n + len(summed) :])
-    return _shaped(product, shape), batch + rows + columns
+    return _align_axes(product, shape), batch + rows + columns
 
 
-def _ordered(x, axes, order):
+def _permute_to(x, axes, order):
     places = [axes.index(a) for a in order]
     return x if places == list(range(x.ndim)) else x.permute(*places)
 
 
-def _shaped(x, shape):
+def _align_axes(x, shape):
     return x if x.shape == shape else x.reshape(shape)
 
 
@@ -235,7 +237,7 @@ def tensordot(a, b, dims=2):
     for i, j in pairs:
         of_b[j] = of_a[i]
     summed = {i for i, _ in pairs}
-    return _contracted(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
+    return _contract_pair(a, of_a, b, of_b, {axis for axis in of_a + of_b if axis not in summed})[0]
 
 
 @derived(
@@ -277,7 +279,7 @@ def multi_dot(tensors):
     column = tensors[-1].ndim == 1
     first = [tensors[0].unsqueeze(0)] if row else tensors[:1]
     last = [tensors[-1].unsqueeze(1)] if column else tensors[-1:]
-    value = _chain(first + tensors[1:-1] + last)
+    value = _multiply_chain(first + tensors[1:-1] + last)
     value = value.squeeze(0) if row else value
     return value.squeeze(-1) if column else value
 
@@ -288,7 +290,7 @@ def chain_matmul(*matrices):
     return as_tensor(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 
-def _chain(matrices):
+def _multiply_chain(matrices):
     """Multiply in the cheapest order; cost[i, j] is that of matrices i to j (Cormen et al., section 15.2)."""
     n = len(matrices)
     sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[-1]]

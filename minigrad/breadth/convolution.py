@@ -162,7 +162,7 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
     L' = (L - 1) stride - 2 padding + dilation (K - 1) + 1 + output_padding. This is the gradient of conv1d
     with respect to its input. `padding` removes elements at both ends, `output_padding` adds some at the end.
     """
-    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @derived(
@@ -174,7 +174,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
     See `conv_transpose1d`.
     """
-    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @derived(
@@ -186,16 +186,16 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
     Returns (N, O, D', H', W'); see `conv_transpose1d`.
     """
-    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolve_transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def _convolve(n, x, w, bias, stride, padding, dilation, groups):
-    x, w, batched = _checked(f"conv{n}d", n, x, w, bias, groups, channels=1, outputs=0)
+    x, w, batched = _check_inputs(f"conv{n}d", n, x, w, bias, groups, channels=1, outputs=0)
     stride = per_axis("stride", stride, n)
     dilation = per_axis("dilation", dilation, n)
     spans = [d * (k - 1) for k, d in zip(w.shape[2:], dilation, strict=True)]
     if isinstance(padding, str):
-        pairs = _named_padding(padding, stride, spans)
+        pairs = _padding_pairs(padding, stride, spans)
     else:
         pairs = tuple((p, p) for p in per_axis("padding", padding, n, least=0))
     for length, (before, after), span in zip(x.shape[2:], pairs, spans, strict=True):
@@ -207,8 +207,8 @@ def _convolve(n, x, w, bias, stride, padding, dilation, groups):
     return _finish(convolution(x, w, stride, pairs, dilation, groups), bias, n, batched)
 
 
-def _transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation):
-    x, w, batched = _checked(f"conv_transpose{n}d", n, x, w, bias, groups, channels=0, outputs=1)
+def _convolve_transposed(n, x, w, bias, stride, padding, output_padding, groups, dilation):
+    x, w, batched = _check_inputs(f"conv_transpose{n}d", n, x, w, bias, groups, channels=0, outputs=1)
     stride = per_axis("stride", stride, n)
     dilation = per_axis("dilation", dilation, n)
     padding = per_axis("padding", padding, n, least=0)
@@ -240,7 +240,7 @@ def _finish(y, bias, n, batched):
     return y if batched else y.squeeze(0)
 
 
-def _checked(name, n, x, w, bias, groups, channels, outputs):
+def _check_inputs(name, n, x, w, bias, groups, channels, outputs):
     """Check shapes. Returns x with a batch axis, the kernel, and whether x had a batch axis.
 
     `channels` is the kernel's axis of input channels.
@@ -274,7 +274,7 @@ def _checked(name, n, x, w, bias, groups, channels, outputs):
     return x, w, batched
 
 
-def _named_padding(name, stride, spans):
+def _padding_pairs(name, stride, spans):
     """Padding pairs for "same" and "valid"; the extra element of an odd number goes at the end."""
     if name not in ("same", "valid"):
         raise OptionError(f'padding must be "same", "valid" or integers, got {name!r}.\nChoose one of them.')

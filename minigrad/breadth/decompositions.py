@@ -24,7 +24,7 @@ __family__ = "matrix"
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
 
-def _symmetrized(x):
+def _symmetrize(x):
     """The symmetric part of each matrix."""
     return (x + transposed(x)) * 0.5
 
@@ -55,7 +55,7 @@ def cholesky_factor(x, /):
         half = xp.tril(transposed(lower) @ g)
         half = half - half * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x) * 0.5
         back = value_in_rule("inv", lambda x: by_lapack(np.linalg.inv, x), lower)
-        return _symmetrized(transposed(back) @ half @ back)
+        return _symmetrize(transposed(back) @ half @ back)
 
     return lower, (gradient,)
 
@@ -193,7 +193,7 @@ def eigen_factors(x, /, upper=False):
             inner = _off_diagonal((transposed(vectors) @ gs[1]) / _gaps(values))
         if gs[0] is not None:
             inner = inner + gs[0][..., None] * to_device_of(np.eye(x.shape[-1], dtype=x.dtype), x)
-        return (_symmetrized(vectors @ inner @ transposed(vectors)),)
+        return (_symmetrize(vectors @ inner @ transposed(vectors)),)
 
     return (values, vectors), gradient
 

@@ -154,7 +154,7 @@ def kl_div(input, target, reduction="mean", log_target=False):
 # ---------------------------------------------------------------- regression
 
 
-def _pair(name, input, target):
+def _check_pair(name, input, target):
     """Convert both to tensors; warns if they broadcast, since (N, 1) with (N,) gives (N, N), rarely meant."""
     input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
@@ -173,7 +173,7 @@ def _pair(name, input, target):
 )
 def mse_loss(input, target, reduction="mean", weight=None):
     """(input - target)**2; with `weight`, "mean" is the weighted mean."""
-    input, target = all_floating(*_pair("mse_loss", input, target))
+    input, target = all_floating(*_check_pair("mse_loss", input, target))
     losses = (input - target).square()
     if weight is None:
         return reduced(losses, reduction)
@@ -192,7 +192,7 @@ def mse_loss(input, target, reduction="mean", weight=None):
 )
 def l1_loss(input, target, reduction="mean"):
     """|input - target|, with derivative 0 where they are equal."""
-    input, target = _pair("l1_loss", input, target)
+    input, target = _check_pair("l1_loss", input, target)
     if reduction == "mean":
         input, target = all_floating(input, target)
     return reduced((input - target).absolute(), reduction)
@@ -207,7 +207,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """d**2 / (2 beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015)."""
     if not beta >= 0:
         raise OptionError(f"beta must be at least 0, got {beta}.\nThe default is 1.")
-    input, target = all_floating(*_pair("smooth_l1_loss", input, target))
+    input, target = all_floating(*_check_pair("smooth_l1_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=beta)
     return reduced(near / beta * (d - 0.5 * near) if beta else d, reduction)
@@ -222,7 +222,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     """d**2 / 2 where d = |input - target| is below `delta`, delta (d - delta / 2) elsewhere (Huber 1964)."""
     if not delta > 0:
         raise OptionError(f"delta must be above 0, got {delta}.\nThe default is 1.")
-    input, target = all_floating(*_pair("huber_loss", input, target))
+    input, target = all_floating(*_check_pair("huber_loss", input, target))
     d = (input - target).absolute()
     near = d.clamp(max=delta)
     return reduced(near * (d - 0.5 * near), reduction)

@@ -41,7 +41,7 @@ def batch_norm(
     x = as_tensor(input)
     if not x.numel():
         return _per_channel(clone(x), weight, bias)
-    shape = _with_channels("batch_norm", x, 2)
+    shape = _check_channels("batch_norm", x, 2)
     for of_channels in (running_mean, running_var, weight, bias):
         if of_channels is not None and tuple(of_channels.shape) != shape[1:2]:
             raise ShapeError(
@@ -62,7 +62,7 @@ def batch_norm(
         )
     as_rows = lambda x: x.transpose(0, 1).reshape(shape[1], n)
     _update_running(running_mean, running_var, lambda: _statistics(as_rows(x)), momentum)
-    return _by_rows(
+    return _normalize_rows(
         x, weight, bias, eps, as_rows, lambda y: y.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1)
     )
 
@@ -76,7 +76,7 @@ def batch_norm(
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalize each group of channels (axis 1) of each image, (N, C, ...) (Wu and He 2018)."""
     x = as_tensor(input)
-    shape = _with_channels("group_norm", x, 2)
+    shape = _check_channels("group_norm", x, 2)
     if num_groups < 1 or shape[1] % num_groups:
         raise OptionError(
             f"group_norm got {shape[1]} channels and {num_groups} groups.\nPass a divisor of {shape[1]}."
@@ -110,7 +110,7 @@ def instance_norm(
     x = as_tensor(input)
     if (running_mean is None) != (running_var is None):
         raise OptionError("running_mean and running_var must be given together.\nPass both, or neither.")
-    shape = _with_channels("instance_norm", x, 3)
+    shape = _check_channels("instance_norm", x, 3)
     if not use_input_stats:
         return _by_running_statistics("instance_norm", x, running_mean, running_var, weight, bias, eps)
     n = math.prod(shape[2:])
@@ -121,7 +121,7 @@ def instance_norm(
     as_rows = lambda x: x.reshape(shape[0] * shape[1], n)
     of_channels = lambda values: values.reshape(shape[:2]).mean(0)
     _update_running(running_mean, running_var, lambda: map(of_channels, _statistics(as_rows(x))), momentum)
-    return _by_rows(x, weight, bias, eps, as_rows, lambda y: y.reshape(shape))
+    return _normalize_rows(x, weight, bias, eps, as_rows, lambda y: y.reshape(shape))
 
 
 @derived(
@@ -133,7 +133,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     x = as_floating(input)
     if size < 1:
         raise OptionError(f"size must be at least 1, got {size}.\nPass the number of channels.")
-    _with_channels("local_response_norm", x, 3)
+    _check_channels("local_response_norm", x, 3)
     if not x.numel():
         return clone(x)
     squares = x.square().transpose(1, -1)
@@ -141,7 +141,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return x / (near.mean(-1).transpose(1, -1) * alpha + k) ** beta
 
 
-def _with_channels(name, x, least):
+def _check_channels(name, x, least):
     """Check that x is (N, C, ...) with at least `least` axes, and return its shape."""
     if x.ndim < least:
         raise ShapeError(f"{name} got shape {x.shape}.\nPass (N, C, ...) with at least {least} axes.")
@@ -162,7 +162,7 @@ def _per_channel(y, weight, bias):
 
 
 @partial(round_once, precision="float32")
-def _by_rows(x, weight, bias, eps, as_rows, back):
+def _normalize_rows(x, weight, bias, eps, as_rows, back):
     """Normalize the rows of x, restore its layout, and scale by channel."""
     rows = as_rows(x)
     return _per_channel(back(layer_norm(rows, None, None, rows.shape[1:], eps)), weight, bias)

@@ -38,7 +38,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     `padding` zeros are added at both ends, and count as elements unless `count_include_pad` is False. With
     `ceil_mode` the last window may extend past the end.
     """
-    return _averages(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 @derived(samples=cases((real, 1, 2, 3, 4), 2, (1, 2)) | cases((real, 2, 3, 3), 2, 2, 1, True, False))
@@ -46,7 +46,7 @@ def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
     """Average each window of (N, C, H, W), or divide its sum by `divisor_override`; see `avg_pool1d`."""
-    return _averages(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @derived(samples=cases((real, 1, 1, 2, 3, 2), (1, 2, 2), 1, divisor_override=3))
@@ -54,10 +54,10 @@ def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
     """Average each window of (N, C, D, H, W), or divide its sum by `divisor_override`; see `avg_pool1d`."""
-    return _averages(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def _averages(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
+def _avg_pool(n, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     x = with_leading_axes(f"avg_pool{n}d", as_floating(x), n)
     size = x.shape[-n:]
     padding = per_axis("padding", padding, n, least=0)
@@ -96,30 +96,30 @@ def adaptive_avg_pool1d(input, output_size):
 
     Window i extends from floor(i L / n) up to, but not including, ceil((i + 1) L / n).
     """
-    return _adaptive_averages(1, input, output_size)
+    return _adaptive_avg_pool(1, input, output_size)
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 2, 3, 4), (2, 3)) | cases((real, 2, 3, 3), (None, 1)))
 def adaptive_avg_pool2d(input, output_size):
     """Average a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
-    return _adaptive_averages(2, input, output_size)
+    return _adaptive_avg_pool(2, input, output_size)
 
 
 @derived(exact_in_half="gpu", samples=cases((real, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_avg_pool3d(input, output_size):
     """Average a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
-    return _adaptive_averages(3, input, output_size)
+    return _adaptive_avg_pool(3, input, output_size)
 
 
-def _adaptive_averages(n, x, output_size):
+def _adaptive_avg_pool(n, x, output_size):
     """Average the windows along each axis, by a product with a matrix."""
     x = with_leading_axes(f"adaptive_avg_pool{n}d", as_floating(x), n)
-    counts = _counts(x, n, output_size)
+    counts = _output_counts(x, n, output_size)
     if set(counts) == {1}:
         return x.mean(tuple(range(-n, 0)), keepdim=True)
     for axis, (length, count) in enumerate(zip(x.shape[-n:], counts, strict=True), -n):
         if count != length:
-            starts, ends = _cover(length, count)
+            starts, ends = _window_bounds(length, count)
             places = np.arange(length)
             inside = (starts[:, None] <= places) & (places < ends[:, None])
             x = along_axis(x, axis, inside / (ends - starts)[:, None])
@@ -131,7 +131,7 @@ def along_axis(x, axis, matrix):
     return linear(x.transpose(axis, -1), constant(matrix.astype(x.dtype), x), None).transpose(axis, -1)
 
 
-def _counts(x, n, output_size):
+def _output_counts(x, n, output_size):
     """The number of windows along each axis."""
     sizes = output_size if isinstance(output_size, tuple | list) else (output_size,) * n
     if len(sizes) != n:
@@ -143,7 +143,7 @@ def _counts(x, n, output_size):
     return per_axis("output_size", tuple(counts), n, least=0)
 
 
-def _cover(length, count):
+def _window_bounds(length, count):
     """The starts and ends of `count` windows that cover an axis."""
     i = np.arange(count)
     return i * length // max(count, 1), -(-(i + 1) * length // max(count, 1))
@@ -162,7 +162,7 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     The first of equal elements gets the whole gradient. Padding counts as -inf. `return_indices` also returns
     the index of each maximum in its flattened channel.
     """
-    return _largest(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @derived(
@@ -170,16 +170,16 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 )
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Take the maximum of each window of (N, C, H, W); see `max_pool1d`."""
-    return _largest(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 2)))
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Take the maximum of each window of (N, C, D, H, W); see `max_pool1d`."""
-    return _largest(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def _largest(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+def _max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     x = with_leading_axes(f"max_pool{n}d", as_tensor(x), n)
     padding = per_axis("padding", padding, n, least=0)
     kernel, stride, _, dilation, positions = geometry(
@@ -188,12 +188,13 @@ def _largest(n, x, kernel_size, stride, padding, dilation, ceil_mode, return_ind
     _check_padding(padding, [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
     axes = zip(positions, stride, padding, kernel, dilation, x.shape[-n:], strict=True)
     windows = [
-        _within(np.arange(m)[:, None] * s - p + np.arange(k) * d, length) for m, s, p, k, d, length in axes
+        _clip_to_axis(np.arange(m)[:, None] * s - p + np.arange(k) * d, length)
+        for m, s, p, k, d, length in axes
     ]
-    return _largest_of(x, windows, return_indices)
+    return _window_maxima(x, windows, return_indices)
 
 
-def _within(places, length):
+def _clip_to_axis(places, length):
     """Replace indices (windows, k) in the padding by the nearest index of their window inside the axis."""
     valid = (places >= 0) & (places < length)
     if not valid.any(1).all():
@@ -203,7 +204,7 @@ def _within(places, length):
     return places.clip(first[:, None], last[:, None])
 
 
-def _largest_of(x, windows, return_indices):
+def _window_maxima(x, windows, return_indices):
     """The maximum of each window; `windows` has indices (windows, k) along each of the last axes."""
     n = len(windows)
     size = x.shape[-n:]
@@ -250,7 +251,7 @@ def largest_place(x, /, places):
 @derived(exact_in_half=True, samples=cases((distinct, 2, 1, 5), 3) | cases((distinct, 1, 4), 2))
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """Take the maxima of `output_size` windows that cover (N, C, L); see `adaptive_avg_pool1d`."""
-    return _adaptive_largest(1, input, output_size, return_indices)
+    return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
 @derived(
@@ -258,23 +259,23 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
 )
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """Take the maxima of a grid of windows that cover (N, C, H, W); see `adaptive_avg_pool1d`."""
-    return _adaptive_largest(2, input, output_size, return_indices)
+    return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
 @derived(exact_in_half=True, samples=cases((distinct, 1, 1, 2, 3, 4), (1, 2, 3)))
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """Take the maxima of a grid of windows that cover (N, C, D, H, W); see `adaptive_avg_pool1d`."""
-    return _adaptive_largest(3, input, output_size, return_indices)
+    return _adaptive_max_pool(3, input, output_size, return_indices)
 
 
-def _adaptive_largest(n, x, output_size, return_indices):
+def _adaptive_max_pool(n, x, output_size, return_indices):
     x = with_leading_axes(f"adaptive_max_pool{n}d", as_tensor(x), n)
     windows = []
-    for length, count in zip(x.shape[-n:], _counts(x, n, output_size), strict=True):
-        starts, ends = _cover(length, count)
+    for length, count in zip(x.shape[-n:], _output_counts(x, n, output_size), strict=True):
+        starts, ends = _window_bounds(length, count)
         longest = max(ends - starts, default=1)
         windows.append(np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1))
-    return _largest_of(x, windows, return_indices)
+    return _window_maxima(x, windows, return_indices)
 
 
 @derived(exact_in_half=True, samples=cases((real, 2, 1, 2), np.array([[[0, 3]], [[1, 2]]]), 2))
@@ -284,22 +285,22 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     L = (L' - 1) stride - 2 padding + kernel_size, or `output_size` if several lengths give L'. Of several
     values for one index the last is used, and gets the gradient.
     """
-    return _put_back(1, input, indices, kernel_size, stride, padding, output_size)
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @derived(exact_in_half=True, samples=cases((real, 1, 1, 2), np.array([[[1, 6]]]), 2, output_size=(2, 5)))
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put the maxima of `max_pool2d` back at their indices: (N, C, H', W') -> (N, C, H, W)."""
-    return _put_back(2, input, indices, kernel_size, stride, padding, output_size)
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @derived(exact_in_half=True, samples=cases((real, 1, 1, 1, 1, 2), np.array([[[[[1, 6]]]]]), (1, 2, 2)))
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put the maxima of `max_pool3d` back at their indices: (N, C, D', H', W') -> (N, C, D, H, W)."""
-    return _put_back(3, input, indices, kernel_size, stride, padding, output_size)
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-def _put_back(n, x, indices, kernel_size, stride, padding, output_size):
+def _unpool(n, x, indices, kernel_size, stride, padding, output_size):
     x = with_leading_axes(f"max_unpool{n}d", as_tensor(x), n)
     indices = as_tensor(indices)
     if indices.shape != x.shape:

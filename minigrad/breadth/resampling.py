@@ -75,7 +75,7 @@ def interpolate(
             f"Pass (N, C, ...): 3 axes for linear, 4 for bilinear and bicubic, 5 for trilinear."
         )
     _check_mode(mode, align_corners, antialias)
-    sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
+    sizes, scales = _target_size(x.shape[2:], size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return AVERAGES[n](x, sizes)
     for axis, (length, count, scale) in enumerate(zip(x.shape[2:], sizes, scales, strict=True), 2):
@@ -116,7 +116,7 @@ def _check_mode(mode, align_corners, antialias):
         raise OptionError("antialias needs mode bilinear or bicubic without align_corners.\nLeave it out.")
 
 
-def _sizes(old, size, scale_factor, recompute):
+def _target_size(old, size, scale_factor, recompute):
     """The new size, and for each axis the given scale, or None if it follows from the sizes."""
     n = len(old)
     if (size is None) == (scale_factor is None):

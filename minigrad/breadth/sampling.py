@@ -18,7 +18,7 @@ __all__ = ["bernoulli", "multinomial", "poisson"]
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: random.Generator | None = None) -> Tensor:
     """Draw 1 with the probability given by each element (or with probability p for all), else 0."""
-    chances = _checked("bernoulli", input)
+    chances = _as_float64("bernoulli", input)
     if p is not None:
         chances = np.full(chances.shape, p)
     if not ((chances >= 0) & (chances <= 1)).all():
@@ -41,7 +41,7 @@ def multinomial(
     Without replacement, no class is drawn twice: with exponential e_i, the smallest e_i / weight_i are such a
     draw, in order (Efraimidis and Spirakis 2006).
     """
-    weights = _checked("multinomial", input)
+    weights = _as_float64("multinomial", input)
     if weights.ndim not in (1, 2):
         raise ShapeError(
             f"multinomial got shape {input.shape}.\nPass weights of shape (classes,) or (rows, classes)."
@@ -83,14 +83,14 @@ def multinomial(
 
 def poisson(input: Tensor, generator: random.Generator | None = None) -> Tensor:
     """Draw Poisson-distributed numbers with the rate given by each element."""
-    rates = _checked("poisson", input)
+    rates = _as_float64("poisson", input)
     if not (rates >= 0).all():
         raise OptionError("poisson needs rates >= 0.\nCheck them for NaN, or apply exp() or relu().")
     drawn = draws.generator(random.next_key("poisson", generator)).poisson(rates)
     return constant(np.asarray(drawn).astype(input.dtype), input)
 
 
-def _checked(name: str, x: Tensor) -> np.ndarray:
+def _as_float64(name: str, x: Tensor) -> np.ndarray:
     """x as a float64 array on the CPU, where random numbers are drawn."""
     if not isinstance(x, Tensor) or not is_floating(x.dtype):
         kind = f"{x.dtype}" if isinstance(x, Tensor) else type(x).__name__

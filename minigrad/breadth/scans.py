@@ -74,7 +74,7 @@ def logcumsumexp(x, /, dim):
 # ---------------------------------------------------------------- extremes
 
 
-def _running(accumulate, x, dim):
+def _cumulative_extreme(accumulate, x, dim):
     """(values, indices) of the extreme so far; the last of equal elements, and of NaN."""
     x = as_tensor(x)
     dim = axis_of(dim, x.ndim)
@@ -91,10 +91,10 @@ def _running(accumulate, x, dim):
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummax(x, dim):
     """Return (values, indices) of the maximum so far, the last of equal ones; NaN from the first NaN on."""
-    return _running(np.maximum.accumulate, x, dim)
+    return _cumulative_extreme(np.maximum.accumulate, x, dim)
 
 
 @derived(exact_in_half=True, samples=along_axis(distinct) | cases((distinct,), 0))
 def cummin(x, dim):
     """Return (values, indices) of the minimum so far, the last of equal ones; NaN from the first NaN on."""
-    return _running(np.minimum.accumulate, x, dim)
+    return _cumulative_extreme(np.minimum.accumulate, x, dim)

@@ -117,7 +117,7 @@ def kthvalue(x, k, dim=-1, keepdim=False):
     """Return (values, indices) of the k-th smallest along an axis, counting from k = 1."""
     x = as_tensor(x)
     _check_rank("kthvalue", x, k, dim, least=1)
-    return _ranked(x, constant(np.full((), k - 1), x), dim, keepdim)
+    return _select_rank(x, constant(np.full((), k - 1), x), dim, keepdim)
 
 
 def _check_rank(name, x, k, dim, least):
@@ -126,17 +126,17 @@ def _check_rank(name, x, k, dim, least):
         raise RangeError(f"{name} got k = {k!r} for {n} elements.\nPass an integer from {least} to {n}.")
 
 
-def _ranked(x, rank, dim, keepdim):
+def _select_rank(x, rank, dim, keepdim):
     """(values, indices) of the element at position `rank` in increasing order."""
     places = argsort(x, dim)
     if x.ndim:
         axis = axis_of(dim, x.ndim)
         shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
         places = places.gather(axis, rank.broadcast_to(shape))
-    return _found(x, places, dim, keepdim)
+    return _gather_at(x, places, dim, keepdim)
 
 
-def _found(x, places, dim, keepdim):
+def _gather_at(x, places, dim, keepdim):
     values = x.gather(dim, places)
     if keepdim or not x.ndim:
         return Ordered(values, places)
@@ -196,7 +196,7 @@ def _median(x, dim, keepdim, skip_nan):
     check_nonempty("the median", x.shape, (axis,) if x.ndim else ())
     present = (x == x).sum(dim, keepdim=True)  # NaN is sorted last
     lower = (present - 1).clamp(0) // 2
-    return _ranked(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
+    return _select_rank(x, lower if skip_nan else where(present < n, present, lower), dim, keepdim)
 
 
 @derived(
@@ -206,10 +206,10 @@ def mode(x, dim=-1, keepdim=False):
     """Return (values, indices) of the most frequent element along an axis, the smallest of several."""
     x = as_tensor(x)
     if not x.ndim:
-        return _found(x, constant(np.zeros((), np.int64), x), dim, keepdim)
+        return _gather_at(x, constant(np.zeros((), np.int64), x), dim, keepdim)
     axis = axis_of(dim, x.ndim)
     check_nonempty("the mode", x.shape, (axis,))
-    return _found(x, constant(_most_frequent(x.numpy(), axis), x), dim, keepdim)
+    return _gather_at(x, constant(_most_frequent(x.numpy(), axis), x), dim, keepdim)
 
 
 def _most_frequent(x, axis):
@@ -263,22 +263,22 @@ def _quantile(x, q, dim, keepdim, interpolation, skip_nan):
     if not ((q.array >= 0) & (q.array <= 1)).all():
         raise OptionError(f"q must be between 0 and 1, got {q.array}.\nDivide percentages by 100.")
     axis = axis_of(dim, x.ndim) if dim is not None else 0
-    line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_first(axis, x.ndim))
+    line = x.reshape(-1) if dim is None or not x.ndim else x.permute(_to_front(axis, x.ndim))
     if not line.shape[0]:
         raise ShapeError(f"quantile needs at least one element, got shape {x.shape}.\nReduce another axis.")
-    found = _between(line, q.reshape(-1, *[1] * (line.ndim - 1)), interpolation, skip_nan)
+    found = _interpolate(line, q.reshape(-1, *[1] * (line.ndim - 1)), interpolation, skip_nan)
     if keepdim:
         kept = [1] * x.ndim if dim is None else [1 if i == axis else n for i, n in enumerate(x.shape)]
         found = found.reshape(q.numel(), *kept)
     return found if q.ndim else found.squeeze(0)
 
 
-def _first(axis, ndim):
+def _to_front(axis, ndim):
     """A permutation that moves `axis` to the front."""
     return (axis, *(i for i in range(ndim) if i != axis))
 
 
-def _between(line, q, interpolation, skip_nan):
+def _interpolate(line, q, interpolation, skip_nan):
     """Quantiles along the first axis."""
     missing = line != line
     last = (line.shape[0] - 1 - missing.sum(0)).clamp(0) if skip_nan else line.shape[0] - 1

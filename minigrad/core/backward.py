@@ -50,7 +50,7 @@ def backward(
     only these leaves get a gradient (torch.Tensor.backward).
     """
     if not isinstance(retain_graph, int | None) or not isinstance(create_graph, int):
-        raise ArgumentError("retain_graph and create_graph are flags.\nPass True or False.")
+        raise ArgumentError("retain_graph and create_graph must be flags.\nPass True or False.")
     seed = seed_of(tensor, gradient, create_graph)
     wanted = None if inputs is None else leaves_only(inputs)
     retain = create_graph if retain_graph is None else retain_graph
@@ -289,7 +289,7 @@ def seed_of(tensor: Tensor, gradient: Any, create_graph: bool) -> tuple[Any, Any
     if gradient is None:
         if tensor.array.size != 1:
             raise GraphError(
-                f"backward() of a tensor of shape {tensor.shape}, which is not one number.\n"
+                f"backward() needs a tensor of one element, got shape {tensor.shape}.\n"
                 f"Reduce it (`.sum()`, `.mean()`), or pass gradient= of that shape."
             )
         start = Tensor(array_module(tensor.array).ones(tensor.shape, tensor.dtype))

@@ -64,7 +64,7 @@ def _results(node: Node, inner: list[Tensor]) -> list[Tensor]:
     return outs
 
 
-def _as_it_is(argument: Any) -> Any:
+def _with_snapshots(argument: Any) -> Any:
     """An argument with snapshots of its tensors, which later in-place operations do not affect."""
     can_change = lambda x: isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
     if not any(map(can_change, leaves(argument))):
@@ -98,8 +98,8 @@ class _Segment:
 
     def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
         self.function = function
-        self.args = tuple(map(_as_it_is, args))
-        self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
+        self.args = tuple(map(_with_snapshots, args))
+        self.kwargs = {name: _with_snapshots(x) for name, x in kwargs.items()}
         self.draws, self.autocast = random.snapshot(), modes.autocast_dtype
         self.generators: dict[random.Generator, random.Snapshot] = {}
 

@@ -49,7 +49,7 @@ class Size(tuple[int, ...]):
 class ArrayBackend:
     """An array library with NumPy's names, and the devices that its arrays are on.
 
-    A backend is a subclass with the methods below, of which one instance is registered. Its library is
+    A backend is a subclass with the methods below. One instance of it is registered. Its library is
     imported when its device is first used; until then `library` and `arrays` are empty.
     """
 
@@ -196,7 +196,7 @@ def check_device(device: str | None, index: int | None = None) -> Device:
     """
     if not isinstance(device, str | None):
         shown = " ".join(repr(device).split())
-        raise ArgumentError(f"a device is a string, got {shown:.80}.\nPass 'cpu', 'cuda', ... or 'auto'.")
+        raise ArgumentError(f"device must be a string, got {shown:.80}.\nPass 'cpu', 'cuda', ... or 'auto'.")
     if device in (None, "cpu"):
         return CPU
     if device == "auto":

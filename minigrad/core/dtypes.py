@@ -36,7 +36,9 @@ def as_dtype(dtype: Any) -> np.dtype:
     if dtype is float:
         return default_float
     if not isinstance(dtype, str | type | np.dtype):  # NumPy would accept a tensor, which has a dtype
-        raise ArgumentError(f'a dtype is mg.float32, "float32", ..., got {type(dtype).__name__}.\nPass one.')
+        raise ArgumentError(
+            f"dtype must be a dtype or its name, got {type(dtype).__name__}.\nPass mg.float32, ..."
+        )
     try:
         result = (
             bfloat16 if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype).newbyteorder("=")
@@ -82,7 +84,7 @@ def check_convertible(array: Any, dtype: np.dtype, wraps: bool = True) -> None:
         places = wrong.reshape(wrong.shape or 1).nonzero()
         place = tuple(int(axis[0]) for axis in places)[: array.ndim]
         raise DtypeError(
-            f"{array[place]} at index {list(place)} cannot be {dtype}.\n"
+            f"{array[place]} at index {list(place)} cannot be converted to {dtype}.\n"
             f"Replace it first (x.nan_to_num(), x.clamp(...)), or choose another dtype."
         )
 

@@ -96,7 +96,7 @@ class OpInfo:
     ) -> None:
         if autocast not in ("lower", "float32", None):
             raise OptionError(
-                f'autocast of {name} is "lower", "float32" or None, got {autocast!r}.\nChoose one of them.'
+                f'autocast of {name} must be "lower", "float32" or None, got {autocast!r}.\nChoose one.'
             )
         self.name = name
         self.source = source
@@ -129,11 +129,11 @@ class OpInfo:
 
 
 class Derived(OpInfo):
-    """A function that calls ops and has no rule of its own."""
+    """A function that calls ops and has no rule."""
 
 
 class Op(OpInfo, Recorded, TakesKernels):
-    """An operation with a rule of its own: what a node of the graph refers to."""
+    """An operation with a rule; nodes of the graph refer to it."""
 
     def __init__(
         self,

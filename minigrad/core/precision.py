@@ -32,10 +32,10 @@ class autocast(Switch):
     def __init__(self, device_type: str = "cuda", dtype: Any = bfloat16, enabled: bool = True) -> None:
         if not isinstance(device_type, str) or device_type not in ("cpu", "cuda"):
             raise OptionError(
-                f"autocast is for 'cpu' or 'cuda', got {device_type!r}.\nWrite autocast(dtype=...)."
+                f"device_type must be 'cpu' or 'cuda', got {device_type!r}.\nWrite autocast(dtype=...)."
             )
         if enabled and as_dtype(dtype) not in HALF:
-            raise OptionError(f"autocast computes in bfloat16 or float16, got {dtype}.\nPass one of them.")
+            raise OptionError(f"dtype must be bfloat16 or float16, got {dtype}.\nPass one of them.")
         super().__init__(modes, "autocast_dtype", as_dtype(dtype) if enabled else None)
 
 

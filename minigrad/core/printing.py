@@ -53,7 +53,7 @@ def set_printoptions(
     `sci_mode` is scientific notation: True, False, or None for only if magnitudes differ much.
     """
     if profile is not None and profile not in PROFILES:
-        raise OptionError(f"a profile is one of {', '.join(PROFILES)}, got {profile!r}.\nPass one of them.")
+        raise OptionError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}.\nPass one.")
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     given = {name: value for name, value in given.items() if value is not None}
     for name, value in given.items():

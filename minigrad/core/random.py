@@ -195,7 +195,7 @@ def set_rng_state(new_state: Tensor) -> None:
 def set_step(step: int) -> None:
     """Set the training step of the following draws; the streams' call counts restart at 0."""
     if not 0 <= step < 2**63:
-        raise OptionError(f"a step is counted from 0, got {step}.\nPass one from 0 to 2**63 - 1.")
+        raise OptionError(f"step must be at least 0, got {step}.\nPass an integer from 0 to 2**63 - 1.")
     in_use.generator.set_step(int(step))
 
 

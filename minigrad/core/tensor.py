@@ -66,7 +66,7 @@ class Tensor:
         if requires_grad:
             if type(requires_grad) is int:
                 raise OptionError(
-                    f"requires_grad is a flag, got {requires_grad}.\nFor sizes, use mg.empty(2, 3)."
+                    f"requires_grad must be a flag, got {requires_grad}.\nFor sizes, use mg.empty(2, 3)."
                 )
             self.requires_grad_()
 
@@ -135,7 +135,7 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iu":
-            raise DtypeError(f"only an integer tensor is an index, this one is {self.dtype}.\nUse .long().")
+            raise DtypeError(f"an index must be an integer tensor, got {self.dtype}.\nUse .long().")
         return int(self._number("a tensor as an index"))
 
     def __format__(self, spec: str) -> str:
@@ -185,7 +185,7 @@ class Tensor:
         """The number in a tensor of one element, for `operation`."""
         if self.array.size != 1:
             raise ShapeError(
-                f"{operation} needs a tensor of one element, this one has shape {self.shape}.\n"
+                f"{operation} needs a tensor of one element, got shape {self.shape}.\n"
                 f"Use .tolist(), index it, or reduce it (.sum(), .all(), .any())."
             )
         return on_cpu(self.array, operation).item()

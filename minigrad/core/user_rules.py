@@ -69,7 +69,7 @@ def checked_rule(rule: Any, source: Any, view: bool = False) -> Any:
         try:
             if is_first:
                 is_first = not any(is_array(x) and x.size for x in arrays)
-                result = _unchanging(name, rule, arrays, settings)
+                result = _call_without_changes(name, rule, arrays, settings)
             else:
                 result = rule(*arrays, **settings)
         except MinigradError:
@@ -119,7 +119,7 @@ def _some_tensor(values: Sequence[Any]) -> bool:
     return any([isinstance(x, Tensor) for x in values])  # noqa: C419 (faster than a generator)
 
 
-def _unchanging(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+def _call_without_changes(name: str, rule: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
     """rule(*arrays, **settings), which raises if it changes an array in place."""
     copies = [x.copy() if is_array(x) else None for x in arrays]
     result = rule(*arrays, **settings)

@@ -1,7 +1,7 @@
 """Tensors made from a shape (constants, ranges, random numbers), and from other libraries' memory.
 
 Tensors are float32 unless `dtype` says otherwise. Functions ending in `_like` take shape, dtype and
-device from a tensor; `x.new_zeros(...)` and the like take x's dtype and device. Random numbers come from
+device from a tensor; methods such as `x.new_zeros(...)` take x's dtype and device. Random numbers come from
 `minigrad.random`: they are drawn on the CPU, and are the same for every device.
 """
 
@@ -40,7 +40,7 @@ Generator = random.Generator | None
 # ---------------------------------------------------------------- constants
 
 
-def _made(
+def _allocate(
     make: Callable[..., np.ndarray], sizes: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     device = check_device(device)
@@ -62,17 +62,17 @@ def _made(
 
 def zeros(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
-    return _made(lambda xp, *given: xp.zeros(*given), size, dtype, device, requires_grad)
+    return _allocate(lambda xp, *given: xp.zeros(*given), size, dtype, device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """Ones of a shape: ones(2, 3) or ones((2, 3))."""
-    return _made(lambda xp, *given: xp.ones(*given), size, dtype, device, requires_grad)
+    return _allocate(lambda xp, *given: xp.ones(*given), size, dtype, device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """An uninitialized tensor: empty(2, 3) or empty((2, 3))."""
-    return _made(lambda xp, *given: xp.empty(*given), size, dtype, device, requires_grad)
+    return _allocate(lambda xp, *given: xp.empty(*given), size, dtype, device, requires_grad)
 
 
 def full(
@@ -84,7 +84,7 @@ def full(
         dtype = default_float if isinstance(value, float) else np.asarray(value).dtype
     number = tensor(value, dtype).item()  # cast to the dtype, or an error
     fill = lambda xp, shape, dtype: xp.full(shape, number, dtype)
-    return _made(fill, (size,), dtype, device, requires_grad)
+    return _allocate(fill, (size,), dtype, device, requires_grad)
 
 
 def scalar_tensor(
@@ -99,7 +99,7 @@ def eye(
 ) -> Tensor:
     """Ones on the diagonal of an n x m matrix (n x n by default), zeros elsewhere."""
     make = lambda xp, shape, dtype: xp.eye(*shape, dtype=dtype)
-    return _made(make, (n, n if m is None else m), dtype, device, requires_grad)
+    return _allocate(make, (n, n if m is None else m), dtype, device, requires_grad)
 
 
 def zeros_like(
@@ -233,7 +233,7 @@ def linspace(
     """
     start, end = _for_dtype("linspace", dtype, *_numbers("linspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray(_points(start, end, shape).astype(dtype))
-    return _made(make, (steps,), dtype, device, requires_grad)
+    return _allocate(make, (steps,), dtype, device, requires_grad)
 
 
 def logspace(
@@ -251,7 +251,7 @@ def logspace(
     """
     start, end = _for_dtype("logspace", dtype, *_numbers("logspace", start, end))
     make = lambda xp, shape, dtype: xp.asarray((base ** _points(start, end, shape)).astype(dtype))
-    return _made(make, (steps,), dtype, device, requires_grad)
+    return _allocate(make, (steps,), dtype, device, requires_grad)
 
 
 def _points(start: float, end: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -297,7 +297,7 @@ def rand(
 ) -> Tensor:
     """Uniform on [0, 1)."""
     last = draws.bounds(0, 1, as_dtype(dtype or default_float))[1]  # the largest number below 1
-    return _drawn("random", size, generator, dtype, device, requires_grad, last)
+    return _draw("random", size, generator, dtype, device, requires_grad, last)
 
 
 def randn(
@@ -308,7 +308,7 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Standard normal."""
-    return _drawn("standard_normal", size, generator, dtype, device, requires_grad)
+    return _draw("standard_normal", size, generator, dtype, device, requires_grad)
 
 
 def randint(
@@ -329,7 +329,7 @@ def randint(
     last = _last_integer(low, high, kind)
     integers = lambda shape: _generator("randint", generator).integers(low, high, shape)
     draw = lambda xp, shape, dtype: xp.asarray(np.minimum(_rows(integers, shape), last).astype(dtype))
-    return _made(draw, (size,), kind, device, False)
+    return _allocate(draw, (size,), kind, device, False)
 
 
 def _last_integer(low: int, high: int, dtype: np.dtype) -> int:
@@ -419,7 +419,7 @@ def randint_like(
     return randint(low, high, input.shape, dtype or input.dtype, device or input.device)
 
 
-def _drawn(
+def _draw(
     distribution: str,
     size: Any,
     generator: Generator,
@@ -431,7 +431,7 @@ def _drawn(
     draw = getattr(_generator(distribution, generator), distribution)
     limited = lambda shape: np.minimum(_rows(draw, shape), last) if last < math.inf else _rows(draw, shape)
     make = lambda xp, shape, dtype: xp.asarray(limited(shape).astype(dtype))
-    return _made(make, size, dtype, device, requires_grad)
+    return _allocate(make, size, dtype, device, requires_grad)
 
 
 def _generator(stream: str, generator: Generator) -> np.random.Generator:

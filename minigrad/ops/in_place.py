@@ -58,7 +58,7 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     constants = any(t.node is None for t in family)
     modifications.count += constants
     old = {t: snapshot(t) for t in family}
-    new = _fitting(compute(old[x]), x, name)
+    new = _convert_to_fit(compute(old[x]), x, name)
     for view in up:
         new = _with_elements(old[_base_of(view)], new, view)
     if down:
@@ -70,7 +70,7 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     for t, value in old.items():
         if t.node is not None:
             set_tensor(t.node, value)
-    _take_place(base, new)
+    _move_into(base, new)
     base.version = VersionCounter()
     if base.node is not None:
         base.node.version = base.version
@@ -78,7 +78,7 @@ def rebind(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
         base.version.modified_at = modifications.count
         base.version.changes = [Change(modifications.count, lambda: modifications, name, caller())]
     for view in down:
-        _follow(view)
+        _retake_view(view)
     return x
 
 
@@ -104,9 +104,9 @@ def _relatives(x: Tensor, name: str) -> tuple[Tensor, list[View], list[View]]:
         up.append(made[base])
         base = above[base]
     tops = {t for t in (*made, *(view.base() for view in views)) if t is not None and t not in above}
-    members = _connected(base, tops)
+    members = _sharing_memory(base, tops)
     if len(members) > 1:  # their base no longer exists: create another
-        joined = _joined(members)
+        joined = _common_base(members)
         first = first_address(members)
         for t in members:
             is_alias = t in made and made[t].op is None
@@ -154,7 +154,7 @@ def _share(x: Tensor, y: Tensor) -> bool:
     return type(x.array) is type(y.array) and array_module(x.array).shares_memory(x.array, y.array)
 
 
-def _connected(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
+def _sharing_memory(x: Tensor, tensors: set[Tensor]) -> list[Tensor]:
     """x, those of the tensors that share memory with it, those that share memory with them, and so on."""
     found = [x]
     others = tensors - {x}
@@ -182,7 +182,7 @@ def _by_memory(view: View, made: dict[Tensor, View]) -> View:
     return View(view.view, weakref.ref(base), None if op is None else ops["strided"], place)
 
 
-def _joined(tensors: list[Tensor]) -> Tensor:
+def _common_base(tensors: list[Tensor]) -> Tensor:
     """A tensor of all the memory of these, made of them: last of those whose elements have a gradient."""
     first = first_address(tensors)
     tensors = sorted(tensors, key=lambda t: t.requires_grad)
@@ -207,7 +207,7 @@ def _in_memory_as(new: Tensor, old: Tensor) -> Tensor:
     return permute_axes(in_row_order(permute_axes(new, order)), back)
 
 
-def _fitting(new: Tensor, x: Tensor, name: str) -> Tensor:
+def _convert_to_fit(new: Tensor, x: Tensor, name: str) -> Tensor:
     """`new` in the dtype of x and with its own memory; raises if it does not fit."""
     check_fits(new, x, name)
     if new.dtype != x.dtype:
@@ -226,7 +226,7 @@ def _with_elements(base: Tensor, new: Tensor, view: View) -> Tensor:
     return view_as_shape(flat, base.shape)
 
 
-def _take_place(x: Tensor, new: Tensor) -> None:
+def _move_into(x: Tensor, new: Tensor) -> None:
     """Give x the array and node of `new`, and make that node refer to x."""
     retains = x.node.hooks.pop(RETAINS_GRAD, None) if x.node is not None and x.node.hooks else None
     x.array, x.node, x.version = new.array, new.node, new.version
@@ -236,7 +236,7 @@ def _take_place(x: Tensor, new: Tensor) -> None:
         x.node.hooks = {RETAINS_GRAD: retains} if retains else x.node.hooks
 
 
-def _follow(view: View) -> None:
+def _retake_view(view: View) -> None:
     """Take the view again from its base."""
     base = _base_of(view)
     x = _tensor_of(view)
@@ -246,7 +246,7 @@ def _follow(view: View) -> None:
     else:
         again = view.op.call(base, **view.settings)
         counted = True
-        _take_place(x, again if view.result is None else again[view.result])
+        _move_into(x, again if view.result is None else again[view.result])
     share_version(base, x, view.op, view.settings, view.result)
     x.version = x.version if counted else None  # `x.data` is not
 
@@ -264,7 +264,7 @@ def reshape_itself(x: Tensor, name: str, compute: Callable[[Tensor], Tensor]) ->
         new = compute(old)
     if x.node is not None:
         set_tensor(x.node, old)
-    _take_place(x, new)
+    _move_into(x, new)
     x._requires_grad = requires_grad
     if x.version is not None and x.version.views:
         x.version.views = [

@@ -86,7 +86,7 @@ def out_of_range(wrong, dim, n, first=None):
 
 def checked_ids(name, ids, count, ignored=None):
     """A copy of `ids`, checked to be in [0, count) or equal to `ignored`."""
-    array = _copied(ids)
+    array = _copy_index(ids)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} must be integers, got {array.dtype}.\nConvert them with .long().")
     wrong = (array < 0) | (array >= count)
@@ -99,7 +99,7 @@ def checked_ids(name, ids, count, ignored=None):
 
 def checked_places(name, index, x, dim, negative=False):
     """A copy of `index`, checked to be valid positions along `dim`; may be negative if `negative`."""
-    array = _copied(index)
+    array = _copy_index(index)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -111,7 +111,7 @@ def checked_places(name, index, x, dim, negative=False):
     return array
 
 
-def _copied(index):
+def _copy_index(index):
     """A copy of an index as an array."""
     index = as_index_array(index)
     return array_module(index).array(index, order="C")

@@ -49,7 +49,7 @@ def matmul(x, y, /):
     try:
         value = a @ b
     except ValueError:
-        raise _misfit(x.shape, y.shape) from None
+        raise _shape_error(x.shape, y.shape) from None
     if row:
         value = value[..., 0, :]
     if column:
@@ -80,7 +80,7 @@ def product(a, b):
     return matmul.op.run((a, b), {})[0]
 
 
-def _misfit(x, y):
+def _shape_error(x, y):
     """Why tensors of these shapes have no matrix product."""
     if not x or not y:
         return ShapeError(f"matmul of shapes {x} and {y}: a number is not a matrix.\nUse * for it.")

@@ -1,4 +1,4 @@
-"""In-place methods, and `+=` and the like: `x.clamp_(0)`, `x.normal_()`, `x.unsqueeze_(0)`."""
+"""In-place methods and operators: `x.clamp_(0)`, `x.normal_()`, `x.unsqueeze_(0)`, `x += y`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _arithmetic(name: str, function: Callable, ufunc: str) -> Callable:
     return change
 
 
-def _reshaped(name: str, function: Callable) -> Callable:
+def _reshape_in_place(name: str, function: Callable) -> Callable:
     @functools.wraps(function)
     def change(x: Tensor, *args: Any, **settings: Any) -> Tensor:
         return reshape_itself(x, name, lambda old: function(old, *args, **settings))
@@ -81,10 +81,10 @@ def _reshaped(name: str, function: Callable) -> Callable:
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """Fill with `value`."""
-    return _filled(x, "fill_", value)
+    return _fill(x, "fill_", value)
 
 
-def _filled(x: Tensor, name: str, value: Any) -> Tensor:
+def _fill(x: Tensor, name: str, value: Any) -> Tensor:
     if is_recorded(x, value):
         return rebind(x, name, lambda old: replaced(old, value, ...))
     if isinstance(value, Tensor) and value.numel() == 1:
@@ -94,7 +94,7 @@ def _filled(x: Tensor, name: str, value: Any) -> Tensor:
 
 def zero_(x: Tensor) -> Tensor:
     """Fill with 0."""
-    return _filled(x, "zero_", 0)
+    return _fill(x, "zero_", 0)
 
 
 def copy_(x: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
@@ -130,7 +130,7 @@ def fill_diagonal_(x: Tensor, value: float, wrap: bool = False) -> Tensor:
 @accept_aliases
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normally distributed numbers."""
-    return _draw(x, "normal_", normal(mean, std, x.shape, generator, _wide(x)))
+    return _draw(x, "normal_", normal(mean, std, x.shape, generator, _draw_dtype(x)))
 
 
 @accept_aliases
@@ -140,10 +140,10 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Gener
     _check_number("uniform_", "high", high, f"finite and at least {low}", lambda n: low <= n < math.inf)
     _check_floating(x, "uniform_")
     check_bounds("uniform_", low, high, x.dtype)
-    widest = float(finfo(_wide(x)).max)
+    widest = float(finfo(_draw_dtype(x)).max)
     _check_number("uniform_", "high - low", high - low, f"at most {widest:.4g}", lambda n: n <= widest)
     first, last = bounds(low, high, x.dtype)
-    numbers = rand(x.shape, generator=generator, dtype=_wide(x)) * (high - low) + low
+    numbers = rand(x.shape, generator=generator, dtype=_draw_dtype(x)) * (high - low) + low
     return write(x, "uniform_", ..., numbers.clamp(first, last))
 
 
@@ -176,7 +176,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     """Fill with geometrically distributed numbers: trials until the first success, of probability p."""
     _check_number("geometric_", "p", p, "between 0 and 1", lambda n: 0 < n < 1)
     trials = ((1 - _uniform(x, generator)).log() / math.log1p(-p)).ceil()
-    return write(x, "geometric_", ..., trials.clamp(1, _greatest(x.dtype)))
+    return write(x, "geometric_", ..., trials.clamp(1, _max_of_dtype(x.dtype)))
 
 
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -200,14 +200,14 @@ def random_(
     return write(x, "random_", ..., randint(low, high, x.shape, dtype=x.dtype, generator=generator))
 
 
-def _greatest(dtype: np.dtype) -> float:
+def _max_of_dtype(dtype: np.dtype) -> float:
     """The largest number of a dtype, as a float that does not exceed it."""
     if is_floating(dtype):
         return float(finfo(dtype).max)
     return 1.0 if dtype.kind == "b" else math.nextafter(float(np.iinfo(dtype).max), 0) // 1
 
 
-def _wide(x: Tensor) -> np.dtype:
+def _draw_dtype(x: Tensor) -> np.dtype:
     """The dtype to draw in."""
     return x.dtype if x.dtype.itemsize > 2 else float32
 
@@ -290,7 +290,9 @@ def methods_in_place(functions: Mapping[str, Callable]) -> dict[str, Callable]:
     methods = {
         f"{name}_": in_place(f"{name}_", functions[name]) for name in FROM_FUNCTIONS if name in functions
     }
-    methods |= {f"{name}_": _reshaped(f"{name}_", functions[name]) for name in RESHAPING if name in functions}
+    methods |= {
+        f"{name}_": _reshape_in_place(f"{name}_", functions[name]) for name in RESHAPING if name in functions
+    }
     for name, ufunc in ARITHMETIC.items():
         if name in functions:
             methods[f"{name}_"] = _arithmetic(f"{name}_", functions[name], ufunc)

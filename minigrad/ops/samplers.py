@@ -105,7 +105,7 @@ class cases:
 
     def __call__(self, rng: np.random.Generator) -> list[Sample]:
         return [
-            Sample(tuple(_drawn(rng, a) for a in args), {k: _drawn(rng, v) for k, v in kwargs.items()})
+            Sample(tuple(_draw(rng, a) for a in args), {k: _draw(rng, v) for k, v in kwargs.items()})
             for args, kwargs in self.calls
         ]
 
@@ -115,11 +115,11 @@ def of_symmetric(sampler: Sampler) -> Sampler:
     return lambda rng: [sample._replace(symmetric=True) for sample in sampler(rng)]
 
 
-def _drawn(rng: np.random.Generator, thing: Any) -> Any:
+def _draw(rng: np.random.Generator, thing: Any) -> Any:
     if isinstance(thing, tuple) and thing and callable(thing[0]):
         domain, *shape = thing
         return domain(rng, *shape)
-    return [_drawn(rng, item) for item in thing] if isinstance(thing, list) else thing
+    return [_draw(rng, item) for item in thing] if isinstance(thing, list) else thing
 
 
 def unary(domain: Domain, **settings: Any) -> cases:

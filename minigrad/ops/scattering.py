@@ -147,11 +147,11 @@ def scatter(x, dim, index, src=None, *, value=None, reduce=None):
 def scatter_add(x, dim, index, src):
     """Add src to a copy of x: y[i, index[i, j]] += src[i, j] for dim=1."""
     line, at, src = _scatter("scatter_add", x, dim, index, src)
-    return view_as_shape(_added(line, src, at), x.shape)
+    return view_as_shape(_add_at(line, src, at), x.shape)
 
 
 @round_once
-def _added(x, values, at):
+def _add_at(x, values, at):
     """x with `values` added at `at`."""
     return x + scattered(values, x.shape, at)
 
@@ -175,15 +175,15 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     if reduce not in _REDUCTIONS:
         raise OptionError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}.\nChoose one.")
     line, at, src = _scatter("scatter_reduce", x, dim, index, src)
-    return view_as_shape(_reduced(line, src, at, reduce, include_self), x.shape)
+    return view_as_shape(_reduce_at(line, src, at, reduce, include_self), x.shape)
 
 
 @round_once
-def _reduced(x, src, at, reduce, include_self):
+def _reduce_at(x, src, at, reduce, include_self):
     if x.dtype == bool:  # as numbers: True is 1
         if reduce == "mean":
             raise DtypeError("reduce=\"mean\" does not take booleans.\nConvert them: .to('float32').")
-        return _reduced(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
+        return _reduce_at(x.to(uint8), src.to(uint8), at, reduce, include_self).to(bool)
     neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(x.dtype), "amin": _greatest(x.dtype)}[reduce]
     if not include_self:
         x = replaced(x, neutral, at)
@@ -278,12 +278,12 @@ _ROWS = (integers(0, 3), 2)
 def index_add(x, dim, index, source, *, alpha=1):
     """Add alpha times slice i of `source` to slice index[i] of a copy of x, along `dim`."""
     line, at, source = _slices("index_add", x, dim, index, source)
-    return view_as_shape(_added_times(line, source, at, alpha), x.shape)
+    return view_as_shape(_add_scaled_at(line, source, at, alpha), x.shape)
 
 
 @round_once
-def _added_times(x, source, at, alpha):
-    return _added(x, source if alpha == 1 else (source * alpha).to(x.dtype), at)
+def _add_scaled_at(x, source, at, alpha):
+    return _add_at(x, source if alpha == 1 else (source * alpha).to(x.dtype), at)
 
 
 @derived(samples=cases((real, 3, 2), 0, _ROWS, (real, 2, 2)))
@@ -349,7 +349,7 @@ def index_put(x, indices, values, accumulate=False):
         values = broadcast_to(values, shape)
     if not accumulate:
         return replaced(x, values, at)
-    return _added(x, broadcast_to(as_tensor(values, dtype=x.dtype), shape), at)
+    return _add_at(x, broadcast_to(as_tensor(values, dtype=x.dtype), shape), at)
 
 
 @derived(samples=cases((real, 2, 3), _ROWS, (real, 2)) | cases((real, 2, 3), _ROWS, (real, 2), True))
@@ -382,16 +382,16 @@ def select_scatter(x, src, dim, index: int):
     dim = axis_of(dim, x.ndim)
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise ShapeError(out_of_range(index, dim, x.shape[dim]))
-    return _embedded(x, src, (slice(None),) * dim + (index,))
+    return _write_region(x, src, (slice(None),) * dim + (index,))
 
 
 @derived(samples=cases((real, 2, 5), (real, 2, 2), 1, 1, 5, 2) | cases((real, 3), (real, 2), end=-1))
 def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
     """Write x[start:end:step] = src along an axis of a copy of x."""
-    return _embedded(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
+    return _write_region(x, src, (slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),))
 
 
-def _embedded(x, src, at):
+def _write_region(x, src, at):
     expected = x.array[at].shape
     if src.shape != expected:
         raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nReshape it.")

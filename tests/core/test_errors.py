@@ -77,13 +77,13 @@ MISTAKES = {
     "item of many": (
         lambda: A.item(),
         ShapeError,
-        r"needs a tensor of one element, this one has shape \(2, 3\)",
+        r"needs a tensor of one element, got shape \(2, 3\)",
         "index it, or reduce",
     ),
     "truth of many": (
         lambda: bool(A == 1),
         ShapeError,
-        r"needs a tensor of one element, this one has shape \(2, 3\)",
+        r"needs a tensor of one element, got shape \(2, 3\)",
         r"\.all\(\), \.any\(\)",
     ),
     "triangle of a vector": (lambda: A[0].tril(), ShapeError, r"a matrix .* got shape \(3,\)", "axis"),

@@ -104,7 +104,7 @@ def test_autocast_casts_what_a_derived_function_is_given():
 def test_autocast_of_an_op_is_one_of_three(make):
     with pytest.raises(
         mg.OptionError,
-        match=r'is "lower", "float32" or None, got .half.',
+        match=r'must be "lower", "float32" or None, got .half.',
     ):
         make("swell", autocast="half")
 

@@ -317,7 +317,7 @@ def test_jacobians_by_their_names_in_torch_func():
 
 
 def test_sizes_are_not_data_of_a_tensor():
-    with pytest.raises(mg.MinigradError, match=r"requires_grad is a flag, got 3\.\n.*mg.empty"):
+    with pytest.raises(mg.MinigradError, match=r"requires_grad must be a flag, got 3\.\n.*mg.empty"):
         mg.Tensor(2, 3)
 
 

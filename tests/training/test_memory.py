@@ -91,7 +91,7 @@ def test_what_numpy_cannot_allocate_is_the_same_error(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(np, "zeros", fail)
-    with pytest.raises(mg.OutOfMemoryError, match=r"shape \(2, 3\) and float32 needs 24 B"):
+    with pytest.raises(mg.OutOfMemoryError, match=r"shape \(2, 3\) and dtype float32 needs 24 B"):
         mg.zeros(2, 3)
 
 

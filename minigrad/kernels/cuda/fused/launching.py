@@ -148,8 +148,8 @@ def launches(sources: list[Any], targets: list[int] | None = None) -> Iterator[t
 
     `targets` are addresses to write to, one for each array.
     """
-    addresses = targets or [0] * len(sources)
-    pairs = [pair for pair in zip(sources, addresses, strict=True) if pair[0].size]
+    destinations = targets or [0] * len(sources)
+    pairs = [pair for pair in zip(sources, destinations, strict=True) if pair[0].size]
     for first in range(0, len(pairs), MANY):
         arrays, addresses = zip(*pairs[first : first + MANY], strict=True)
         blocks = [-(-a.size // CHUNK) for a in arrays]
