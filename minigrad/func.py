@@ -82,7 +82,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> Any:
-        return run.pull(_checked_leaves("cotangent", cotangents, run.result, run.outputs), retain=True)
+        return run.pull(_check_leaves("cotangent", cotangents, run.result, run.outputs), retain=True)
 
     result = run.outside(run.result)
     return (result, pull, run.outside(run.aux)) if has_aux else (result, pull)
@@ -97,7 +97,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     """
     primals, tangents = _arguments(primals), _arguments(tangents)
     run = _Run(f, primals, {}, tuple(range(len(primals))), has_aux)
-    tangents = _checked_leaves("tangent", tangents, primals, run.inputs)
+    tangents = _check_leaves("tangent", tangents, primals, run.inputs)
     u = [zeros_like(out, requires_grad=True) for out in run.outputs]
     pulled = run.reverse(list(zip(run.outputs, u, strict=True)), create_graph=True, retain=True)
     moving = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p is not None and p.requires_grad]
@@ -106,7 +106,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     if moving:
         ps, ts = zip(*moving, strict=True)
         found = autograd.grad(ps, u, ts, create_graph=create_graph, allow_unused=True)
-    moved = _filled(run.result, run.outputs, found)
+    moved = _fill_zeros(run.result, run.outputs, found)
     result = run.outside(run.result)
     return (result, moved, run.outside(run.aux)) if has_aux else (result, moved)
 
@@ -152,7 +152,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     def slope(*arguments: Any) -> Tensor:
         gradients = grad(f, tuple(range(len(arguments))))(*arguments)
         pairs = zip(
-            leaves(gradients), _checked_leaves("tangent", tangents, primals, leaves(gradients)), strict=True
+            leaves(gradients), _check_leaves("tangent", tangents, primals, leaves(gradients)), strict=True
         )
         return sum(((g * t).sum() for g, t in pairs), start=Tensor(np.zeros((), np.float32)))
 
@@ -241,7 +241,7 @@ class _Run:
         """Return the gradients in the arguments' structure, differentiable if outside tensors require it."""
         create_graph = self.connected or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         pairs = list(zip(self.outputs, cotangents, strict=True))
-        return _filled(self.arguments, self.inputs, self.reverse(pairs, create_graph, retain))
+        return _fill_zeros(self.arguments, self.inputs, self.reverse(pairs, create_graph, retain))
 
     def rows(self, out: Tensor) -> Any:
         """Return the Jacobian of one output, in the arguments' structure, by a backward for each element."""
@@ -267,7 +267,7 @@ class _Run:
         )
 
 
-def _filled(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
+def _fill_zeros(tree: Any, like: Sequence[Tensor], values: Sequence[Tensor | None]) -> Any:
     """Return the tree with `values` at its leaves, and zeros for None."""
     return fill(
         tree, [zeros_like(x) if value is None else value for x, value in zip(like, values, strict=True)]
@@ -333,7 +333,7 @@ def _as_result(f: Callable, x: Any) -> Tensor:
     return x
 
 
-def _checked_leaves(kind: str, values: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+def _check_leaves(kind: str, values: Any, tree: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Check that `values` has the structure of `tree` and the shapes of `tensors`; return its leaves."""
     if structure(values) != structure(tree):
         raise ShapeError(

@@ -111,12 +111,12 @@ def intercept(graph: Any) -> Iterator[None]:
                 original = vars(kind).get(name)
                 if original is not None:
                     done = partial(replacement, instead, original)
-                    setattr(kind, name, _either(original, done, graph.is_capturing))
+                    setattr(kind, name, _dispatch(original, done, graph.is_capturing))
                     stack.callback(setattr, kind, name, original)
         yield
 
 
-def _either(original: Callable, replacement: Callable, is_capturing: Callable[[], bool]) -> Callable:
+def _dispatch(original: Callable, replacement: Callable, is_capturing: Callable[[], bool]) -> Callable:
     @wraps(original)
     def function(*args: Any, **settings: Any) -> Any:
         return (replacement if is_capturing() else original)(*args, **settings)

@@ -17,7 +17,7 @@ from ..core.observers import unobserved
 from ..core.tensor import Tensor
 from ..graph.data import RUN, Group
 from ..graph.graph import Graph
-from ..graph.grouping import numberless
+from ..graph.grouping import strip_numbers
 from ..graph.kept_graphs import as_at_backward
 from ..graph.labels import public_name, quantity, table
 from ..graph.tape import Tape
@@ -90,8 +90,8 @@ class Ledger:
         return "\n\n".join(parts)
 
     def _operations(self) -> str:
-        alike = _grouped(
-            [r for r in self.rows if r.counted], lambda r: (r.name, numberless(r.path), r.counted, r.holds)
+        alike = _group_by(
+            [r for r in self.rows if r.counted], lambda r: (r.name, strip_numbers(r.path), r.counted, r.holds)
         )
         alike.sort(key=lambda rows: -sum(r.counted for r in rows))
         shown = [
@@ -106,7 +106,7 @@ class Ledger:
 
     def _checkpoints(self) -> str:
         worth = [s for s in self.savings if s.saves > 0]
-        alike = _grouped(worth, lambda s: (s.kind, numberless(s.path), s.retains, s.saves, s.flops))
+        alike = _group_by(worth, lambda s: (s.kind, strip_numbers(s.path), s.retains, s.saves, s.flops))
         alike.sort(key=lambda rows: -sum(s.saves for s in rows))
         shown = []
         for rows in alike[:SHOWN]:
@@ -117,7 +117,7 @@ class Ledger:
         return table(("retains", "checkpoint saves", "recomputes", "module", ""), shown, 3)
 
 
-def _grouped(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
+def _group_by(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
     """Group rows by key."""
     found: dict[Hashable, list[Any]] = {}
     for row in rows:

@@ -184,7 +184,7 @@ class _Search:
         what = describe_result(result, index, which if len(vertex.values) > 1 else None)
         reason = (
             f"{public_name(vertex)} {made} {what}, "
-            f"at {_place(vertex)}{self._within(vertex).rstrip(',')}.{became}\n"
+            f"at {_place(vertex)}{self._in_module(vertex).rstrip(',')}.{became}\n"
             f"There {'; '.join(inputs)}.{self._infinity_sources(vertex)} {self._advice(vertex, nan)}"
         )
         return self._report("value", reason, keep, vertex.index, index)
@@ -232,7 +232,7 @@ class _Search:
         node = self.things[vertex.index]
         arrays = self._arrays_of({vertex.index, *(e.source for e in vertex.inputs)})
         place = operand_names(node.op, len(node.edges)).index(operand)
-        upstream, r = self._pulled(node, place)
+        upstream, r = self._upstream_and_gradient(node, place)
         if np.isfinite(r).all():  # the sum over axes that were broadcast is too large
             r = unbroadcast(r, node.edges[place].shape)
         index = first_bad(r)
@@ -244,14 +244,14 @@ class _Search:
         names = [_leaf(self.graph.vertices[i]) for i in bad]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         reason = (
-            f"the gradient of {self._op(vertex.index)}{self._within(vertex)} with respect to {operand}, "
+            f"the gradient of {self._op(vertex.index)}{self._in_module(vertex)} with respect to {operand}, "
             f"{describe_array(r)}, is {describe_element(r, index)}; the output is finite.\n"
             f"There {'; '.join(known)}. It reaches the gradient of {', '.join(names[:3])}{more}. "
             f"{gradient_advice_for(node.op, operand, public_name(vertex))}"
         )
         return self._report("gradient", reason, keep, vertex.index, index)
 
-    def _pulled(self, wanted: Node, place: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _upstream_and_gradient(self, wanted: Node, place: int) -> tuple[list[np.ndarray], np.ndarray]:
         """Return a node's upstream gradients in backward, and its rule's gradient for one input."""
         found: list[Any] = []
 
@@ -343,7 +343,7 @@ class _Search:
         around = registry.get(self.graph.groups[vertex.group].name)
         return advice_for(around if not op.advice and around and around.advice else op)
 
-    def _within(self, vertex: Vertex) -> str:
+    def _in_module(self, vertex: Vertex) -> str:
         path = self.graph.groups[vertex.group].path
         return f", in {path}," if path else ""
 

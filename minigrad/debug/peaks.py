@@ -20,7 +20,7 @@ from ..core.versions import VersionCounter
 from ..graph.tape import Tape, shapes
 from ..graph.trace import expanded_shape
 from ..ops.linalg import matmul
-from .storages import Storages, kept_by, place_of
+from .storages import Storages, arrays_held_by, place_of
 
 
 class Meter:
@@ -167,7 +167,7 @@ class Simulation:
 
     def _blocks(self, thing: Any) -> list[_Block | None]:
         """Return blocks for the arrays that gradient functions or settings hold."""
-        return [self._block(id(root(array))) for array in kept_by(thing)]
+        return [self._block(id(root(array))) for array in arrays_held_by(thing)]
 
     def _gradients(self, node: Node) -> Any:
         """Return gradient functions like the node's, but with blocks instead of arrays."""

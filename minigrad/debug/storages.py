@@ -36,7 +36,7 @@ class Storages:
         self.leaves = {id(root(x.array)) for x in tape.leaves}
         self.dtype: dict[Place, np.dtype] = {}
         self._same: dict[Hashable, Hashable] = {}
-        arrays = {node: kept_by((node.gradients, node.settings)) for node in tape.nodes}
+        arrays = {node: arrays_held_by((node.gradients, node.settings)) for node in tape.nodes}
         for node, found in arrays.items():
             for array in found:
                 self.size[id(root(array))] = root(array).nbytes
@@ -57,7 +57,7 @@ class Storages:
                 users[producer(edge)].append(node)
         roots: dict[Place, Any] = {}
         for thing, results in self.tape.run():
-            near = [array for node in _near(thing, users) for array in arrays.get(node, ())]
+            near = [array for node in _nearby_users(thing, users) for array in arrays.get(node, ())]
             for i, result in enumerate(results):
                 if result is not None:
                     self.dtype[thing, i] = result.dtype
@@ -98,12 +98,12 @@ def place_of(edge: Any) -> Place:
     return (edge.node, edge.index) if type(edge) is ResultEdge else (edge, 0)
 
 
-def kept_by(thing: Any) -> list[np.ndarray]:
+def arrays_held_by(thing: Any) -> list[np.ndarray]:
     """Return the arrays that gradient functions or settings hold."""
     return [array for array in arrays_in(thing) if is_array(array) and array.nbytes]
 
 
-def _near(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
+def _nearby_users(thing: Any, users: dict[Any, list[Node]]) -> list[Node]:
     """Return a node and the nodes that use its result, or a view of it."""
     found = [thing] if type(thing) is Node else []
     stack = [thing]

@@ -287,7 +287,7 @@ class _Check:
             )
         ]
         wrong = any(m.compared.wrong.any() for m in everything)
-        narrow = self._computed_in_float32(everything) if wrong else None
+        narrow = self._check_value_dtype(everything) if wrong else None
         verdicts = [
             narrow or verdict_on(m, everything, self._evidence(i, m)) for i, m in enumerate(everything)
         ]
@@ -295,7 +295,7 @@ class _Check:
         kinks = tuple(kink for m in everything for kink in kinks_of(m))
         return summarize(self.order, inputs, kinks)
 
-    def _computed_in_float32(self, everything: list[Measured]) -> Verdict | None:
+    def _check_value_dtype(self, everything: list[Measured]) -> Verdict | None:
         """Return a verdict if the function rounds its value to float32, which hides all differences."""
         base = self.differences.base
         fine = any(not _is_float32(m.compared.x) for m in everything)

@@ -76,10 +76,10 @@ def paint(graph: Computation, box: Box, mode: str) -> Paint:
         return FAMILIES["group" if box[0] == "group" else family(members[0])]
     if mode == "gradient":
         sizes = [rms for vertex in members if (rms := gradient_size(vertex)) is not None]
-        return _of_gradient(max(sizes)) if sizes else NONE
+        return _gradient_paint(max(sizes)) if sizes else NONE
     if mode == "bytes":
-        return _step(sum(s.nbytes for vertex in members for s in vertex.values), BYTES, "B")
-    return _step(sum(vertex.flops or 0 for vertex in members), FLOPS, "")
+        return _step_paint(sum(s.nbytes for vertex in members for s in vertex.values), BYTES, "B")
+    return _step_paint(sum(vertex.flops or 0 for vertex in members), FLOPS, "")
 
 
 def legend(graph: Computation, boxes: Iterable[Box], mode: str) -> list[Paint]:
@@ -124,11 +124,11 @@ def gradient_size(vertex: Vertex) -> float | None:
     return g.statistics.norm / math.sqrt(g.size)
 
 
-def _of_gradient(rms: float) -> Paint:
+def _gradient_paint(rms: float) -> Paint:
     return next(p for limit, p in GRADIENT if rms < limit)
 
 
-def _step(amount: float, limits: tuple[int, ...], unit: str) -> Paint:
+def _step_paint(amount: float, limits: tuple[int, ...], unit: str) -> Paint:
     return _paint(sum(amount >= limit for limit in limits), limits, unit)
 
 

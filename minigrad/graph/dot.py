@@ -61,7 +61,7 @@ def _group(folding: Folding, group: int, color: str, indent: str) -> Iterator[st
         title = "  ".join(filter(None, (title_of(inner), kind_of_group(inner))))
         stacked = inner.is_stack and folding.fold.member(box[1]) != ALL
         yield (
-            f'{indent}  label={_quoted(title)}; labeljust=l; style="rounded,filled"; fillcolor="#f8fafb"; '
+            f'{indent}  label={_quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="#f8fafb"; '
             f'color="#7b8794"; penwidth={2.5 if stacked else 1};'
         )
         yield from _group(folding, box[1], color, indent + "  ")
@@ -81,7 +81,7 @@ def _box(graph: Computation, box: Box, color: str) -> str:
     else:
         shape += f'fillcolor="{look.fill}", '
     output = "penwidth=2.2, " if box[0] == "vertex" and graph.vertices[box[1]].is_output else ""
-    return f'{_name(box)} [{shape}{output}color="{look.stroke}", label={_quoted(chr(10).join(text))}];'
+    return f'{_name(box)} [{shape}{output}color="{look.stroke}", label={_quote(chr(10).join(text))}];'
 
 
 def _edges(folding: Folding) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _name(box: Box) -> str:
     return f"{box[0][0]}{box[1]}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a string literal for Graphviz, with its lines centered."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -125,7 +125,7 @@ def fit(graph: Computation, most: int = MOST) -> Fold:
         depth, first = min(waiting, key=lambda entry: (entry[0], -sizes[entry[1]]))
         alike = [e for e in waiting if e[0] == depth and _are_alike(graph.groups[e[1]], graph.groups[first])]
         waiting = [e for e in waiting if e not in alike]
-        shown = {g: _shown(graph, g) for _, g in alike if not _is_filler(graph, graph.groups[g])}
+        shown = {g: _shown_group(graph, g) for _, g in alike if not _is_filler(graph, graph.groups[g])}
         more = sum(len(inner.vertices) + len(inner.groups) for inner in shown.values())
         if shown and count + more <= most:
             opened.update(shown)
@@ -136,7 +136,7 @@ def fit(graph: Computation, most: int = MOST) -> Fold:
     return Fold(frozenset(opened))
 
 
-def _shown(graph: Computation, group: int) -> Group:
+def _shown_group(graph: Computation, group: int) -> Group:
     """Return the group whose items an open group shows by default: itself, or a stack's first member."""
     found = graph.groups[group]
     return graph.groups[found.groups[0]] if found.is_stack else found

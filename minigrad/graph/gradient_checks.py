@@ -139,18 +139,18 @@ def _check(
     rough = absolute + relative * abs(first.central) + closest.error
     jumps = 4 * gaps[0] < gaps[1] and 4 * gaps[1] < gaps[2]
     if min(gaps) > rough and (jumps or min(gaps) > max(gaps) / 4):
-        return _at_kink(result, close, closer, jumps)
+        return _check_at_kink(result, close, closer, jumps)
     for s in (closer, closest):
         if close(s.central) and s.error < abs(s.central) / 10:
             return result("agree", s)
-    best = _steadiest([closest, closer, first, *(slopes(h * larger) for larger in LARGER)])
+    best = _steadiest_slopes([closest, closer, first, *(slopes(h * larger) for larger in LARGER)])
     if close(best.central, best.error):
         unsure = best.error > absolute + max(abs(analytic), abs(best.central)) / 2
         return result("unsure" if unsure else "agree", best)
     return result("differ", best)
 
 
-def _at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
+def _check_at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes, jumps: bool) -> Check:
     """Accept any slope between both sides at a kink (a subgradient); at a jump, that of the other side."""
     if jumps:
         gentler = min(s.left, s.right, key=abs)
@@ -160,7 +160,7 @@ def _at_kink(result: Callable[..., Check], close: Callable[..., bool], s: Slopes
     return result("kink" if inside or close(low, s.error) or close(high, s.error) else "differ", s)
 
 
-def _steadiest(found: list[Slopes]) -> Slopes:
+def _steadiest_slopes(found: list[Slopes]) -> Slopes:
     """Return the slopes that change least from step to step; the change is added to their error."""
     best = found[2]._replace(error=math.inf)
     for before, s, after in zip(found, found[1:], found[2:], strict=False):

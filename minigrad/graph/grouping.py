@@ -39,7 +39,7 @@ def arrange(
         home.vertices.append(vertex.index)
     _drop_empty(tree.root)
     links = _links(vertices)
-    for part in _with_cycles(tree.root, homes, links):
+    for part in _parts_with_cycles(tree.root, homes, links):
         _dissolve_cycles(part, links)
     return _fold_up(tree.root, vertices)
 
@@ -84,7 +84,7 @@ def rearrange(groups: Sequence[Group], vertices: Sequence[Vertex]) -> tuple[tupl
     return _fold_up(root, vertices)
 
 
-def outermost(nodes: Iterable[Any]) -> list[Any]:
+def outermost_modules(nodes: Iterable[Any]) -> list[Any]:
     """Return the outermost modules that recorded `nodes` and the nodes before them."""
     stack = list(nodes)
     seen = set(stack)
@@ -129,7 +129,7 @@ class _Part:
             yield part
             stack.extend(reversed(part.parts))
 
-    def everything(self) -> list[int]:
+    def all_vertices(self) -> list[int]:
         """Return the vertices in this part at any depth, in order."""
         return sorted(v for part in self.walk() for v in part.vertices)
 
@@ -178,7 +178,7 @@ class _Tree:
         if path is None:
             return self._child(around, kind, f"{around.path}.{kind}".lstrip("."), kind)
         home: _Part | None = around
-        while home is not None and not (home.is_call and _begins(home.path, path)):
+        while home is not None and not (home.is_call and _is_below(home.path, path)):
             home = home.parent
         home = home or self.root
         prefix = home.path if home.is_call else ""
@@ -204,7 +204,7 @@ class _Tree:
         return self.mirrors[part]
 
 
-def _begins(prefix: str, path: str) -> bool:
+def _is_below(prefix: str, path: str) -> bool:
     """Return whether the module at `path` is below the one at `prefix`."""
     return path != prefix and (not prefix or path.startswith(f"{prefix}."))
 
@@ -237,7 +237,7 @@ def _item_graph(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[Any
     """Return a part's items (vertices and parts) and the edges between them."""
     item_of: dict[int, Any] = {v: v for v in part.vertices}
     for child in part.parts:
-        item_of.update(dict.fromkeys(child.everything(), child))
+        item_of.update(dict.fromkeys(child.all_vertices(), child))
     after: dict[Any, set[Any]] = {item: set() for item in (*part.vertices, *part.parts)}
     for source, target in links:
         a, b = item_of.get(source), item_of.get(target)
@@ -250,11 +250,11 @@ def _order_items(part: _Part, links: Sequence[tuple[int, int]]) -> tuple[list[An
     """Return a part's items in topological order, and the items in or after cycles."""
     items, after = _item_graph(part, links)
     return _topological_order(
-        after, {i: i if isinstance(i, int) else min(i.everything(), default=0) for i in items}
+        after, {i: i if isinstance(i, int) else min(i.all_vertices(), default=0) for i in items}
     )
 
 
-def _with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
+def _parts_with_cycles(root: _Part, homes: Sequence[_Part], links: Sequence[tuple[int, int]]) -> list[_Part]:
     """Return the parts whose items form cycles, in one pass over the links."""
     chains = {part: part.chain() for part in root.walk()}
     after: dict[_Part, dict[Any, set[Any]]] = {}
@@ -297,7 +297,7 @@ def _topological_order(after: dict[Any, set[Any]], first: dict[Any, int]) -> tup
 def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
     """Dissolve children, those that span most operations first, until a part's items form no cycle."""
     ops = {target for _, target in links}
-    while (widest := _in_cycle(part, links, lambda child: _span(child, ops))) is not None:
+    while (widest := _largest_in_cycle(part, links, lambda child: _span(child, ops))) is not None:
         for child in widest.parts:
             child.name = f"{widest.name}.{child.name}"
         _dissolve(widest)
@@ -305,11 +305,11 @@ def _dissolve_cycles(part: _Part, links: Sequence[tuple[int, int]]) -> None:
 
 def _span(part: _Part, ops: set[int]) -> int:
     """Return the distance between the first and the last op in a part."""
-    inside = [v for v in part.everything() if v in ops]
+    inside = [v for v in part.all_vertices() if v in ops]
     return inside[-1] - inside[0] if inside else 0
 
 
-def _in_cycle(
+def _largest_in_cycle(
     part: _Part, links: Sequence[tuple[int, int]], size: Callable[[_Part], int], least_times: int = 1
 ) -> _Part | None:
     """Return the largest child that is in a cycle."""
@@ -317,12 +317,12 @@ def _in_cycle(
     waiting = _topological_order(after, dict.fromkeys(items, 0))[1]  # in cycles or after them
     candidates = [i for i in waiting if isinstance(i, _Part) and i.times >= least_times]
     for child in sorted(candidates, key=size, reverse=True):
-        if child in _reached(after, child):
+        if child in _reachable(after, child):
             return child
     return None
 
 
-def _reached(after: dict[Any, set[Any]], item: Any) -> set[Any]:
+def _reachable(after: dict[Any, set[Any]], item: Any) -> set[Any]:
     """Return the items that can be reached from an item."""
     seen: set[Any] = set()
     stack = [item]
@@ -356,17 +356,21 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
     """
     if part.times > 1:
         return
-    children = sorted(part.parts, key=lambda child: child.everything()[:1])
+    children = sorted(part.parts, key=lambda child: child.all_vertices()[:1])
     runs: list[list[_Part]] = []
     signatures: dict[_Part, Any] = {}
     for child in children:
         last = runs[-1][-1] if runs else None
-        if last is not None and numberless(last.name) == numberless(child.name) and last.kind == child.kind:
+        if (
+            last is not None
+            and strip_numbers(last.name) == strip_numbers(child.name)
+            and last.kind == child.kind
+        ):
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
             again = last.path == child.path  # calls of one module: a loop if each uses the one before
-            if signatures[last] == signatures[child] and (not again or _leads(last, child, links)):
+            if signatures[last] == signatures[child] and (not again or _is_used_in(last, child, links)):
                 runs[-1].append(child)
                 continue
         runs.append([child])
@@ -382,7 +386,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
         for member in run:
             member.parent = stack
     while len(part.parts) < len(children):
-        cyclic = _in_cycle(part, links, lambda stack: stack.times, least_times=2)
+        cyclic = _largest_in_cycle(part, links, lambda stack: stack.times, least_times=2)
         if cyclic is None:
             break
         _dissolve(cyclic)
@@ -391,7 +395,7 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
 def _equalize(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -> bool:
     """Move data that only some members contain out of them; return whether all members then match."""
     own = [_data(member, vertices) for member in run]
-    slots = [_from_outside(member, vertices, data) for member, data in zip(run, own, strict=True)]
+    slots = [_outside_inputs(member, vertices, data) for member, data in zip(run, own, strict=True)]
     for tensors in zip(*slots, strict=True):
         held = [v in data for (v, _), data in zip(tensors, own, strict=True)]
         if any(held) and not all(held):
@@ -399,30 +403,30 @@ def _equalize(run: Sequence[_Part], around: _Part, vertices: Sequence[Vertex]) -
                 if here:
                     next(part for part in member.walk() if v in part.vertices).vertices.remove(v)
                     around.vertices.append(v)
-    kinds = [[(vertices[v].kind, vertices[v].value.shape) for v in member.everything()] for member in run]
+    kinds = [[(vertices[v].kind, vertices[v].value.shape) for v in member.all_vertices()] for member in run]
     return all(found == kinds[0] for found in kinds)
 
 
 def _data(part: _Part, vertices: Sequence[Vertex]) -> set[int]:
     """Return the unnamed constants in a part."""
-    return {v for v in part.everything() if vertices[v].kind == "constant" and not vertices[v].name}
+    return {v for v in part.all_vertices() if vertices[v].kind == "constant" and not vertices[v].name}
 
 
-def _from_outside(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
+def _outside_inputs(part: _Part, vertices: Sequence[Vertex], data: set[int]) -> list[tuple[int, int]]:
     """Return the tensors that a part uses from outside, and its own data, in the order of use."""
-    inside = [v for v in part.everything() if v not in data]
+    inside = [v for v in part.all_vertices() if v not in data]
     made = set(inside)
     used = [(e.source, e.result) for v in inside for e in vertices[v].inputs if e.source not in made]
     return list(dict.fromkeys(used))
 
 
-def _leads(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
+def _is_used_in(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> bool:
     """Return whether a value from one part is used in the other."""
-    above, below = set(one.everything()), set(other.everything())
+    above, below = set(one.all_vertices()), set(other.all_vertices())
     return any(source in above and target in below for source, target in links)
 
 
-def numberless(name: str) -> str:
+def strip_numbers(name: str) -> str:
     """Return a name with # for each number, without the number of the call."""
     return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
 
@@ -433,7 +437,7 @@ def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
     Unnamed data counts as a tensor from outside, which it may be in the next part.
     """
     data = _data(part, vertices)
-    inside = [v for v in part.everything() if v not in data]
+    inside = [v for v in part.all_vertices() if v not in data]
     place = {v: i for i, v in enumerate(inside)}
     outside: dict[tuple[int, int], int] = {}
     rows = []
@@ -472,7 +476,7 @@ def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
                 else:
                     run.parts.append(item)
                     item.parent = run
-            inside = run.everything()
+            inside = run.all_vertices()
             run.name = f"steps {inside[0]} to {inside[-1]}"
 
 

@@ -99,7 +99,7 @@ def size(text: list[str]) -> tuple[float, float]:
 
 
 def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
-    title = op_title(vertex) if vertex.kind == "op" else _within(graph, vertex)
+    title = op_title(vertex) if vertex.kind == "op" else _relative_path(graph, vertex)
     found = [short(f"{vertex.label}: {title}" if vertex.label else title)]
     value, g = vertex.value, vertex.gradient
     many = len(vertex.values) > 1
@@ -172,7 +172,7 @@ def tab_width(group: Group) -> float:
     return 16.0 + text_width(title_of(group), NAME, bold=True) + beside
 
 
-def _within(graph: Computation, vertex: Vertex) -> str:
+def _relative_path(graph: Computation, vertex: Vertex) -> str:
     """Return a leaf's path relative to the groups around it."""
     path = graph.groups[vertex.group].path
     if path and vertex.name.startswith(f"{path}."):

@@ -69,12 +69,12 @@ def _matrices(array: np.ndarray, write: Any, largest: float) -> Iterator[str]:
 
 def _table(matrix: np.ndarray, write: Any, largest: float) -> str:
     rows = matrix[None] if matrix.ndim == 1 else matrix
-    columns = _shown(rows.shape[1])
+    columns = _shown_indices(rows.shape[1])
     lines = []
     if matrix.ndim > 1 or rows.shape[1] > MOST:
         heads = (f'<th style="{CELL}; {QUIET}; font-weight: normal">{_label(j)}</th>' for j in columns)
         lines.append(f"<tr>{'<th></th>' * (matrix.ndim > 1)}{''.join(heads)}</tr>")
-    for i in _shown(rows.shape[0]):
+    for i in _shown_indices(rows.shape[0]):
         side = f'<th style="{CELL}; {QUIET}; font-weight: normal">{_label(i)}</th>' * (matrix.ndim > 1)
         cells = "".join(_cell(None if None in (i, j) else rows[i, j], write, largest) for j in columns)
         lines.append(f"<tr>{side}{cells}</tr>")
@@ -91,7 +91,7 @@ def _cell(x: Any, write: Any, largest: float) -> str:
     return f'<td style="{CELL}{colour}">{html.escape(write(x).strip())}</td>'
 
 
-def _shown(n: int) -> list[int | None]:
+def _shown_indices(n: int) -> list[int | None]:
     """Return the indices to show; None stands for the ones left out."""
     return [*range(n)] if n <= MOST else [*range(ENDS), None, *range(n - ENDS, n)]
 

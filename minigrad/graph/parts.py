@@ -26,19 +26,19 @@ def parts_of(op: Any) -> tuple[str, ...]:
     if definition is None:
         return ()
     found: dict[str, None] = {}
-    for name in (*_named_by(definition.__doc__ or ""), *_called_by(definition)):
+    for name in (*_names_in(definition.__doc__ or ""), *_names_called_by(definition)):
         if name in registry and name != op.name:
             found |= dict.fromkeys((name, *parts_of(registry[name])))
     found.pop(op.name, None)
     return tuple(found)
 
 
-def _named_by(text: str) -> list[str]:
+def _names_in(text: str) -> list[str]:
     """Return the function names in a formula: `softmax` in "softmax(scale Q Kᵀ) V"."""
     return re.findall(r"\w+(?=\()", text)
 
 
-def _called_by(definition: Any) -> Iterator[str]:
+def _names_called_by(definition: Any) -> Iterator[str]:
     for instruction in dis.get_instructions(inspect.unwrap(definition)):
         if instruction.opname in NAMED:
             yield str(instruction.argval)

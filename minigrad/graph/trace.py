@@ -30,7 +30,7 @@ from ..nn import Module, Parameter
 from . import gradient_checks
 from .data import Check, Edge, Retained, Snapshot, Vertex
 from .graph import Graph
-from .grouping import arrange, outermost
+from .grouping import arrange, outermost_modules
 from .jacobians import Budget, is_diagonal, jacobians
 from .kept_graphs import as_at_backward
 from .parts import parts_of
@@ -130,7 +130,7 @@ def seeds_of(outputs: list[Tensor], gradient: Any, notes: list[str]) -> list[tup
     ]
 
 
-def _dotted(path: str) -> str:
+def _dotted_path(path: str) -> str:
     """Convert `["layer"]["w"]` to `layer.w`."""
     return re.sub(r'\["(.*?)"\]|\[(.*?)\]', r".\1\2", path, flags=re.DOTALL).removeprefix(".")
 
@@ -152,7 +152,7 @@ class _Names:
             )
         elif params is not None:
             for path, x in flatten(dict(params)):
-                name = _dotted(path)
+                name = _dotted_path(path)
                 if isinstance(x, Module):
                     self._name(x, name)
                 elif isinstance(x, Tensor):
@@ -165,7 +165,7 @@ class _Names:
                         f"{name} must be a tensor, got {type(x).__name__}.\nPass a dict of tensors."
                     )
         if not isinstance(params, Module):
-            found = outermost(producer(x.node) for x in outputs if x.node is not None)
+            found = outermost_modules(producer(x.node) for x in outputs if x.node is not None)
             for module in found:
                 if id(module) not in self.modules:
                     self._name(module, "" if len(found) == 1 else type(module).__name__)
@@ -235,7 +235,7 @@ class _Tracing(Observer):
             shape = node.edges[place].shape
             raw = self._snapshot(r)
             whole = self._snapshot(unbroadcast(r, shape)) if r.shape != shape else raw
-            self.pulls[node, place] = raw, whole, _summed(r.shape, shape)
+            self.pulls[node, place] = raw, whole, _summed_axes(r.shape, shape)
 
     # ------------------------------------------------------------ vertices
 
@@ -275,7 +275,7 @@ class _Tracing(Observer):
             self.index[node], "op", op.name, 0, self.values[node],
             self.upstream.get(node, (None,) * results), tuple(inputs), (*constants, *settings),
             family=op.family, parts=parts_of(op), formulas=_formulas(op, operands), flops=_flops(node),
-            retained=tuple(self._retained(node)), source=source[0], code=source[1],
+            retained=tuple(self._retained_storages(node)), source=source[0], code=source[1],
             label=self.names.of(node), is_output=node in self.outputs,
             seeds=self._seeds(node, results), sign=op.sign, public_name=op.public_name,
             defaults=_defaults(op),
@@ -296,11 +296,11 @@ class _Tracing(Observer):
         expanded = raw.shape if raw is not None and summed else expanded_shape(node, shape)
         return Edge(
             self.index[producer(edge)], result, operand, bool(node.needs[place]),
-            summed or _summed(expanded or shape, shape),
+            summed or _summed_axes(expanded or shape, shape),
             expanded, raw, whole, matrix, matrix is not None and is_diagonal(matrix),
         )  # fmt: skip
 
-    def _retained(self, node: Node) -> Iterator[Retained]:
+    def _retained_storages(self, node: Node) -> Iterator[Retained]:
         """Iterate over the storages that the node's gradient functions hold, each once."""
         seen = set()
         for array in arrays_in(node.gradients):
@@ -314,11 +314,11 @@ class _Tracing(Observer):
         if node.source not in self.codes:
             path, _, line = where(node.source).rpartition(":")
             code = linecache.getline(path, int(line)).strip()
-            self.codes[node.source] = f"{_near(path)}:{line}", code
+            self.codes[node.source] = f"{_shorten_path(path)}:{line}", code
         return self.codes[node.source]
 
 
-def _summed(expanded: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _summed_axes(expanded: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes of `expanded` over which an array of `shape` was broadcast."""
     extra = len(expanded) - len(shape)
     return tuple(i for i, n in enumerate(expanded) if i < extra or (shape[i - extra] == 1 and n != 1))
@@ -369,7 +369,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _near(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """Shorten a path: relative to the current folder, or its last parts."""
     file = Path(path)
     try:

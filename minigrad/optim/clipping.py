@@ -37,7 +37,7 @@ def clip_grad_norm_(
     tensors: list[Any] = [parameters] if single else list(parameters)
     if not all(isinstance(p, Tensor) for p in tensors):
         raise ArgumentError("only gradients of tensors can be clipped.\nPass model.parameters().")
-    max_norm = _checked_max_norm(max_norm)
+    max_norm = _check_max_norm(max_norm)
     gradients: list[Tensor] = []
     arrays: list[Any] = []
     for p in tensors:
@@ -91,7 +91,7 @@ def scale_down(arrays: list[Any], norm: Any, max_norm: float) -> Any:
     return arrays
 
 
-def _checked_max_norm(max_norm: Any) -> float:
+def _check_max_norm(max_norm: Any) -> float:
     if not isinstance(max_norm, int | float | np.number | Tensor):
         raise ArgumentError(f"max_norm must be a number, got {max_norm!r}.\nPass one.")
     if not (number := float(max_norm)) >= 0:
@@ -137,7 +137,7 @@ def clip_grads_with_norm_(
     foreach: bool | None = None,
 ) -> None:
     """Scale all gradients in place by max_norm / (total_norm + 1e-6) if that is below 1, or NaN."""
-    max_norm = _checked_max_norm(max_norm)
+    max_norm = _check_max_norm(max_norm)
     norm = float(total_norm)
     gradients = [] if max_norm / (norm + 1e-6) >= 1 else _gradients(parameters)
     bump_versions(gradients, "clip_grads_with_norm_", caller())

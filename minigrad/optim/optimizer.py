@@ -403,7 +403,7 @@ def saved_parts(
             )
     if not states and not groups:
         raise _incomplete(kind, "neither 'state' nor 'param_groups'")
-    return states, _checked_groups([groups[number] for number in sorted(groups)], kind)
+    return states, _check_groups([groups[number] for number in sorted(groups)], kind)
 
 
 def _nested_parts(
@@ -419,10 +419,10 @@ def _nested_parts(
         raise _incomplete(kind, "no list of groups in 'param_groups'")
     if not all(isinstance(group, Mapping) and "params" in group for group in groups):
         raise _incomplete(kind, "no 'params' in each of 'param_groups'")
-    return {number: dict(own) for number, own in states.items()}, _checked_groups(groups, kind)
+    return {number: dict(own) for number, own in states.items()}, _check_groups(groups, kind)
 
 
-def _checked_groups(groups: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+def _check_groups(groups: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Check that each group of a state lists the numbers of its parameters, and return the groups."""
     result = [dict(group) for group in groups]
     lists = [group["params"] for group in result if "params" in group]

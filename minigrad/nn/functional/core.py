@@ -178,7 +178,7 @@ def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -
     inplace = inspect.Parameter("inplace", kind, default=False, annotation=bool)
 
     @wraps(function)
-    def either(*args: Any, inplace: bool = False, **settings: Any) -> Tensor:
+    def wrapper(*args: Any, inplace: bool = False, **settings: Any) -> Tensor:
         if len(args) > count:
             *args, inplace = args  # type: ignore[assignment]
         result = function(*args, **settings)
@@ -192,8 +192,8 @@ def may_be_in_place(function: Callable[..., Tensor], count: int | None = None) -
             )
         return x if result is x else x.copy_(result)
 
-    either.__signature__ = signature.replace(parameters=[*parameters, inplace])  # type: ignore[attr-defined]
-    return either
+    wrapper.__signature__ = signature.replace(parameters=[*parameters, inplace])  # type: ignore[attr-defined]
+    return wrapper
 
 
 def check_probability(p: float) -> None:
