@@ -115,7 +115,11 @@ def run(argv: list[str]) -> None:
     ranks = join(requested_device(argv), words_by_flag("train", argv))
     with ranks.print_on_rank_0():
         recipe, options, folder, original = read_command(argv)
-    device = check_device(options.device)
+    command = shell_command(["minitransformer", "train", *argv])
+    training = Training(
+        argv[0], command, recipe, options, options.sources, folder, ranks, check_device(options.device),
+        None, original,
+    )  # fmt: skip
     with ExitStack() as stack:
         if ranks.rank == 0:
             for each in PICTURES:
@@ -124,23 +128,12 @@ def run(argv: list[str]) -> None:
             if folder.exists():  # a new folder is created only when everything else is valid
                 lock_folder(folder, options, stack)
         ranks.barrier()  # no other training writes to the folder from here on
-        sources = options.sources
-        resumed = None
-        if original is not None and not options.resume:
-            sources = original.sources(options.sources)
-        record = read_run(folder, recipe) if options.resume else None
         with ranks.print_on_rank_0():
-            if record is not None:
-                sources = record.sources.updated(sources)
-            if record is not None and record.begun:  # flags change the run's settings, not the recipe's
-                resumed = StoredRun(record, read_config(folder, record), read_tokenizer(folder, record))
-                recipe, options = parse(resumed.recipe, argv[1:])
-            elif sources.data is not None and options.data is None:
-                recipe, options = parse(recipes.with_own_data(recipe, sources.data.name), argv[1:])
-        command = shell_command(["minitransformer", "train", *argv])
-        training = Training(
-            argv[0], command, recipe, options, sources, folder, ranks, device, resumed, original
-        )
+            if options.resume:
+                training = read_run(training, argv[1:])
+            elif original is not None:
+                repeated = replace(training, sources=original.sources(options.sources))
+                training = with_own_data(repeated, argv[1:])
         finished = train(training, stack)
         if not finished:
             raise SystemExit(1)
@@ -200,17 +193,6 @@ class StoredRun:
     tokenizer: Tokenizer | None
 
 
-def read_run(folder: Path, recipe: Recipe) -> Record | None:
-    """The record of the run in the folder; None if there is none."""
-    record = read_record(folder)
-    if record is not None and record.recipe != recipe.name:
-        raise RunError(
-            f"{folder} is a run of {record.recipe}, not of {recipe.name}.\n"
-            f"Pass its recipe, or another --run-dir DIR."
-        )
-    return record
-
-
 @dataclass(frozen=True)
 class Training:
     """A parsed command line."""
@@ -225,6 +207,34 @@ class Training:
     device: str
     resumed: StoredRun | None
     original: Original | None  # the run to repeat
+
+
+def read_run(training: Training, flags: list[str]) -> Training:
+    """The training, resumed with the settings and data of the run in its folder, if there is one."""
+    folder = training.folder
+    record = read_record(folder)
+    if record is None:
+        return training
+    if record.recipe != training.recipe.name:
+        raise RunError(
+            f"{folder} is a run of {record.recipe}, not of {training.recipe.name}.\n"
+            f"Pass its recipe, or another --run-dir DIR."
+        )
+    sources = record.sources.updated(training.options.sources)
+    if record.begun:  # flags change the run's settings, not the recipe's
+        resumed = StoredRun(record, read_config(folder, record), read_tokenizer(folder, record))
+        recipe, options = parse(resumed.recipe, flags)
+        return replace(training, recipe=recipe, options=options, sources=sources, resumed=resumed)
+    return with_own_data(replace(training, sources=sources), flags)
+
+
+def with_own_data(training: Training, flags: list[str]) -> Training:
+    """The training with the recipe for the user's data, if an earlier run, and no flag, names such data."""
+    data = training.sources.data
+    if data is None or training.options.data is not None:
+        return training
+    recipe, options = parse(recipes.with_own_data(training.recipe, data.name), flags)
+    return replace(training, recipe=recipe, options=options)
 
 
 @dataclass(frozen=True)

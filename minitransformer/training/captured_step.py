@@ -39,10 +39,14 @@ class CapturedStep:
 
     def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
         """The step as a function of arrays; returns the losses and the gradient norm."""
-        batches = [(row, batch_type(*arrays)) for row, batch_type, arrays in parts]
-        losses = self.trainer.backward(batches, n_tokens)
-        norm = self.trainer.clip()
-        self.trainer.optimizer.step()
+        trainer = self.trainer
+        trainer.optimizer.zero_grad()
+        losses = [
+            trainer.forward_backward(batch_type(*arrays), first_row, n_tokens)
+            for first_row, batch_type, arrays in parts
+        ]
+        norm = trainer.clip()
+        trainer.optimizer.step()
         return losses, norm
 
     def run(self, batch: Any, parts: list[tuple[int, Any]], start: float) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -116,13 +116,17 @@ class Trainer:
         random.set_step(step)
         self.model.train()
         lr = self._set_learning_rate(step)
+        # one part, the whole batch, unless there are micro-batches or several ranks
         parts = list(self.ranks.shard(self.task.split(batch, self.config.micro_batches * self.ranks.size)))
         if self._captured is not None:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
-        losses = self.backward(parts, batch.n_tokens)
+        self.optimizer.zero_grad()
+        losses = [self.forward_backward(part, first_row, batch.n_tokens) for first_row, part in parts]
         loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
         norm = self.clip().item()
-        self._update(step, batch, loss, norm)
+        self._check_finite(step, batch, loss, norm)
+        self.scaler.step(self.optimizer)  # the optimizer's step, unless float16 gradients overflowed
+        self._update_loss_scale(step, batch, loss, norm)
         self.step = step
         seconds = time.perf_counter() - start
         self.seconds += seconds
@@ -131,38 +135,36 @@ class Trainer:
             "step": step, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_second": tokens_per_second,
         }  # fmt: skip
 
-    def _set_learning_rate(self, step: int) -> float:
-        lr = self.config.learning_rate(step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        return lr
-
-    def backward(self, parts: Iterable[tuple[int, Any]], n_tokens: Any) -> list[Tensor]:
-        """Accumulate the gradients of the parts of a batch; returns each part's share of the mean loss."""
-        self.optimizer.zero_grad()
-        losses = []
+    def forward_backward(self, part: Any, first_row: int, n_tokens: Any) -> Tensor:
+        """Add the gradients of a part of a batch of `n_tokens`; returns the part's share of the mean loss."""
         with self.matmul_precision():
-            for first_row, part in parts:
-                with random.rows(first_row), self.autocast:  # dropout as in the whole batch
-                    loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
-                self.scaler.scale(loss).backward()
-                losses.append(loss.detach())
-        return losses
+            with random.rows(first_row), self.autocast:  # the same dropout as in the whole batch
+                loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
+            self.scaler.scale(loss).backward()
+        return loss.detach()
 
     def clip(self) -> Tensor:
         """Clip the gradients to a global norm of `config.clip_norm`; returns the norm before clipping."""
         self.scaler.unscale_(self.optimizer)
         return optim.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or math.inf)
 
-    def _update(self, step: int, batch: Any, loss: float, norm: float) -> None:
-        """Update the weights; a NonFiniteError for a loss or norm that no smaller loss scale makes finite."""
+    def _check_finite(self, step: int, batch: Any, loss: float, norm: float) -> None:
+        """Raise a NonFiniteError for a loss or norm that no smaller loss scale makes finite."""
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.enabled)):
             raise nonfinite_step(self, step, batch, loss, norm)
-        self.scaler.step(self.optimizer)
+
+    def _update_loss_scale(self, step: int, batch: Any, loss: float, norm: float) -> None:
+        """Update the float16 loss scale; a NonFiniteError if gradients overflow at the smallest one."""
         try:
             self.scaler.update()
         except NonFiniteError as error:
             raise nonfinite_step(self, step, batch, loss, norm, ", at the smallest loss scale") from error
+
+    def _set_learning_rate(self, step: int) -> float:
+        lr = self.config.learning_rate(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        return lr
 
     def _check_batch(self, batch: Any) -> None:
         """Raise a RanksError unless all ranks have the same first batch."""

@@ -178,7 +178,7 @@ def test_t5_writes_to_its_parameters_by_functions_of_init_alone(monkeypatch):
     def read_only(array, shape):
         return np.broadcast_to(np.zeros(1, array.dtype), shape)
 
-    monkeypatch.setattr("minigrad.nn.shapes._one_number", read_only)
+    monkeypatch.setattr("minigrad.nn.shapes._broadcast_zero", read_only)
     config = T5Config(vocab_size=32, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
     assert (24, 8) in parameter_shapes(lambda: T5(config))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.kernels import kernel
 from ...ops import indexing
-from ..numpy import linear
+from ..numpy import indexing as numpy_kernels
 from .arrays import contiguous, is_float32
 from .mathematics import F, loop
 
@@ -34,7 +34,7 @@ def embedding(weight, ids):
 def check_ids(wrong, weight, ids):
     """Raise a RangeError if `_rows` found an id out of range."""
     if wrong[0]:
-        linear.embedding(weight, ids)  # raises
+        numpy_kernels.embedding(weight, ids)  # raises
 
 
 @loop
