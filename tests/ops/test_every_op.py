@@ -13,7 +13,7 @@ from minigrad.core.registry import registry
 from minigrad.ops import METHODS, recurrent
 from minigrad.ops.sample_calls import as_function, floating, forms, samples_of
 from minigrad.ops.samplers import Sample
-from minitransformer.layers import attention, positions
+from minitransformer.layers import attention, relative_positions
 
 WITHOUT_SAMPLES: dict[str, str] = {}  # op -> why it names none
 
@@ -115,7 +115,7 @@ def test_every_op_can_be_reached_by_a_public_name():
         *vars(mg.special).values(),
         *vars(mg.nn.functional).values(),
         attention.multi_head_attention,
-        positions.rotary,
+        relative_positions.rotary,
         *vars(recurrent).values(),
     ]
     found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
