@@ -233,7 +233,7 @@ class Directory:
         if not stat.S_ISDIR(self.kind(name)):
             self._check_plain(name)
         if self.kind(new):
-            raise _not_plain(self.path / new, "free to be renamed to")
+            raise _not_plain(self.path / new, "a free name")
         self._replace(name, new)
 
     def temporary_folder(self, name: str) -> Directory:
