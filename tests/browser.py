@@ -51,7 +51,8 @@ class Watched:
     """A page that was opened from a file, and everything it complained about or asked for."""
 
     def __init__(self, pages: Pages, file: Path, fragment: str = "", **options: Any) -> None:
-        self.pages, self.options = pages, {"viewport": {"width": 1440, "height": 900}} | options
+        self.pages = pages
+        self.options = {"viewport": {"width": 1440, "height": 900}} | options
         self.page = pages.take(self.options)
         self.page.set_default_timeout(60_000)  # a busy machine is slow
         self.complaints: list[str] = []

@@ -24,7 +24,8 @@ HOW = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
 def by_definition(x, w, stride, padding, dilation, groups):
     """The sum over windows, element by element."""
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    n, each = len(x), w.shape[1]
+    n = len(x)
+    each = w.shape[1]
     places = [
         (size - d * (k - 1) - 1) // s + 1
         for size, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
@@ -132,7 +133,8 @@ def test_all_norms_are_layer_norm_over_other_numbers():
 
 
 def test_running_statistics_stay_out_of_the_graph_and_evaluation_does_not_move_them():
-    norm, x = nn.BatchNorm2d(4).double(), mg.tensor(IMAGE.array, requires_grad=True)
+    norm = nn.BatchNorm2d(4).double()
+    x = mg.tensor(IMAGE.array, requires_grad=True)
     norm(x).sum().backward()
     assert not norm.running_mean.requires_grad
     before = {name: buffer.numpy().copy() for name, buffer in norm.named_buffers()}
@@ -229,7 +231,8 @@ def test_a_mistake_is_explained(mistake, error, what, remedy):
 
 
 def test_an_output_size_of_max_unpool_is_the_lengths_or_the_whole_shape():
-    x, places = mg.ones(1, 2, 3), mg.tensor([[[0, 2, 4], [0, 2, 4]]])
+    x = mg.ones(1, 2, 3)
+    places = mg.tensor([[[0, 2, 4], [0, 2, 4]]])
     for size in ((6,), (1, 2, 6)):
         assert F.max_unpool1d(x, places, 2, output_size=size).shape == (1, 2, 6)
     with pytest.raises(OptionError, match=r"1 or 3 numbers, got \(2, 6\)"):

@@ -12,7 +12,8 @@ import minigrad as mg
 from minigrad.core.errors import DtypeError, MinigradError, OptionError, ShapeError
 
 A = mg.ones(2, 3)
-ONES, ONE = mg.ones(3, 3), mg.eye(3)
+ONES = mg.ones(3, 3)
+ONE = mg.eye(3)
 RNG = np.random.default_rng(0)
 
 
@@ -127,13 +128,17 @@ def test_matrix_exp_of_large_and_small_matrices():
 
 
 def test_the_gradient_of_a_shared_matrix_is_summed_over_a_batch():
-    x, w, g = draw(2, 3, 4), draw(4, 5), RNG.normal(size=(2, 3, 5))
+    x = draw(2, 3, 4)
+    w = draw(4, 5)
+    g = RNG.normal(size=(2, 3, 5))
     (x @ w).backward(mg.tensor(g))
     np.testing.assert_allclose(w.grad.array, np.einsum("abi,abo->io", x.array, g), atol=1e-12)
 
 
 def test_multi_dot_takes_vectors_at_its_ends():
-    a, b, c = draw(3), draw(3, 4), draw(4)
+    a = draw(3)
+    b = draw(3, 4)
+    c = draw(4)
     assert mg.linalg.multi_dot([a, b, c]).shape == ()
     np.testing.assert_allclose(mg.linalg.multi_dot([a, b, c]).item(), a.array @ b.array @ c.array)
 

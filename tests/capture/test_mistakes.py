@@ -93,7 +93,8 @@ def test_a_mistake_of_the_users_own_is_theirs(device):
             raise KeyError("mine")
         return x * 2
 
-    calls, captured = [], None
+    calls = []
+    captured = None
     captured = mg.capture(step, device)
     for _ in range(2):
         captured(np.ones(2))

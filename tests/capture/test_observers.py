@@ -36,7 +36,8 @@ def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
     before = [dict(vars(owner)) for owner in owners]
     generator = mg.random.in_use.generator
     model = nn.Linear(3, 3).to(device)
-    optimizer, during = optim.AdamW(model.parameters()), []
+    optimizer = optim.AdamW(model.parameters())
+    during = []
 
     def step(x):
         loss = model(x).sum()
@@ -57,7 +58,8 @@ def test_what_is_intercepted_is_as_it_was_after_a_recording(fails, device):
 
 def test_another_thread_runs_as_ever_while_a_step_is_recorded(device):
     p = nn.Parameter(mg.ones(3, device="cpu").array)
-    optimizer, drawn = optim.SGD([p], lr=1.0), []
+    optimizer = optim.SGD([p], lr=1.0)
+    drawn = []
 
     def elsewhere():
         p.grad = mg.ones(3)

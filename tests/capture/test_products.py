@@ -79,7 +79,8 @@ def test_cublas_is_asked_for_the_product(name, dtype, blas):
 @pytest.mark.parametrize("lt", ["knows", "knows none", "error", "state"])
 def test_a_bias_is_added_before_rounding(dtype, lt, blas):
     cupy, bindings = blas
-    bindings.lt.knows, bindings.lt.refuses = lt == "knows", lt if lt in ("error", "state") else ""
+    bindings.lt.knows = lt == "knows"
+    bindings.lt.refuses = lt if lt in ("error", "state") else ""
     dtype = mg.tensor(0.0, dtype=dtype).dtype
     x, w, b = (numbers(*shape).astype(dtype) for shape in ((2, 3, 4), (5, 4), (5,)))
     wide = np.float64 if dtype == np.float64 else np.float32
@@ -150,7 +151,8 @@ def test_streams_work_in_memory_of_their_own(blas):
 def test_threads_multiply_on_streams_of_their_own(blas):
     """One may begin while another has asked for cuBLAS and not used it yet."""
     cupy, bindings = blas
-    x, (one, other) = cupy.array(numbers(3, 3)), (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    x = cupy.array(numbers(3, 3))
+    one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
     with one:
         asked = ours.handle_in_use(cupy)
     with other:

@@ -10,9 +10,11 @@ from tests.slow import standin
 
 def test_the_standin_replays_what_it_noted():
     with standin.installed() as cupy:
-        x, y = cupy.ones(3), cupy.zeros(3)
+        x = cupy.ones(3)
+        y = cupy.zeros(3)
         host = [2.0]
-        stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        pool = cupy.cuda.MemoryPool()
         with cupy.cuda.using_allocator(pool.malloc), stream:
             stream.begin_capture()
             z = x * host[0]

@@ -22,7 +22,8 @@ def test_draws_go_on_without_steps_that_are_set(device):
         mg.random.set_step(2)
         once = lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.2), 0.3)
         step = mg.capture(once, device) if captured else once
-        x, found = mg.ones(40, device=device), []
+        x = mg.ones(40, device=device)
+        found = []
         for i in range(6):
             if i == 4:
                 mg.random.set_step(9)
@@ -213,7 +214,8 @@ def test_running_statistics_go_on(device):
 
 
 def test_the_device_is_that_of_what_is_computed(device):
-    weight, calls = mg.ones(4, device=device), []
+    weight = mg.ones(4, device=device)
+    calls = []
     step = mg.capture(lambda x: calls.append(1) or weight * x.abs())
     found = [step(np.full(4, i)).numpy()[0] for i in range(6)]
     assert (found, len(calls), step.recordings) == ([0, 1, 2, 3, 4, 5], 3, 1)
@@ -232,7 +234,8 @@ def test_indices_find_the_device_too(device):
 
 def test_only_data_follows_the_device(device):
     """Parameters that are on another device are a mistake, from the first call on."""
-    weight, left = mg.ones(4, device=device), mg.ones(4, requires_grad=True)
+    weight = mg.ones(4, device=device)
+    left = mg.ones(4, requires_grad=True)
     with pytest.raises(mg.DeviceError, match="different devices"):
         mg.capture(lambda x: weight * (x * left))(np.ones(4))
     with pytest.raises(mg.DeviceError, match="different devices"):
@@ -242,7 +245,8 @@ def test_only_data_follows_the_device(device):
 @pytest.mark.parametrize("named", [False, True])
 def test_arrays_come_as_tensors_in_each_call(named, device):
     where = device if named else None
-    weight, kinds = mg.ones(3, device=device), []
+    weight = mg.ones(3, device=device)
+    kinds = []
     step = mg.capture(lambda x: kinds.append(type(x)) or (x.exp() * weight).sum(), where)
     for _ in range(4):
         found = step(np.ones(3)).item()
@@ -298,7 +302,8 @@ def test_what_a_step_reads_is_kept_for_it(device):
 
 def test_a_momentum_begins_before_the_recording(device):
     p, q = (nn.Parameter(mg.ones(2, device=device).array) for _ in range(2))
-    optimizer, calls = optim.SGD([p, q], lr=0.1, momentum=0.9), []
+    optimizer = optim.SGD([p, q], lr=0.1, momentum=0.9)
+    calls = []
 
     def step():
         calls.append(1)

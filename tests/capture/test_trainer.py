@@ -41,7 +41,8 @@ def test_a_captured_training_that_is_stopped_saves_its_last_step(device, tmp_pat
 
 
 def test_products_of_a_captured_training_are_as_precise_as_it_says(device, tmp_path, monkeypatch):
-    trainer, seen = training(device, tmp_path, True, "text", precision="tf32"), []
+    trainer = training(device, tmp_path, True, "text", precision="tf32")
+    seen = []
     compute = trainer.task.loss
     see = lambda *args: (seen.append(mg.get_float32_matmul_precision()), compute(*args))[1]
     monkeypatch.setattr(trainer.task, "loss", see)
@@ -64,7 +65,8 @@ def test_on_a_cpu_each_call_is_the_step(named):
     runs = [Run("cpu", mlp, captured) for captured in (False, True)]
     if not named:
         runs[1].step = mg.capture(runs[1].plain_step)
-    calls, compute = [], runs[1].model.forward
+    calls = []
+    compute = runs[1].model.forward
     runs[1].model.forward = lambda x: calls.append(1) or compute(x)
     for run in runs:
         mg.manual_seed(3)

@@ -79,12 +79,14 @@ def train(folder, recipe, sources, steps=2):
     """Write a run folder, as `train` does."""
     masked = {"next_sentence": True, "head": "pretraining"} if folder.name == "masked" else {}
     training = replace(recipe.training, steps=steps, warmup_steps=1, label_smoothing=0.0)
-    data, model = smaller(recipe.data, **masked), smaller(recipe.model, **masked)
+    data = smaller(recipe.data, **masked)
+    model = smaller(recipe.model, **masked)
     recipe = replace(recipe, data=data, model=model, training=training)
     splits = load_splits(recipe, sources=sources)
     tokenizer = task_class(recipe.task).train_tokenizer(recipe.data, recipe.vocab_size, splits)
     kind = task_class(recipe.task)
-    labels, reading = kind.labels(recipe.data, splits), kind.reading(splits)
+    labels = kind.labels(recipe.data, splits)
+    reading = kind.reading(splits)
     record = new_record(recipe, tokenizer, checksums(splits), sources, labels, reading=reading)
     folder.mkdir()
     begin(folder, record, recipe, tokenizer)
@@ -139,7 +141,8 @@ def test_validation_and_test_score_the_same_examples_alike(runs, run):
     examples = trained.task.filter(trained.recipe.data, trained.tokenizer, trained.splits())["train"]
     splits = {"train": examples, "validation": examples}
     task = trained.task.build(trained.recipe, trained.tokenizer, splits, trained.labels)
-    validation, test = task.validate(trained.model), trained.task.evaluate(trained, examples)[0]
+    validation = task.validate(trained.model)
+    test = trained.task.evaluate(trained, examples)[0]
     common = validation.keys() & test.keys()
     assert common >= {"loss"} | ({"accuracy"} & test.keys())
     assert {name: validation[name] for name in common} == pytest.approx({name: test[name] for name in common})
@@ -165,7 +168,8 @@ def test_a_label_comes_with_its_probability_and_those_of_the_next(cli):
 
 
 def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
-    one, two = cli("predict", "tag", "the cat"), cli("predict", "tag", "the cat", "is red")
+    one = cli("predict", "tag", "the cat")
+    two = cli("predict", "tag", "the cat", "is red")
     found = predicted(cli, "tag", "the cat", "is red")
     columns = [line.split() for line in two[1].splitlines()]
     pairs = [[*map(list, zip(f["words"], f["prediction"], strict=True)), []] for f in found]
@@ -174,7 +178,8 @@ def test_tags_stand_beside_their_words_as_in_a_file_of_data(cli, runs):
 
 
 def test_a_question_and_its_context_are_two_arguments_or_have_a_tab_between_them(cli):
-    question, context = "what is the cat ?", CONTEXTS[2]
+    question = "what is the cat ?"
+    context = CONTEXTS[2]
     one = cli("predict", "answers", question, context)
     assert one == cli("predict", "answers", f"{question}\t{context}")
     assert one == cli("predict", "answers", stdin=f"{question}\t{context}\n")
@@ -186,7 +191,8 @@ def test_a_question_and_its_context_are_two_arguments_or_have_a_tab_between_them
 def test_each_mask_gets_its_likeliest_words(cli, runs):
     text = "the [MASK] is [MASK]"
     (found,) = predicted(cli, "masked", text, options=("--top", 3))
-    model, tokenizer = Run(runs / "masked").model, Run(runs / "masked").tokenizer
+    model = Run(runs / "masked").model
+    tokenizer = Run(runs / "masked").tokenizer
     ids = [
         tokenizer.special_id("[CLS]"),
         *marked_ids(tokenizer, text, ["[MASK]"]),
@@ -221,7 +227,8 @@ def test_the_similarity_of_two_texts_is_the_cosine_of_their_vectors(cli):
 
 def test_a_gap_is_a_special_token_for_both_verbs(cli):
     text = "the <extra_id_0> is red the cat <extra_id_1>"
-    predicted, translated = cli("predict", "denoise", text), cli("translate", "denoise", stdin=text)
+    predicted = cli("predict", "denoise", text)
+    translated = cli("translate", "denoise", stdin=text)
     assert predicted == translated
     assert (translated[0], translated[2]) == (0, "")
 
@@ -259,7 +266,8 @@ def test_what_stands_beside_a_mark_is_read_as_in_the_texts_that_were_trained_on(
             masked = text.replace(word, mark, 1)
             warn_of_unknown(run, [masked])
             found = marked_ids(tokenizer, masked, [mark])
-            before, after = found[: found.index(tokenizer.special_id(mark))], found[::-1]
+            before = found[: found.index(tokenizer.special_id(mark))]
+            after = found[::-1]
             after = after[: after.index(tokenizer.special_id(mark))][::-1]
             assert ids[: len(before)] == before
             assert not after or ids[-len(after) :] == after
@@ -333,10 +341,8 @@ def test_words_with_spaces_between_them_are_split_as_they_were(words):
 def test_words_that_are_split_already_stay_so(cli, runs):
     found = json.loads(cli("predict", "tag", "the cat. is", "--words", "--json")[1])
     assert found["words"] == found["input"] == ["the", "cat.", "is"]
-    one, lines = (
-        cli("predict", "tag", "--words", "the cat."),
-        cli("predict", "tag", "--words", stdin="the cat.\n"),
-    )
+    one = cli("predict", "tag", "--words", "the cat.")
+    lines = cli("predict", "tag", "--words", stdin="the cat.\n")
     assert (one[0], f"{one[1]}\n") == lines[:2]
     run = Run(runs / "tag")
     (prediction,) = run.task.predictions(run, [[["the", "cat.", "is"]]])
@@ -351,7 +357,8 @@ def test_words_that_are_split_already_stay_so(cli, runs):
 
 
 def test_a_run_that_did_not_record_its_marked_words_reads_them_from_its_data(runs, tmp_path, capsys):
-    file, folder = tmp_path / "tagged.txt", tmp_path / "tag"
+    file = tmp_path / "tagged.txt"
+    folder = tmp_path / "tag"
     file.write_text("".join(f"the\tO\nU.S.\tX\nn{i}\tO\n\n" for i in range(12)))
     train(folder, with_own_data(load_recipe("bert-tag"), file.name), Sources(file))
     record = json.loads((folder / "run.json").read_text())
@@ -445,7 +452,8 @@ def test_pixels_that_training_has_not_seen_are_said(tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 101, (12, 8, 8)).astype(np.uint8)
     images[0, 0, 0] = 100
     run = Run(train_on_images(tmp_path / "mine", images, images[5:8], images[8:10]))
-    bright, other = images[:4] + np.uint8(20), np.minimum(images[:4] * 2.5, 255)
+    bright = images[:4] + np.uint8(20)
+    other = np.minimum(images[:4] * 2.5, 255)
 
     def read(array):
         np.save(tmp_path / "one.npy", array)
@@ -585,7 +593,9 @@ class LengthData:
 class Lengths(ExampleTask):
     """Whether a text is long, from its length."""
 
-    name, Data, model_types = "lengths", LengthData, ()
+    name = "lengths"
+    Data = LengthData
+    model_types = ()
 
     @classmethod
     def splits(cls, data, sources):
@@ -619,7 +629,8 @@ class LineConfig:
 
 
 class Line(nn.Module):
-    model_type, config_class = "line", LineConfig
+    model_type = "line"
+    config_class = LineConfig
 
     def __init__(self, config):
         super().__init__()

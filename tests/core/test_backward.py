@@ -40,7 +40,8 @@ def test_gradients_that_begin_as_one_array_do_not_become_one():
 
 
 def test_the_gradient_given_to_backward_stays_the_callers():
-    x, g = leaf(1, 2), np.array([1.0, 1.0])
+    x = leaf(1, 2)
+    g = np.array([1.0, 1.0])
     (x + 0).backward(g)
     (x + 0).backward(g)
     assert_equal(x.grad, [2, 2])
@@ -65,7 +66,9 @@ def test_an_accumulating_gradient_is_not_changed_under_a_graph_that_uses_it():
 
 
 def test_a_broadcast_operands_gradient_is_summed():
-    x, y, z = leaf(1, 2), leaf(3, shape=(1, 1)), leaf(4, shape=())
+    x = leaf(1, 2)
+    y = leaf(3, shape=(1, 1))
+    z = leaf(4, shape=())
     (x * y * z).backward(np.ones((1, 2)))
     assert_equal(x.grad, [12, 12])
     assert_equal(y.grad, [[12]])
@@ -179,7 +182,8 @@ def test_constants_are_not_recorded():
 
 
 def test_a_leafs_hook_sees_the_whole_gradient_and_may_replace_it():
-    x, seen = leaf(1, 2), []
+    x = leaf(1, 2)
+    seen = []
     handle = x.register_hook(lambda g: seen.append(g.numpy().copy()) or g * 10)
     (x * 2 + x * 3).sum().backward()
     assert len(seen) == 1
@@ -200,7 +204,8 @@ def test_an_intermediates_hook_changes_what_flows_on():
 
 
 def test_what_a_hook_returns_stays_the_hooks():
-    x, kept = leaf(1, 2), mg.tensor(np.array([7.0, 7.0]))
+    x = leaf(1, 2)
+    kept = mg.tensor(np.array([7.0, 7.0]))
     y = x * x
     for tensor in (x, y):
         tensor.register_hook(lambda g: kept)

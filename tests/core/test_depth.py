@@ -50,10 +50,12 @@ def test_backward_asks_each_of_many_ops_once(n):
 @pytest.fixture
 def shallow():
     """A recursion limit that any recursion over a graph would meet."""
-    before, depth = sys.getrecursionlimit(), 0
+    before = sys.getrecursionlimit()
+    depth = 0
     frame = sys._getframe()
     while frame is not None:
-        depth, frame = depth + 1, frame.f_back
+        depth = depth + 1
+        frame = frame.f_back
     sys.setrecursionlimit(depth + 120)
     yield
     sys.setrecursionlimit(before)
@@ -99,7 +101,8 @@ def a_step(x, w):
 
 @pytest.mark.usefixtures("no_collector")
 def test_after_backward_memory_is_back_where_it_was():
-    x, w = mg.randn(64, 64, requires_grad=True), mg.randn(64, 64, requires_grad=True)
+    x = mg.randn(64, 64, requires_grad=True)
+    w = mg.randn(64, 64, requires_grad=True)
     a_step(x, w)
     gc.collect()  # of what compiling a kernel for the first time leaves
     tracemalloc.start()
@@ -158,7 +161,8 @@ def test_an_exception_leaves_nothing_behind(fail):
 
 
 def test_a_gradient_that_a_hook_has_kept_stays_as_it_was():
-    x, kept = leaf(1.0), []
+    x = leaf(1.0)
+    kept = []
     x.register_hook(kept.append)
     for _ in range(2):
         (x * 3).sum().backward()

@@ -47,7 +47,8 @@ def test_dtypes_meet_as_in_pytorch(make, dtype):
 
 
 def test_the_gradient_comes_back_in_each_operands_dtype():
-    x, y = mg.ones(2, requires_grad=True), mg.tensor(np.array([1.0, 2.0]), requires_grad=True)
+    x = mg.ones(2, requires_grad=True)
+    y = mg.tensor(np.array([1.0, 2.0]), requires_grad=True)
     (x * y).sum().backward()
     assert x.grad.dtype == mg.float32
     assert y.grad.dtype == mg.float64

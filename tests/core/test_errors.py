@@ -413,7 +413,8 @@ def test_no_message_is_that_of_a_tuple(call):
 
 def test_each_op_of_tensors_without_axes_speaks_of_axes():
     """All ops, on their samples with one array without axes: no message is Python's of a tuple."""
-    rng, wrong = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    wrong = []
     for key, info in registry.items():
         for sample in info.samples(rng) if isinstance(info, Op) and info.samples else ():
             for i, x in enumerate(sample.args):

@@ -78,7 +78,8 @@ def test_an_input_without_requires_grad_is_refused():
 
 def test_several_outputs_with_weights_of_their_own():
     x = leaf(1, 2)
-    y, z = x * 2, x * x
+    y = x * 2
+    z = x * x
     (g,) = autograd.grad([y, z], x, [np.array([1.0, 0.0]), mg.tensor([0.0, 1.0])])
     assert_equal(g, [2, 4])
     with pytest.raises(OptionError, match="grad_outputs"):

@@ -42,7 +42,8 @@ def test_views_of_one_gradient():
 
 
 def test_a_chain_of_20000_ops_is_walked_once_without_recursion(monkeypatch):
-    n, calls = 20_000, []
+    n = 20_000
+    calls = []
     x = leaf([1.0])
     y = x
     for _ in range(n):
@@ -159,7 +160,8 @@ def test_nothing_is_left_after_an_exception(where):
 
 def test_a_gradient_penalty_through_a_block():
     rng = np.random.default_rng(0)
-    x, w = leaf(rng.normal(size=(2, 3, 4))), leaf(rng.normal(size=(4, 4)))
+    x = leaf(rng.normal(size=(2, 3, 4)))
+    w = leaf(rng.normal(size=(4, 4)))
 
     def penalty(x, w):
         y = F.gelu(F.layer_norm(F.scaled_dot_product_attention(x, F.linear(x, w), x, is_causal=True), 4))
@@ -177,10 +179,12 @@ def test_a_gradient_penalty_through_a_block():
 
 def test_uneven_micro_batches_weighted_by_their_count_give_the_big_batch():
     rng = np.random.default_rng(0)
-    x, target = rng.normal(size=(5, 3)), np.array([0, 2, -100, 1, -100])
+    x = rng.normal(size=(5, 3))
+    target = np.array([0, 2, -100, 1, -100])
     w = leaf(rng.normal(size=(3, 3)))
     F.cross_entropy(mg.tensor(x) @ w, target).backward()
-    whole, w.grad = w.grad, None
+    whole = w.grad
+    w.grad = None
     for rows in (slice(0, 3), slice(3, 4), slice(4, 5)):
         (F.cross_entropy(mg.tensor(x[rows]) @ w, target[rows], reduction="sum") / 3).backward()
     assert_equal(w.grad, whole.array, rtol=1e-12, atol=1e-15)
@@ -239,7 +243,8 @@ def test_arrays_kept_in_defaults_and_partials_have_versions_too(how):
 
 
 def test_a_mutated_input_is_found():
-    x, c = leaf([1, 2]), mg.ones(2, dtype="float64")
+    x = leaf([1, 2])
+    c = mg.ones(2, dtype="float64")
     loss = (x * c).sum()
     c += 1
     with pytest.raises(mg.GraphError, match="changed since by add_"):

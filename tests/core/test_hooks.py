@@ -7,7 +7,8 @@ from tests.leaves import vector
 
 
 def test_a_handle_removes_its_own_hook_only():
-    x, seen = vector(1.0), []
+    x = vector(1.0)
+    seen = []
     first = x.register_hook(lambda g: seen.append("first"))
     first.remove()
     x.register_hook(lambda g: seen.append("second"))

@@ -124,7 +124,8 @@ def test_a_switch_decorates_functions(name):
 @switches
 def test_threads_that_call_a_decorated_function_do_not_share_its_switch(name):
     make, state, under = SWITCHES[name]
-    both_inside, first_left = threading.Barrier(2, timeout=10), threading.Event()
+    both_inside = threading.Barrier(2, timeout=10)
+    first_left = threading.Event()
     found = []
 
     @make()

@@ -140,7 +140,8 @@ def busy_threads():
 
 def in_threads(function, count=8, names=None):
     """function(i) in `count` threads that run at once; what each returned."""
-    start, results = threading.Barrier(count, timeout=60), [None] * count
+    start = threading.Barrier(count, timeout=60)
+    results = [None] * count
 
     def run(i):
         start.wait()
@@ -157,9 +158,12 @@ def in_threads(function, count=8, names=None):
 def train(seed, steps=6, call=lambda layer, x: layer(x)):
     """The losses and weights of a small model with dropout, its own data, and checkpointed if `call` does."""
     mg.manual_seed(seed)
-    up, down, drop = nn.Linear(6, 16), nn.Linear(16, 1), nn.Dropout(0.4)
+    up = nn.Linear(6, 16)
+    down = nn.Linear(16, 1)
+    drop = nn.Dropout(0.4)
     parameters = [*up.parameters(), *down.parameters()]
-    optimizer, losses = mg.optim.SGD(parameters, lr=0.1), []
+    optimizer = mg.optim.SGD(parameters, lr=0.1)
+    losses = []
     for step in range(steps):
         random.set_step(step)
         loss = (down(call(lambda x: drop(drop(up(x)).relu()), mg.randn(8, 6))) ** 2).mean()
@@ -303,7 +307,8 @@ def test_a_checkpointed_dropout_sees_its_first_mask_again(backward, busy_threads
 
 
 def test_a_generator_that_is_passed_draws_the_same_again():
-    ours, other = mg.Generator().manual_seed(4), mg.Generator().manual_seed(5)
+    ours = mg.Generator().manual_seed(4)
+    other = mg.Generator().manual_seed(5)
     seen = []
 
     def noisy(x):

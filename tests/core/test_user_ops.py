@@ -553,7 +553,8 @@ def test_a_captured_step_replays_it(make, device):
             graphs[id(w)] = mg.capture(plain(w), "cuda")
         return graphs[id(w)]
 
-    (values, gradient), (again, replayed) = run(plain), run(captured)
+    values, gradient = run(plain)
+    again, replayed = run(captured)
     assert values == again
     np.testing.assert_array_equal(gradient, replayed)
 
@@ -567,7 +568,9 @@ def own_op(name, rule):
 def test_a_users_op_does_not_hide_the_librarys_of_that_name():
     x = mg.tensor([0.3, -0.5], dtype="float64", requires_grad=True)
     second = lambda: mg.func.hessian(lambda x: mg.nn.functional.gelu(x).sum())(x).array
-    before, records, known = second(), dict(mg.ops.registry), dict(ops)
+    before = second()
+    records = dict(mg.ops.registry)
+    known = dict(ops)
     try:
         alias = own_op("alias", lambda x, /: (x * 100, (lambda g: g * 100,)))
         assert alias(x).tolist() == [30.0, -50.0]
@@ -582,7 +585,8 @@ def test_a_users_op_does_not_hide_the_librarys_of_that_name():
 
 
 def test_mistakes_in_a_rule_are_named():
-    a, b = (mg.ones(2, 3, requires_grad=True), mg.ones(3, 4, requires_grad=True))
+    a = mg.ones(2, 3, requires_grad=True)
+    b = mg.ones(3, 4, requires_grad=True)
     records, known = dict(mg.ops.registry), dict(ops)
     try:
         with pytest.raises(mg.OptionError, match="rule of bare must return a value and its gradients"):
@@ -601,7 +605,8 @@ def test_mistakes_in_a_rule_are_named():
 
 
 def test_a_setting_that_requires_a_gradient_is_refused_and_a_plain_one_is_its_number():
-    x, beta = mg.ones(3, requires_grad=True), mg.tensor(2.0, requires_grad=True)
+    x = mg.ones(3, requires_grad=True)
+    beta = mg.tensor(2.0, requires_grad=True)
     with pytest.raises(mg.OptionError, match=r"softplus.*has no gradient for its setting beta"):
         mg.nn.functional.softplus(x, beta)
     expected = mg.nn.functional.softplus(x, 2.0)

@@ -27,7 +27,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_an_input_that_backward_needs_must_not_change(change):
-    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    x = leaf(1, 2)
+    c = mg.tensor([3.0, 4.0], dtype="float64")
     y = (x * c).sum()
     with mg.no_grad():
         change(c)
@@ -37,7 +38,8 @@ def test_an_input_that_backward_needs_must_not_change(change):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_an_input_that_backward_does_not_need_may_change(change):
-    x, c = leaf(1, 2), mg.tensor([3.0, 4.0], dtype="float64")
+    x = leaf(1, 2)
+    c = mg.tensor([3.0, 4.0], dtype="float64")
     y = (x + c).sum()
     z = (x.tanh() * 2).sum()
     with mg.no_grad():
@@ -59,7 +61,8 @@ def test_what_only_the_gradients_of_others_need_may_change():
 
 
 def test_the_message_names_the_change_and_its_line():
-    x, c = leaf(1, 2), mg.ones(2, dtype="float64")
+    x = leaf(1, 2)
+    c = mg.ones(2, dtype="float64")
     y = (x * c).sum()
     c.mul_(2)
     with pytest.raises(GraphError, match=r"changed since by mul_ at .*test_versions\.py:\d+[\s\S]*clone"):
@@ -86,7 +89,8 @@ def test_each_of_several_outputs_that_backward_needs_must_not_change(index):
 
 
 def test_two_memories_under_one_version_are_told_apart():
-    x, c = leaf(1, 2, 3, 4, shape=(2, 2)), mg.ones(2, 2, dtype="float64")
+    x = leaf(1, 2, 3, 4, shape=(2, 2))
+    c = mg.ones(2, 2, dtype="float64")
     y = (x * c).sum()
     copy = c.T.reshape(-1)  # shares c's version, but not its memory
     c.zero_()
@@ -96,7 +100,8 @@ def test_two_memories_under_one_version_are_told_apart():
 
 
 def test_what_is_recorded_after_a_change_is_as_it_stands():
-    x, c = leaf(1, 2), mg.ones(2)
+    x = leaf(1, 2)
+    c = mg.ones(2)
     c.mul_(5)
     (x * c).sum().backward()
     equal(x.grad, [5, 5])
@@ -155,7 +160,8 @@ def test_a_step_between_forward_and_backward_is_noticed():
 
 
 def test_indices_that_change_after_use_do_not_change_the_gradient():
-    x, places = leaf(1, 2, 3), np.array([0, 0])
+    x = leaf(1, 2, 3)
+    places = np.array([0, 0])
     y = x[places].sum() + x.gather(0, places).sum()
     places[:] = 2
     y.backward()

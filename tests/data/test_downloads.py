@@ -49,7 +49,8 @@ def home(monkeypatch, tmp_path):
     Home.files = {f"/{name}.gz": gzip.compress(text) for name, text in captions.items()} | {
         "/plays/input.txt": PLAYS
     }
-    Home.faults, Home.requests = [], []
+    Home.faults = []
+    Home.requests = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"

@@ -46,7 +46,8 @@ def test_no_sentence_occurs_twice_even_without_case_and_punctuation(language):
 
 @pytest.mark.parametrize("language", [0, 1])
 def test_words_of_held_out_sentences_are_frequent_in_training(language):
-    train, test = forms(book().train, language), forms(book().test, language)
+    train = forms(book().train, language)
+    test = forms(book().test, language)
     assert min(train[form] for form in test) >= 10
 
 
@@ -85,7 +86,8 @@ def test_the_corpus_has_not_changed():
 
 
 def test_english_to_french_is_a_function_over_all_that_the_grammar_says():
-    draw, french_of = patterns.BalancedSampler(2), {}
+    draw = patterns.BalancedSampler(2)
+    french_of = {}
     for pattern in patterns.PATTERNS:
         for _ in range(2_000):
             english, french = pattern(draw)

@@ -83,7 +83,8 @@ def tokenizer_data(tokenizer):
 
 def make(model_type, seed=0, **config):
     """A small model with weights that are large enough for every part to matter."""
-    cls, generator = model_class(model_type), np.random.default_rng(seed)
+    cls = model_class(model_type)
+    generator = np.random.default_rng(seed)
     model = cls(cls.config_class(**config))
     for name, p in model.named_parameters():
         noise = generator.normal(size=p.shape)

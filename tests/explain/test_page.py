@@ -97,7 +97,8 @@ def bert(head="masked_lm", labels=()):
     small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
     small |= {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels) or 2}
     model = scaled(BERT(BERTConfig(**small)))
-    cls, sep = tokenizer.special_id("[CLS]"), tokenizer.special_id("[SEP]")
+    cls = tokenizer.special_id("[CLS]")
+    sep = tokenizer.special_id("[SEP]")
     inputs = {"before": [cls], "after": [sep], "marks": ["[MASK]"], "strip": True}
     return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs, labels=labels)
 
@@ -184,13 +185,15 @@ def all_agree(shown_rows, expected_rows):
 
 
 def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_page):
-    model, tokenizer = transformer(output_bias=True), words()
+    model = transformer(output_bias=True)
+    tokenizer = words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
     tables = lambda stage: page.page.evaluate(TABLES, stage)
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
     source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
-    gradients, p = expected.backward(labels), expected.arrays["probabilities"]
+    gradients = expected.backward(labels)
+    p = expected.arrays["probabilities"]
     chosen = p[range(3), labels]
     name = lambda i: tokenizer.id_to_token[i].replace(" ", "␣")
 
@@ -297,7 +300,8 @@ def test_a_classifier_says_and_learns_classes(open_page):
 
 
 def test_switches_change_the_numbers_as_the_engines(open_page):
-    model, tokenizer = transformer(), words()
+    model = transformer()
+    tokenizer = words()
     path = "decoder.layers.0.self_attention"
     page = open_page(page_of(model, "I love you", target="the mat"), f"#heads:{path}")
     page.page.locator('[data-key="check:head 1"]').click()
@@ -432,7 +436,9 @@ def test_a_slider_follows_the_mouse(open_page):
         page.page.evaluate(f"link => {{ ({STAGE})(link); }}", stage)
         slider = page.page.locator(f'[data-key="{key}"]')
         slider.scroll_into_view_if_needed()
-        box, values, texts = slider.bounding_box(), [], []
+        box = slider.bounding_box()
+        values = []
+        texts = []
         y = box["y"] + box["height"] / 2
         page.page.mouse.move(box["x"] + 9, y)
         page.page.mouse.down()
@@ -606,7 +612,8 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     page.press("q")
     asked = page.page.locator("td.asked button")
     assert asked.text_content() == "?"
-    box, panel = asked.bounding_box(), page.page.locator("#inspector").bounding_box()
+    box = asked.bounding_box()
+    panel = page.page.locator("#inspector").bounding_box()
     assert 0 <= box["y"] <= panel["y"] - box["height"]  # above the panel
     assert page.text("#inspector .value") == "?"
     page.press("Enter")  # nothing is typed

@@ -22,7 +22,9 @@ from minitransformer.models.vit import ViTConfig
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.text.tokenizer_presets import BERT_TOKENS, MASK
 
-SOURCE, TARGET, LABELS = [5, 6, 7, 3], [2, 8, 9], [8, 9, 3]
+SOURCE = [5, 6, 7, 3]
+TARGET = [2, 8, 9]
+LABELS = [8, 9, 3]
 
 
 def transformer(**settings):
@@ -86,7 +88,8 @@ def test_the_record_is_the_models_own_computation_and_gradients(name, model):
 
 
 def test_switches_change_what_they_name():
-    model, path = transformer(), "encoder.layers.0.self_attention"
+    model = transformer()
+    path = "encoder.layers.0.self_attention"
     whole = record(model, SOURCE, TARGET).arrays
     off = record(model, SOURCE, TARGET, Switches(causal=False, positions=False, ablated={path: [1]})).arrays
     assert np.isneginf(whole["decoder.layers.0.self_attention.masked"][:, 0, 1:]).all()
@@ -172,11 +175,13 @@ def test_the_picture_of_an_encoder_is_what_it_says_of_the_gap_of_each_token_or_o
     source = [special("[CLS]"), *TOKENIZER.encode("I love"), special(MASK), special("[SEP]")]
     shares, weights = last_weights(model, [source])
     if head == "token_classification":
-        expected, words = shares.max(-1), [labels[i] for i in shares.argmax(-1)]
+        expected = shares.max(-1)
+        words = [labels[i] for i in shares.argmax(-1)]
     else:
         row = shares[3] if head == "masked_lm" else shares
         best = np.argsort(-row)[:5]
-        expected, weights = row[best], weights[3 if head == "masked_lm" else 0]
+        expected = row[best]
+        weights = weights[3 if head == "masked_lm" else 0]
         words = [labels[i] if labels else TOKENIZER.id_to_token[i] for i in best]
     check(static_picture(model, TOKENIZER, source, labels, [MASK]), expected, weights.ravel(), words)
 

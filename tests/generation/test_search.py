@@ -23,7 +23,8 @@ SOURCES = [[4, 5, 6, 3], [7, 3], [8, 8, 4, 5, 6, 7, 3], [5, 3]]
 class Bigrams(nn.Module):
     """A user's own model: the next token depends on the last one only. It has no parameters."""
 
-    is_encoder_decoder, max_length = False, None
+    is_encoder_decoder = False
+    max_length = None
 
     def __init__(self, log_probabilities):
         super().__init__()
@@ -151,7 +152,8 @@ SETTINGS = [
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
 def test_sampled_frequencies_match_the_distribution(options):
     """Pearson's chi-square of 4,000 draws, below the 99.9% point of 5 degrees of freedom or fewer."""
-    model, n = bigrams(3, 6), 4000
+    model = bigrams(3, 6)
+    n = 4000
     scores = model.table[[2]]
     for name, function in [
         ("temperature", scoring.scale_by_temperature), ("top_k", scoring.keep_top_k),
@@ -273,7 +275,9 @@ def all_texts(model, prompt, limit, end):
 @pytest.mark.parametrize("form", ["huggingface", "gnmt"])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
 def test_as_many_beams_as_texts_are_an_exhaustive_search(seed, form, alpha):
-    model, limit, end = bigrams(seed), 4, 0
+    model = bigrams(seed)
+    limit = 4
+    end = 0
     texts = list(all_texts(model, [2], limit, end))
     scores = {ids: p / scoring.length_penalty(len(ids), alpha, form) for ids, p in texts}
     best = sorted(scores.values(), reverse=True)[:5]
@@ -381,7 +385,8 @@ def test_a_result_has_the_models_log_probability_of_each_token(gpt, options):
     )
     copies = options.get("num_return_sequences", 1)
     for i, ids in enumerate(found.ids):
-        prompt, ended = PROMPTS[i // copies], found.finish_reasons[i] == "eos"
+        prompt = PROMPTS[i // copies]
+        ended = found.finish_reasons[i] == "eos"
         whole = [*prompt, *ids, *([2] if ended else [])]
         assert ended or len(ids) == 5
         expected = scoring.log_softmax(gpt(np.array([whole])).numpy()[0, len(prompt) - 1 : -1])
@@ -412,7 +417,8 @@ def test_the_beam_tree_leads_to_every_text(translator):
         for depth, step in enumerate(tree):
             assert (np.diff(step.scores) <= 0).all()
             for node in step.ended.nonzero()[0]:
-                path, at = [], int(node)
+                path = []
+                at = int(node)
                 for above in tree[depth::-1]:
                     path.append(int(above.tokens[at]))
                     at = int(above.parents[at])

@@ -35,7 +35,8 @@ def transformer(size=8, layers=2, vocabulary=20):
         vocab_size=vocabulary, d_model=size, num_heads=2 if size < 512 else 8, d_ff=4 * size,
         num_encoder_layers=layers, num_decoder_layers=layers,
     )  # fmt: skip
-    model, generator = Transformer(config), np.random.default_rng(0)
+    model = Transformer(config)
+    generator = np.random.default_rng(0)
     source, target, labels = (mg.tensor(generator.integers(4, vocabulary, (2, 6))) for _ in range(3))
     loss = F.cross_entropy(model(source, target).reshape(-1, vocabulary), labels.reshape(-1))
     return mg.graph.trace(loss, model, title="A Transformer")

@@ -387,7 +387,8 @@ def mlp():
     model = nn.Sequential(
         *[m for _ in range(10) for m in (nn.Linear(128, 128), nn.ReLU())], nn.Linear(128, 10)
     )
-    x, target = mg.randn(512, 128), mg.tensor(np.arange(512) % 10)
+    x = mg.randn(512, 128)
+    target = mg.tensor(np.arange(512) % 10)
     return model, lambda: F.cross_entropy(model(x), target)
 
 
@@ -455,7 +456,8 @@ def test_each_memory_counts_once_and_leaves_apart():
 
 
 def test_views_are_the_memory_that_they_are_views_of():
-    x, w = mg.randn(60, 40, requires_grad=True), mg.randn(60, 40, requires_grad=True)
+    x = mg.randn(60, 40, requires_grad=True)
+    w = mg.randn(60, 40, requires_grad=True)
     y = (x * 2).T.reshape(5, 8, 60)[1:]
     loss = (y.transpose(1, 2) @ (w * 2).reshape(-1)[:8]).sum()
     assert memory(loss).retained == retained_by_ours(loss, [x, w]) == 2 * x.array.nbytes
@@ -494,7 +496,8 @@ def test_gradients_of_parameters_stay_in_the_peak():
 def test_a_savings_forecast_is_what_a_checkpoint_saves():
     model, loss_of = gpt()
     loss = loss_of()
-    before, ledger = retained_by_ours(loss, model.parameters()), memory(loss, model)
+    before = retained_by_ours(loss, model.parameters())
+    ledger = memory(loss, model)
     modules = dict(model.named_modules())
     seen = set()
     for saving in ledger.savings:
@@ -513,7 +516,8 @@ def test_a_savings_forecast_is_what_a_checkpoint_saves():
 
 
 def test_the_peak_with_checkpoints_is_what_is_measured():
-    model, x = Deep(16, width=128), mg.randn(512, 128)
+    model = Deep(16, width=128)
+    x = mg.randn(512, 128)
     loss_of = lambda: model(x).square().mean()
     plain = memory(loss_of(), model)
     for layer in model.layers:
@@ -608,7 +612,8 @@ def test_updates_are_compared_with_weights():
     rows = {row.name: row for row in diff(before, after).parameters}
     assert set(rows) == set(old)
     for name, p in model.named_parameters():
-        row, was = rows[name], np.linalg.norm(old[name])
+        row = rows[name]
+        was = np.linalg.norm(old[name])
         assert row.before.norm == pytest.approx(was, rel=1e-6)
         assert row.after.norm == pytest.approx(np.linalg.norm(p.numpy()), rel=1e-6)
         assert row.update == pytest.approx(1e-3 * np.linalg.norm(gradients[name]), rel=1e-3)
@@ -678,7 +683,8 @@ def test_a_gradient_beside_others_that_are_ten_million_times_as_large_has_vanish
 
 
 def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
-    model, x = Deep(2), mg.randn(3, 4)
+    model = Deep(2)
+    x = mg.randn(3, 4)
     before = trace(model(x).sum(), model)
     after = trace(F.relu(model(x)).mean(), model)
     found = diff(before, after)
@@ -692,7 +698,9 @@ def test_ops_are_matched_by_module_and_place_and_the_rest_is_named():
 
 
 def test_what_is_not_finite_comes_first_then_what_has_no_gradient():
-    u, v, w = leaf(1, 1), leaf(1, 1), leaf(1, 1)
+    u = leaf(1, 1)
+    v = leaf(1, 1)
+    w = leaf(1, 1)
     named = {"u": u, "v": v, "w": w}
     before = trace((u * 2 + v + w).sum(), named)
     with mg.no_grad():
@@ -719,7 +727,9 @@ def test_a_parameter_that_was_all_0_has_no_ratio():
 
 
 def test_graphs_of_different_models_are_refused():
-    one, other, wider = nn.Linear(2, 1), nn.Linear(2, 1, bias=False), nn.Linear(2, 3)
+    one = nn.Linear(2, 1)
+    other = nn.Linear(2, 1, bias=False)
+    wider = nn.Linear(2, 3)
     graphs = [trace(model(mg.ones(1, 2)).sum(), model) for model in (one, other, wider)]
     with pytest.raises(
         GraphError, match=r"different models: only the first has bias\.\nTrace the same model"
@@ -742,7 +752,8 @@ def test_without_names_the_operations_are_compared_and_the_rest_is_said():
 def test_the_tables_say_before_and_after():
     before, after, old, gradients, model = two_steps(lr=0.1)
     text = repr(diff(before, after))
-    name, row = "2.bias", {r.name: r for r in diff(before, after).parameters}["2.bias"]
+    name = "2.bias"
+    row = {r.name: r for r in diff(before, after).parameters}["2.bias"]
     new = dict(model.named_parameters())[name]
     norms = f"{np.linalg.norm(old[name]):.3g} → {np.linalg.norm(new.numpy()):.3g}"
     slopes = rf"{np.linalg.norm(gradients[name]):.3g} → {row.gradient_after:.3g}"

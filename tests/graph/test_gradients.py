@@ -197,7 +197,8 @@ def test_an_output_of_several_numbers_needs_a_gradient_to_begin_with():
 
 def test_several_outputs_are_walked_together():
     x = leaf(1, 2)
-    a, b = (x * x).sum(), x.exp().sum()
+    a = (x * x).sum()
+    b = x.exp().sum()
     graph = trace({"a": a, "b": [b, 3]}, {"x": x})
     assert len(graph.outputs) == 2
     assert_equal(named(graph)["x"].gradient.numbers, 2 * x.array + np.exp(x.array))

@@ -50,7 +50,9 @@ def test_a_transformer_stands_in_its_modules(norm_first):
 class Block(nn.Module):
     def __init__(self, width, hidden=8, p=0.0):
         super().__init__()
-        self.up, self.down, self.dropout = nn.Linear(width, hidden), nn.Linear(hidden, width), nn.Dropout(p)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(p)
 
     def forward(self, x):
         return x + self.dropout(self.down(F.relu(self.up(x))))
@@ -123,7 +125,8 @@ class Cell(nn.Module):
 @pytest.mark.parametrize("between", [False, True])
 def test_a_loop_over_a_cell_is_in_no_circle(between):
     cell = Cell()
-    x, h = mg.randn(2, 10, 2), mg.zeros(2, 4, requires_grad=True)
+    x = mg.randn(2, 10, 2)
+    h = mg.zeros(2, 4, requires_grad=True)
     states = []
     for t in range(10):
         h = cell(x[:, t], h)
@@ -178,7 +181,8 @@ def test_a_module_around_another_one_is_dissolved_where_it_would_be_in_a_circle(
     class Outer(nn.Module):
         def __init__(self):
             super().__init__()
-            self.around, self.inner = Around(), nn.Linear(2, 2)
+            self.around = Around()
+            self.inner = nn.Linear(2, 2)
 
         def forward(self, x):
             return self.around(x, lambda y: self.inner(y.exp()))

@@ -135,7 +135,8 @@ def drawn(page):
 
 
 def assert_same_places(page, graph):
-    expected, found = placed(graph), drawn(page)
+    expected = placed(graph)
+    found = drawn(page)
     assert set(found) == set(expected)
     for box, place in expected.items():
         assert found[box] == pytest.approx(place, abs=1e-6), box
@@ -265,7 +266,8 @@ def test_on_a_phone_drawing_and_numbers_are_seen_together(open_page):
 def test_the_border_between_drawing_and_panel_moves(open_page):
     page = open_page(network())
     width = lambda: page.page.locator("#panel").bounding_box()["width"]
-    before, splitter = width(), page.page.locator("#splitter")
+    before = width()
+    splitter = page.page.locator("#splitter")
     splitter.focus()
     page.press("ArrowLeft", "ArrowLeft")
     assert width() == pytest.approx(before + 144, abs=2)
@@ -441,7 +443,8 @@ def test_unfolding_everything_keeps_in_view_what_was(open_page):
         return at.right > all.left && at.left < all.right && at.bottom > all.top && at.top < all.bottom;
     }).map(box => box.id)"""
     scale = lambda: page.page.evaluate("new DOMMatrix(document.getElementById('world').style.transform).a")
-    boxes, size = page.page.evaluate(seen), scale()
+    boxes = page.page.evaluate(seen)
+    size = scale()
     page.page.get_by_role("button", name="Unfold everything").click()
     assert len(set(boxes) & set(page.page.evaluate(seen))) >= 3
     assert scale() == size

@@ -117,7 +117,8 @@ def test_what_was_computed_again_is_let_go():
 
 
 def test_dtypes_that_meet_show_the_conversion():
-    x, y = mg.tensor([1.0, 2.0], requires_grad=True), leaf(3, 4)
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = leaf(3, 4)
     graph = trace((x * y).sum(), {"x": x, "y": y})
     assert op(graph, "astype").value.dtype == op(graph, "multiply").value.dtype == "float64"
     assert named(graph)["x"].gradient.dtype == "float32"
@@ -154,7 +155,8 @@ def test_an_op_tells_which_memory_it_holds_until_backward():
 
 def test_kinds_and_names_of_leaves():
     model = nn.Linear(2, 1)
-    x, data = leaf([1.0, 2.0]).to("float32").detach().requires_grad_(), mg.tensor([[3.0, 4.0]])
+    x = leaf([1.0, 2.0]).to("float32").detach().requires_grad_()
+    data = mg.tensor([[3.0, 4.0]])
     graph = trace(model(x + data).sum(), model)
     kinds = {v.name: v.kind for v in graph.vertices if v.kind != "op"}
     assert kinds["weight"] == kinds["bias"] == "parameter"
@@ -173,7 +175,8 @@ def test_names_come_from_a_dict_also_those_of_results():
 
 
 def test_names_nest_and_may_hold_modules():
-    w, model = leaf(1), nn.Linear(1, 1)
+    w = leaf(1)
+    model = nn.Linear(1, 1)
     graph = trace((model(mg.ones(1, 1)).sum() * w).sum(), {"first": {"w": w}, "net": model})
     assert set(graph.parameters) == {"first.w", "net.weight", "net.bias"}
     listed = trace((w * w).sum(), {"a": [leaf(2), (w,)], "my key": leaf(3)})
@@ -233,7 +236,9 @@ def test_contributions_stand_at_their_own_edges(order):
 
 
 def test_axes_that_were_broadcast_are_named_and_summed():
-    x, row, one = leaf([1, 2, 3], [4, 5, 6]), leaf(1, 2, 3), leaf([2.0])
+    x = leaf([1, 2, 3], [4, 5, 6])
+    row = leaf(1, 2, 3)
+    one = leaf([2.0])
     y = (x * row) * one
     graph = trace(y.sum(), {"x": x, "row": row, "one": one})
     first, second = ops(graph, "multiply")

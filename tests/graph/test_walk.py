@@ -39,7 +39,8 @@ def test_the_walk_shows_each_step_of_backward(open_page):
             assert page.texts("#panel section:not(.card) p.number") == shown([expected[v.label]])
         for edge in (e for e in v.inputs if e.gradient is not None):
             card = f"#panel .card[data-place='{v.inputs.index(edge)}']"
-            local, g = edge.jacobian.item(), v.gradient.numbers.item()
+            local = edge.jacobian.item()
+            g = v.gradient.numbers.item()
             assert page.texts(f"{card} p.number")[0] == number(local + 0.0)
             factors = re.findall(
                 r"[-\d.e+]+", page.text(f"{card} [data-result]").replace("(", "").replace(")", "")

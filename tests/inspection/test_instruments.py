@@ -153,7 +153,9 @@ def test_a_card_counts_parameters_targets_and_flops(card, cli, monkeypatch):
     command = "card", "shakespeare-char-cpu", "--data", "text.txt", *TINY_GPT, "--batch-size", "8"
     found = json.loads(cli(*command, "--json")[1])
     run = Run(Path("play"))
-    vocabulary, width, inner = run.tokenizer.vocab_size, 16, 64
+    vocabulary = run.tokenizer.vocab_size
+    width = 16
+    inner = 64
     assert found["parts"] == {
         "embedding": vocabulary * width,
         "positions": 16 * width,
@@ -252,7 +254,8 @@ def test_diagnostics_are_logged_and_drawn_and_change_no_weights(cli):
 
 
 def test_entropy_and_dead_units_of_known_layers():
-    attention, network = MultiHeadAttention(4, 2), FeedForward(LayerConfig(4, 2, 8))
+    attention = MultiHeadAttention(4, 2)
+    network = FeedForward(LayerConfig(4, 2, 8))
     attention.in_proj_weight.array[:8] = 0  # all scores are equal
     network.linear1.weight.array[:2] = 0  # with their biases at 0
     dead = {}

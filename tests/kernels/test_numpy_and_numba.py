@@ -126,13 +126,15 @@ def test_every_loop_is_compared_with_numpys():
 @pytest.mark.parametrize("order", [*itertools.permutations(range(4))], ids=str)
 def test_attention_takes_every_order_of_axes_in_memory(order, is_causal):
     draw = np.random.default_rng(0)
-    shape, back = np.array([3, 2, 5, 4])[list(order)], np.argsort(order)
+    shape = np.array([3, 2, 5, 4])[list(order)]
+    back = np.argsort(order)
     q, k, v = (draw.normal(size=shape).astype(np.float32).transpose(back) for _ in range(3))
     mask = draw.random((3, 1, 5, 5)) < 0.8
     g = draw.normal(size=(3, 2, 5, 4)).astype(np.float32)
     for given in (None, mask):
         settings = {"is_causal": is_causal, "scale": 0.5, "dropout_p": 0.0, "key": None}
-        values, gradients = [], []
+        values = []
+        gradients = []
         for package in (jit, cpu):
             value, gradient = package.scaled_dot_product_attention(q, k, v, given, **settings)
             values.append(value)
@@ -265,7 +267,8 @@ def test_the_largest_of_a_row():
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("wrong", [-1, 5])
 def test_ids_that_no_row_has_are_refused(which, wrong):
-    weight, ids = draw(5, 3), np.array([[0, wrong], [4, 1]])
+    weight = draw(5, 3)
+    ids = np.array([[0, wrong], [4, 1]])
     with (
         kernels.use(which),
         pytest.raises(IndexError, match=f"id {wrong} is out of range for an embedding with 5 rows"),
@@ -363,7 +366,10 @@ def test_short_sequences_of_all_sizes_are_padded_to_vectors(seed, is_causal):
     queries, keys = rng.choice([2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70], 2)
     width, width_out = rng.choice([1, 3, 8, 15, 16, 17, 32, 40], 2)
     heads = lambda length, width: rng.normal(size=(2, length, 3, width)).astype(np.float32).swapaxes(1, 2)
-    q, k, v, g = heads(queries, width), heads(keys, width), heads(keys, width_out), heads(queries, width_out)
+    q = heads(queries, width)
+    k = heads(keys, width)
+    v = heads(keys, width_out)
+    g = heads(queries, width_out)
     masks = [
         None,
         rng.random((2, 1, 1, keys)) < 0.7,
@@ -413,7 +419,8 @@ def test_a_short_sequences_gradients_stay_where_they_are_asked_for():
 def test_attention_to_scores_far_from_0_has_its_gradient(which, length, offset):
     """A float32 of -1e9 has no digits left for the logarithm of a sum."""
     q, k, v, g = (mg.tensor(draw(2, length, 4, seed=i), requires_grad=True) for i in range(4))
-    mask, results = mg.full((length, length), offset), []
+    mask = mg.full((length, length), offset)
+    results = []
     for fused in (True, False):
         with kernels.use(which), mg.fused(fused):
             y = F.scaled_dot_product_attention(q, k, v, mask)
@@ -450,7 +457,8 @@ def test_cross_entropy_of_scores_far_from_0_has_its_gradient(which, offset):
 @pytest.mark.parametrize("which", BOTH)
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_mask_of_another_dtype_is_added_or_refused(which, fused):
-    q, mask = mg.tensor(draw(2, 3, 4)), mg.tensor(draw(3, 3, seed=1), dtype="float64", requires_grad=True)
+    q = mg.tensor(draw(2, 3, 4))
+    mask = mg.tensor(draw(3, 3, seed=1), dtype="float64", requires_grad=True)
     attend = lambda mask: ops["scaled_dot_product_attention"].call(q, q, q, mask, False, 0.5, 0.0, None)
     with kernels.use(which), mg.fused(fused):
         y = attend(mask)
@@ -478,7 +486,8 @@ def test_heads_in_tiles_are_heads(which, keys):
 
 @needs_numba
 def test_a_single_query_reads_heads_that_lie_apart():
-    q, mask = draw(2, 3, 1, 4), SEEN
+    q = draw(2, 3, 1, 4)
+    mask = SEEN
     apart = [draw(2, 9, 3, 4, seed=seed)[:, :7].swapaxes(1, 2) for seed in (1, 2)]  # as in a cache
     settings = PLAIN | {"scale": 0.5}
     found = run(jit, "scaled_dot_product_attention", (q, *apart, mask), settings)
@@ -490,7 +499,10 @@ def test_a_single_query_reads_heads_that_lie_apart():
 
 @pytest.mark.parametrize("which", BOTH)
 def test_a_row_alone_is_a_row_among_others(which):
-    x, weight, bias, g = draw(3, 17), draw(17, seed=1), draw(17, seed=2), draw(3, 17, seed=3)
+    x = draw(3, 17)
+    weight = draw(17, seed=1)
+    bias = draw(17, seed=2)
+    g = draw(3, 17, seed=3)
     kernel = Kernels(which)
     for of_rows in (
         lambda x: kernel.layer_norm(x, weight, bias, (17,), 1e-5),
@@ -501,7 +513,8 @@ def test_a_row_alone_is_a_row_among_others(which):
         alone, gradient_alone = of_rows(x[1:2])
         np.testing.assert_allclose(alone, value[1:2], rtol=1e-5, atol=1e-6)
         upstream = g[:, : value.shape[1]]
-        d, d_alone = gradient(upstream, [True] * 3)[0], gradient_alone(upstream[1:2], [True] * 3)[0]
+        d = gradient(upstream, [True] * 3)[0]
+        d_alone = gradient_alone(upstream[1:2], [True] * 3)[0]
         np.testing.assert_allclose(d_alone, d[1:2], rtol=1e-5, atol=1e-6)
 
 
@@ -551,7 +564,8 @@ def test_without_numba_numpys_kernels_serve(monkeypatch):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_nan_that_is_all_that_a_query_may_see_is_not_hidden(which, sign):
     """Also one whose sign bit is set, which is what 0 * inf gives on many processors."""
-    q, v = mg.zeros(1, 1, 1, 2), mg.ones(1, 1, 2, 2)
+    q = mg.zeros(1, 1, 1, 2)
+    v = mg.ones(1, 1, 2, 2)
     k = mg.tensor(np.copysign(np.array([[[[np.nan, np.nan], [0, 0]]]], np.float32), sign))
     seen = mg.tensor(np.array([[True, False]]))
     with kernels.use(which):
@@ -590,7 +604,8 @@ def test_choosing_by_a_mask_without_branches_is_choosing(dtype):
 
 
 def test_layer_norm_of_one_number_has_no_gradient():
-    x, w = mg.tensor([[5.0], [6.0], [7.0]], requires_grad=True), mg.tensor([1.3])
+    x = mg.tensor([[5.0], [6.0], [7.0]], requires_grad=True)
+    w = mg.tensor([1.3])
     F.layer_norm(x, (1,), w, w).backward(mg.tensor([[1.0], [2.0], [3.0]]))
     assert x.grad.tolist() == [[0.0]] * 3
 

@@ -61,7 +61,8 @@ def test_a_decoder_with_a_cache_is_one_without(either_way, config, sizes):
     model = translator(**config)
     target = np.random.default_rng(0).integers(2, 9, (5, 6))
     mask = padding_mask(PADDED, 0)
-    memory, cache = model.encode(PADDED), model.new_cache()
+    memory = model.encode(PADDED)
+    cache = model.new_cache()
     found = in_pieces(
         lambda piece: model.logits(model.decode(piece, memory, mask, cache=cache)), target, sizes
     )
@@ -136,7 +137,8 @@ def test_a_memory_is_projected_once(monkeypatch):
 
 @mg.no_grad()
 def test_the_buffer_grows_by_doubling():
-    cache, capacities = KeyValueCache(), []
+    cache = KeyValueCache()
+    capacities = []
     rows = np.random.default_rng(0).normal(size=(2, 33, 12)).astype(np.float32)
     for t in range(33):
         together = cache.append(mg.tensor(np.concatenate([rows, -rows], -1)[:, t : t + 1]), 3)
@@ -149,7 +151,8 @@ def test_the_buffer_grows_by_doubling():
 
 @mg.no_grad()
 def test_max_length_is_the_first_capacity():
-    cache, capacities = KeyValueCache(max_length=5), []
+    cache = KeyValueCache(max_length=5)
+    capacities = []
     rows = np.random.default_rng(0).normal(size=(2, 7, 24)).astype(np.float32)
     for t in range(7):
         cache.append(mg.tensor(rows[:, t : t + 1]), 3)
@@ -161,8 +164,10 @@ def test_max_length_is_the_first_capacity():
 @pytest.mark.parametrize(("new_tokens", "capacity"), [(0, None), (3, 5), (8, 10), (100, 16)])
 def test_a_cache_has_capacity_for_the_whole_text_from_the_start(gpt, monkeypatch, new_tokens, capacity):
     """And at most for the model's positions."""
-    capacities, caches = [], []
-    grow, new_cache = KeyValueCache._grow, type(gpt).new_cache
+    capacities = []
+    caches = []
+    grow = KeyValueCache._grow
+    new_cache = type(gpt).new_cache
 
     def watched(cache, new, length):
         grow(cache, new, length)
@@ -182,7 +187,8 @@ def test_a_cache_does_not_support_gradients(gpt):
 
 @mg.no_grad()
 def test_a_cache_keeps_the_dtype():
-    attention, x = MultiHeadAttention(8, 2).double(), mg.randn(1, 3, 8, dtype="float64")
+    attention = MultiHeadAttention(8, 2).double()
+    x = mg.randn(1, 3, 8, dtype="float64")
     cache = KeyValueCache()
     pieces = [attention(x[:, t : t + 1], is_causal=True, cache=cache).numpy() for t in range(3)]
     np.testing.assert_allclose(np.concatenate(pieces, 1), attention(x, is_causal=True).numpy(), atol=1e-12)
@@ -197,7 +203,8 @@ def check_continues(gpt, cache, ids, read):
 
 @mg.no_grad()
 def test_a_gpt_continues_with_the_selected_rows(gpt):
-    ids, cache = np.random.default_rng(0).integers(0, 7, (4, 5)), gpt.new_cache()
+    ids = np.random.default_rng(0).integers(0, 7, (4, 5))
+    cache = gpt.new_cache()
     gpt.states(ids[:, :2], cache)
     cache.batch_select_indices(np.array([True, False, True, True]))
     cache.batch_select_indices([2, 0])
@@ -208,7 +215,8 @@ def test_a_gpt_continues_with_the_selected_rows(gpt):
 @pytest.mark.parametrize("batch", [1, 3])
 @mg.no_grad()
 def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
-    ids, cache = np.array([[1, 2, 3], [4, 5, 6]])[: 4 - batch], gpt.new_cache(max_length)
+    ids = np.array([[1, 2, 3], [4, 5, 6]])[: 4 - batch]
+    cache = gpt.new_cache(max_length)
     gpt.states(ids[:, :2], cache)
     with pytest.raises(
         UserError, match=rf"\(batch {len(ids)}, 2 heads of 4\), .*\(batch {batch}, 2 heads of 4\).\n"
@@ -219,7 +227,8 @@ def test_another_batch_is_refused_and_changes_nothing(gpt, max_length, batch):
 
 @mg.no_grad()
 def test_a_row_does_not_read_the_memory_of_another():
-    model, cache = translator(), Cache(2)
+    model = translator()
+    cache = Cache(2)
     memory = model.encode(PADDED[:2])
     model.decode([[2]], memory[:1], cache=cache)
     with pytest.raises(UserError, match=r"batch 1, .*batch 2"):
@@ -260,7 +269,8 @@ def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, 
     def fail(*args):
         raise KeyboardInterrupt
 
-    ids, cache = np.array([[1, 2, 3, 4], [4, 5, 6, 0]]), gpt.new_cache(max_length)
+    ids = np.array([[1, 2, 3, 4], [4, 5, 6, 0]])
+    cache = gpt.new_cache(max_length)
     if read:
         gpt.states(ids[:, :read], cache)
     handle = gpt.layers.layers[1].feed_forward.register_forward_hook(fail)
@@ -272,8 +282,10 @@ def test_a_call_that_fails_half_way_leaves_the_cache_as_it_was(gpt, max_length, 
 
 @mg.no_grad()
 def test_a_translation_that_fails_half_way_leaves_the_cache_as_it_was():
-    model, target = translator(), [[4, 5], [6, 4]]
-    memory, cache = model.encode(PADDED[:2]), model.new_cache()
+    model = translator()
+    target = [[4, 5], [6, 4]]
+    memory = model.encode(PADDED[:2])
+    cache = model.new_cache()
     with pytest.raises(mg.MinigradError):
         model.decode(target, memory, padding_mask(PADDED[:2, :5], 0), cache=cache)
     found = model.decode(target, memory, cache=cache)
@@ -320,7 +332,8 @@ def test_a_cache_that_is_entered_within_itself_restores_what_each_found():
 
 
 def test_a_mask_of_numbers_goes_with_a_cache_as_it_does_without():
-    attention, x = MultiHeadAttention(8, 2).double(), mg.randn(1, 5, 8, dtype="float64")
+    attention = MultiHeadAttention(8, 2).double()
+    x = mg.randn(1, 5, 8, dtype="float64")
     added = mg.randn(1, 1, 5, 5, dtype="float64")
     with mg.no_grad():
         whole = attention(x, mask=added, is_causal=True)

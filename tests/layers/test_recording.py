@@ -100,15 +100,18 @@ def by_hand(layer, query, memory=None, mask=None, is_causal=False, cache=None):
     """The weights of a layer of multi-head attention in float64, from its inputs and its parameters."""
     x = query.numpy().astype(float)
     y = x if memory is None else memory.numpy().astype(float)
-    w, d = layer.in_proj_weight.numpy().astype(float), layer.head_dim
+    w = layer.in_proj_weight.numpy().astype(float)
+    d = layer.head_dim
     b = np.zeros(len(w)) if layer.in_proj_bias is None else layer.in_proj_bias.numpy().astype(float)
-    q_rows, k_rows = layer.num_heads * d, layer.num_kv_heads * d
+    q_rows = layer.num_heads * d
+    k_rows = layer.num_kv_heads * d
     heads = lambda z: z.reshape(*z.shape[:2], -1, d).transpose(0, 2, 1, 3)
     q = heads(x @ w[:q_rows].T + b[:q_rows])
     k = heads(y @ w[q_rows : q_rows + k_rows].T + b[q_rows : q_rows + k_rows])
     k = np.repeat(k, layer.num_heads // layer.num_kv_heads, 1)
     if layer.rope_theta is not None:
-        q, k = rotated(q, layer.rope_theta), rotated(k, layer.rope_theta)
+        q = rotated(q, layer.rope_theta)
+        k = rotated(k, layer.rope_theta)
     scores = np.einsum("bhtd,bhsd->bhts", q, k) * layer.scale
     if mask is not None:
         mask = mask.numpy()
@@ -122,7 +125,8 @@ def by_hand(layer, query, memory=None, mask=None, is_causal=False, cache=None):
 
 def recurrent_by_hand(attention, decoder, x, source, states, written, output):
     """Bahdanau's and Luong's weights, from the decoder's states."""
-    h, memory = output[0].numpy().astype(float), source.memory.numpy().astype(float)
+    h = output[0].numpy().astype(float)
+    memory = source.memory.numpy().astype(float)
     if hasattr(attention, "score"):
         before = np.concatenate([states[0][-1].numpy()[:, None], h[:, :-1]], 1)  # s_(i-1)
         query = before @ attention.query.weight.numpy().T
@@ -200,7 +204,8 @@ def test_recording_changes_no_bit(family, is_fused):
 
 @pytest.mark.parametrize("use_cache", [True, False], ids=["cached", "uncached"])
 def test_generation_records_each_step(use_cache):
-    model, prompt = built("llama")[0].eval(), [[2, 4, 5], [8, 9, 6]]
+    model = built("llama")[0].eval()
+    prompt = [[2, 4, 5], [8, 9, 6]]
     with record_attention(model) as maps:
         (first, second) = generate(model, prompt, 3, eos_token_id=(), use_cache=use_cache)
     steps = maps["layers.layers.1.self_attention"]
@@ -220,7 +225,8 @@ def test_beams_have_a_row_each():
     shapes = [w.shape for w in maps["decoder.layers.0.cross_attention"]]
     assert shapes == [(2, 4, 1, 2), (6, 4, 1, 2), (6, 4, 1, 2)]
     memory = mg.randn(2, 4, 8)
-    layer, query = model.decoder.layers[0].cross_attention, mg.randn(6, 1, 8)
+    layer = model.decoder.layers[0].cross_attention
+    query = mg.randn(6, 1, 8)
     cache = model.new_cache().layers[0].cross_attention
     with mg.no_grad(), record_attention(layer) as maps:
         layer(query[::3], memory, cache=cache)
@@ -239,7 +245,8 @@ class Attention(nn.Module):
 
 @pytest.mark.parametrize("is_fused", [True, False], ids=["kernel", "definition"])
 def test_attention_of_the_users_own_is_recorded(is_fused):
-    model, x = nn.Sequential(nn.Linear(4, 4), Attention()), mg.randn(2, 3, 4)
+    model = nn.Sequential(nn.Linear(4, 4), Attention())
+    x = mg.randn(2, 3, 4)
     with record_attention(model) as maps, mg.fused(is_fused):
         model(x)
         F.scaled_dot_product_attention(x, x, x)  # of no module
@@ -250,7 +257,8 @@ def test_attention_of_the_users_own_is_recorded(is_fused):
 
 
 def test_what_is_computed_again_for_a_gradient_is_not_recorded():
-    model, x = Attention(), mg.randn(1, 3, 4, requires_grad=True)
+    model = Attention()
+    x = mg.randn(1, 3, 4, requires_grad=True)
     with record_attention(model) as maps:
         (g,) = mg.autograd.grad(model(x).square().sum(), [x], create_graph=True)
         g.sum().backward()
@@ -263,7 +271,8 @@ class Watching(Observer):
 
 def test_nothing_but_attention_is_observed_and_nothing_after_an_error(monkeypatch):
     """What is observed is slower; and whoever else observes goes on."""
-    model, other = transformer().eval(), Watching()
+    model = transformer().eval()
+    other = Watching()
     layer = model.decoder.layers[1].self_attention
     with record_attention(model) as maps, observe(other):
         seen = []
@@ -281,7 +290,8 @@ def test_nothing_but_attention_is_observed_and_nothing_after_an_error(monkeypatc
 
 
 def test_a_query_that_may_see_nothing_has_zeros():
-    layer, x = MultiHeadAttention(8, 2), mg.randn(1, 2, 8)
+    layer = MultiHeadAttention(8, 2)
+    x = mg.randn(1, 2, 8)
     with record_attention(layer) as maps:
         layer(x, mask=mg.tensor([[True, False], [False, False]]))
     assert maps[""].numpy()[0].tolist() == [[[1, 0], [0, 0]]] * 2
@@ -328,7 +338,8 @@ def test_entropy_and_distance_of_heads_are_those_of_their_definitions():
 
 def test_padded_queries_are_left_out():
     rng = np.random.default_rng(0)
-    weights, mask = softmax(rng.normal(size=(2, 3, 4, 4))), np.array([[True] * 4, [True, True, False, False]])
+    weights = softmax(rng.normal(size=(2, 3, 4, 4)))
+    mask = np.array([[True] * 4, [True, True, False, False]])
     for statistic in (attention_entropy, attention_distance):
         both = np.stack([statistic(weights[0]), statistic(weights[1, :, :2])])
         expected = (both * [[4], [2]]).sum(0) / 6

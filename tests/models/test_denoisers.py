@@ -41,7 +41,9 @@ def test_cached_decoding_gives_the_same_logits_and_padding_changes_nothing(make)
         assert np.abs(short - whole[1:]).max() < 1e-5
 
         mask = model.padding_mask(SOURCE)
-        memory, cache, padded_cache = model.encode(SOURCE), model.new_cache(), model.new_cache()
+        memory = model.encode(SOURCE)
+        cache = model.new_cache()
+        padded_cache = model.new_cache()
         pieces = [(0, 2), (2, 3), (3, 5)]
         steps = [model.decode(TARGET[:, a:b], memory, mask, None, cache) for a, b in pieces]
         assert np.abs(model.logits(mg.cat(steps, 1)).numpy() - whole).max() < 1e-5
@@ -59,7 +61,8 @@ def transformer():
 @pytest.mark.parametrize("make", [t5, bart, transformer])
 def test_a_target_mask_may_be_an_array_or_integers(make):
     """Hugging Face's `attention_mask` has 1 for real tokens."""
-    model, real = make(), np.arange(5) >= [[2], [1]]
+    model = make()
+    real = np.arange(5) >= [[2], [1]]
     whole = model(SOURCE, TARGET, target_mask=mg.tensor(real)).detach().numpy()
     for mask in real, real.astype(int), mg.tensor(real.astype(int)):
         np.testing.assert_array_equal(model(SOURCE, TARGET, target_mask=mask).detach().numpy(), whole)

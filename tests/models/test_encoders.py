@@ -64,7 +64,8 @@ def test_padding_changes_nothing_of_what_a_head_says_of_real_tokens(head):
 
 
 def test_the_mask_is_what_the_padding_token_says_unless_it_is_given():
-    model, ids = bert(), IDS[1:]
+    model = bert()
+    ids = IDS[1:]
     np.testing.assert_array_equal(model(ids).numpy(), model(ids, REAL[1:]).numpy())
     np.testing.assert_array_equal(model(ids).numpy(), model(ids, REAL[1:].astype(np.int64)).numpy())
     assert not np.allclose(model(ids).numpy(), model(ids, np.ones_like(REAL[1:])).numpy())
@@ -74,7 +75,8 @@ def test_the_mask_is_what_the_padding_token_says_unless_it_is_given():
 
 
 def test_every_token_sees_those_before_and_after_it():
-    model, ids = bert(), IDS[:1]
+    model = bert()
+    ids = IDS[:1]
     before = model.states(ids).numpy()[0]
     for changed in range(5):
         other = ids.copy()
@@ -169,14 +171,16 @@ def test_projecting_patches_is_a_convolution_with_their_size_as_stride():
 
 
 def test_images_of_any_number_type_are_read_as_the_models():
-    model, pixels = vit(), np.random.default_rng(0).integers(0, 256, (2, 2, 6, 6)).astype(np.uint8)
+    model = vit()
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 2, 6, 6)).astype(np.uint8)
     logits = model(pixels)
     assert logits.dtype == np.float32
     np.testing.assert_array_equal(logits.numpy(), model(pixels.astype(np.float64)).numpy())
 
 
 def test_each_patch_and_its_place_count():
-    model, images = vit(), np.random.default_rng(0).normal(size=(1, 2, 6, 6))
+    model = vit()
+    images = np.random.default_rng(0).normal(size=(1, 2, 6, 6))
     before = model(images).numpy()
     for row in (0, 3):
         for column in (0, 3):
@@ -197,7 +201,8 @@ def test_presets_have_the_sizes_of_their_papers():
 
 
 def test_on_a_gpu_the_numbers_are_the_same(gpu):
-    model, types = bert(), np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
+    model = bert()
+    types = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
     there = bert().to("cuda")
     there.load_state_dict(model.state_dict())
     for mask in (None, REAL):

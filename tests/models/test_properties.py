@@ -128,7 +128,8 @@ def test_a_batch_of_unequal_lengths_is_each_row_alone_cached_or_not(make):
     model = built(make)
     assert isinstance(model, DecoderOnly)
     real = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])  # integers, as Hugging Face's attention_mask
-    ids, cache = np.where(real, IDS, 0), model.new_cache()
+    ids = np.where(real, IDS, 0)
+    cache = model.new_cache()
     whole = model(ids, mg.tensor(real == 1)).numpy()
     pieces = in_pieces(
         lambda a, b: model.logits(model.states(ids[:, a:b], cache, mg.tensor(real[:, :b] == 1))), 6
@@ -143,9 +144,11 @@ def test_a_batch_of_unequal_lengths_is_each_row_alone_cached_or_not(make):
 @decoders
 @mg.no_grad()
 def test_a_token_changes_no_earlier_logits(make):
-    model, changed = built(make), IDS.copy()
+    model = built(make)
+    changed = IDS.copy()
     changed[:, 4] = 1
-    before, after = model(IDS).numpy(), model(changed).numpy()
+    before = model(IDS).numpy()
+    after = model(changed).numpy()
     np.testing.assert_allclose(before[:, :4], after[:, :4], rtol=0, atol=1e-6)
     assert np.abs(before[:, 4:] - after[:, 4:]).max() > 1e-3
 
@@ -159,7 +162,8 @@ def test_cached_decoding_is_uncached_decoding(make):
     model = built(make)
     assert isinstance(model, EncoderDecoder)
     mask = model.padding_mask(SOURCE)
-    memory, cache = model.encode(SOURCE, mask), model.new_cache()
+    memory = model.encode(SOURCE, mask)
+    cache = model.new_cache()
     read = lambda a, b: model.logits(model.decode(IDS[:, a:b], memory, mask, cache=cache))
     assert_close(in_pieces(read, 6), model(SOURCE, IDS).numpy())
 
@@ -167,7 +171,8 @@ def test_cached_decoding_is_uncached_decoding(make):
 @translators
 @mg.no_grad()
 def test_padding_of_sources_changes_nothing_and_neither_do_later_tokens(make):
-    model, changed = built(make), IDS.copy()
+    model = built(make)
+    changed = IDS.copy()
     changed[:, 4] = 1
     whole = model(SOURCE, IDS).numpy()
     for row, length in enumerate((4, 3)):
@@ -203,8 +208,10 @@ def test_padding_on_the_left_of_targets_changes_nothing(make):
 @mg.no_grad()
 def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
     """Also where there are as many sources as tokens in each, so that the shape fits queries and keys too."""
-    model, rows = built(make), [0, 1, 1, 0, 1]
-    source, target = SOURCE[rows], IDS[rows]
+    model = built(make)
+    rows = [0, 1, 1, 0, 1]
+    source = SOURCE[rows]
+    target = IDS[rows]
     real = mg.tensor(np.arange(5) < np.array([[3], [2], [1], [4], [2]]))  # (5, 5)
     scores = real[:, None, None, :]
     expected = model(source, target, scores).numpy()
@@ -221,14 +228,16 @@ def test_a_source_mask_of_two_axes_is_a_padding_mask(make):
 @pytest.mark.parametrize("make", [gpt(is_causal=False), gpt(is_causal=False, positions="t5")])
 @mg.no_grad()
 def test_without_causality_a_token_sees_the_future(make):
-    model, changed = built(make), IDS.copy()
+    model = built(make)
+    changed = IDS.copy()
     changed[:, 5] = 1
     assert np.abs(model(IDS).numpy()[:, 0] - model(changed).numpy()[:, 0]).max() > 1e-3
 
 
 @mg.no_grad()
 def test_without_causality_a_target_sees_its_future():
-    model, changed = built(transformer(is_causal=False)), IDS.copy()
+    model = built(transformer(is_causal=False))
+    changed = IDS.copy()
     changed[:, 5] = 1
     assert np.abs((model(SOURCE, IDS) - model(SOURCE, changed)).numpy()[:, 0]).max() > 1e-4
 
@@ -238,7 +247,8 @@ def test_without_causality_a_target_sees_its_future():
 def test_without_positions_an_encoder_is_permutation_equivariant(norm):
     mg.manual_seed(0)
     encoder = Encoder(2, LayerConfig(8, 4, 12, norm=norm, num_kv_heads=2, activation="swiglu"))
-    x, order = mg.randn(2, 5, 8), np.array([3, 0, 4, 1, 2])
+    x = mg.randn(2, 5, 8)
+    order = np.array([3, 0, 4, 1, 2])
     assert_close(encoder(x[:, order]).numpy(), encoder(x).numpy()[:, order])
 
 
@@ -250,7 +260,8 @@ def test_positions_inside_attention_are_relative_and_tell_orders_apart(scheme):
     if encoder.positions is not None:
         for p in encoder.positions.parameters():
             p.array *= 50
-    x, real = mg.randn(1, 5, 8), np.array([[0, 0, 1, 1, 1]]) == 1
+    x = mg.randn(1, 5, 8)
+    real = np.array([[0, 0, 1, 1, 1]]) == 1
     shifted = encoder(x, mg.tensor(real[:, None, None]))[:, 2:]  # the same tokens, two positions later
     assert_close(shifted.numpy(), encoder(x[:, 2:]).numpy())
     assert np.abs((encoder(x[:, [1, 0, 2]]) - encoder(x[:, :3])).numpy()[:, 2]).max() > 1e-4
@@ -259,9 +270,12 @@ def test_positions_inside_attention_are_relative_and_tell_orders_apart(scheme):
 def test_grouped_queries_are_repeated_keys_and_values():
     """A head of keys and values for two of queries is that head twice (Ainslie et al. 2023)."""
     mg.manual_seed(0)
-    grouped, full = MultiHeadAttention(8, 4, num_kv_heads=2), MultiHeadAttention(8, 4)
+    grouped = MultiHeadAttention(8, 4, num_kv_heads=2)
+    full = MultiHeadAttention(8, 4)
     w = grouped.in_proj_weight.array
-    q, k, v = w[:8], w[8:12].reshape(2, 2, 8), w[12:].reshape(2, 2, 8)
+    q = w[:8]
+    k = w[8:12].reshape(2, 2, 8)
+    v = w[12:].reshape(2, 2, 8)
     repeat = lambda heads: np.repeat(heads, 2, 0).reshape(8, 8)
     full.in_proj_weight.array[:] = np.concatenate([q, repeat(k), repeat(v)])
     full.out_proj.load_state_dict(grouped.out_proj.state_dict())
@@ -355,7 +369,8 @@ def test_a_padding_mask_that_does_not_fit_is_refused(mask, message):
 
 @decoders
 def test_a_text_may_be_masked_by_a_list_and_has_a_token(make):
-    model, mask = built(make), [[1] * 6, [0, 0, 1, 1, 1, 1]]
+    model = built(make)
+    mask = [[1] * 6, [0, 0, 1, 1, 1, 1]]
     np.testing.assert_array_equal(model(IDS, mask).numpy(), model(IDS, np.array(mask, bool)).numpy())
     for ids in (IDS[:, :0], [[], []]):
         with pytest.raises(UserError, match=re.escape("ids of shape (2, 0) have no tokens")):
@@ -384,9 +399,11 @@ def test_a_mask_of_scores_that_does_not_fit_is_refused_by_its_shape(make, shape)
 
 
 def test_masks_of_integers_are_padding_masks_and_inverted_causal_masks_are_refused():
-    model, ones = built(gpt()), np.ones((2, 6), np.int64)
+    model = built(gpt())
+    ones = np.ones((2, 6), np.int64)
     assert_close(model(IDS, ones).numpy(), model(IDS).numpy())
-    attention, x = MultiHeadAttention(8, 2), mg.randn(1, 4, 8)
+    attention = MultiHeadAttention(8, 2)
+    x = mg.randn(1, 4, 8)
     attention(x, mask=causal_mask(4))
     with pytest.raises(UserError, match="an inverted causal mask"):
         attention(x, mask=~causal_mask(4))

@@ -41,7 +41,8 @@ def test_padding_of_source_and_target_changes_nothing(kind):
     model = seq2seq(**kind)
     full = model(SOURCE, TARGET).numpy()
     close(full[1:], model(SOURCE[1:, :2], TARGET[1:]).numpy())
-    padded, mask = np.array([[2, 4, 5], [0, 2, 8]]), np.array([[True] * 3, [False, True, True]])
+    padded = np.array([[2, 4, 5], [0, 2, 8]])
+    mask = np.array([[True] * 3, [False, True, True]])
     logits = model(SOURCE, padded, None, mg.tensor(mask)).numpy()
     close(logits[0], full[0])
     close(logits[1, 1:], full[1, :2])
@@ -50,10 +51,12 @@ def test_padding_of_source_and_target_changes_nothing(kind):
 @kinds
 @mg.no_grad()
 def test_cached_decoding_is_uncached_decoding(kind):
-    model, full = seq2seq(**kind), None
+    model = seq2seq(**kind)
+    full = None
     full = model(SOURCE, TARGET).numpy()
     mask = model.padding_mask(SOURCE)
-    memory, cache = model.encode(SOURCE, mask), model.new_cache()
+    memory = model.encode(SOURCE, mask)
+    cache = model.new_cache()
     first = model.logits(model.decode(TARGET[:, :2], memory, mask, None, cache)).numpy()
     rows = np.array([1, 0, 1])  # as beams are reordered
     cache.batch_select_indices(rows)
@@ -68,7 +71,8 @@ def test_the_decoder_sees_no_later_target(kind):
     model = seq2seq(**kind)
     other = TARGET.copy()
     other[:, 2] = 10
-    a, b = model(SOURCE, TARGET).numpy(), model(SOURCE, other).numpy()
+    a = model(SOURCE, TARGET).numpy()
+    b = model(SOURCE, other).numpy()
     close(a[:, :2], b[:, :2])
     assert np.abs(a[:, 2] - b[:, 2]).max() > 1e-3
 
@@ -102,7 +106,8 @@ def test_weights_are_over_the_words_of_the_source_and_drive_the_output(options):
 
 def test_additive_attention_is_bahdanaus_formula():
     model = seq2seq(attention="additive")
-    memory, keys = model.encode(SOURCE), None
+    memory = model.encode(SOURCE)
+    keys = None
     keys = model.attention.keys(memory)
     s = model.first_states(memory)[0][-1].numpy()  # s_0 of each source
     w, u, v = (p.numpy() for p in (model.attention.query.weight, model.attention.key.weight,
@@ -162,7 +167,8 @@ def test_generation_is_the_same_with_and_without_cache_and_in_batches(kind):
 @mg.no_grad()
 def test_a_recurrent_language_model_reads_left_padded_prompts_and_caches_states(rnn_type):
     model = RecurrentLM(RecurrentConfig(9, 6, 6, 2, rnn_type)).eval()
-    ids, mask = np.array([[1, 2, 3, 4], [0, 0, 5, 6]]), np.array([[True] * 4, [False, False, True, True]])
+    ids = np.array([[1, 2, 3, 4], [0, 0, 5, 6]])
+    mask = np.array([[True] * 4, [False, False, True, True]])
     logits = model(ids, mg.tensor(mask)).numpy()
     close(logits[:1], model(ids[:1]).numpy())
     close(logits[1:, 2:], model(ids[1:, 2:]).numpy())
@@ -221,7 +227,8 @@ def test_bad_calls_are_one_clear_error():
         RecurrentLM(RecurrentConfig(9, 6, 6))(SOURCE, np.ones(SOURCE.shape))
     with pytest.raises(UserError, match=r"equal sizes, got embedding_dim=6 and hidden_size=4"):
         RecurrentConfig(9, 6, 4)
-    cache, lm = None, RecurrentLM(RecurrentConfig(9, 6, 6))
+    cache = None
+    lm = RecurrentLM(RecurrentConfig(9, 6, 6))
     cache = lm.new_cache()
     lm.states(np.array([[1], [2]]), cache)
     with pytest.raises(UserError, match="expected a batch of 2, as in the cache, got 1"):

@@ -46,7 +46,8 @@ def test_future_tokens_do_not_change_past_logits(position):
     ids = np.array([[1, 2, 3, 4, 5, 6]])
     changed = ids.copy()
     changed[0, position:] = 9
-    before, after = model(ids).numpy(), model(changed).numpy()
+    before = model(ids).numpy()
+    after = model(changed).numpy()
     np.testing.assert_array_equal(before[0, :position], after[0, :position])
     assert not np.allclose(before[0, position:], after[0, position:])
 
@@ -54,7 +55,8 @@ def test_future_tokens_do_not_change_past_logits(position):
 def test_the_decoder_sees_the_whole_source_and_the_targets_past():
     model = jitter(Transformer(TINY)).eval()
     logits = model(SOURCE, TARGET).numpy()
-    other_source, other_target = SOURCE.copy(), TARGET.copy()
+    other_source = SOURCE.copy()
+    other_target = TARGET.copy()
     other_source[0, 3], other_target[0, 2] = 9, 5
     assert not np.allclose(model(other_source, TARGET).numpy()[0, 0], logits[0, 0])
     np.testing.assert_allclose(model(SOURCE, other_target).numpy()[0, :2], logits[0, :2], atol=1e-6)
@@ -126,7 +128,8 @@ def test_one_matrix_embeds_source_and_target_and_makes_the_logits():
 
 
 def test_post_norm_has_no_last_norm_and_pre_norm_has():
-    post, pre = Transformer(TINY), Transformer(dataclasses.replace(TINY, norm_first=True))
+    post = Transformer(TINY)
+    pre = Transformer(dataclasses.replace(TINY, norm_first=True))
     assert post.encoder.norm is None
     assert pre.num_parameters() == post.num_parameters() + 2 * 2 * 8
 
@@ -162,7 +165,8 @@ def test_masks_say_who_may_attend():
 
 @pytest.mark.parametrize("crossed", [False, True])
 def test_attention_weights_are_those_that_forward_applies(crossed):
-    attention, rng = MultiHeadAttention(8, 2).double().eval(), np.random.default_rng(0)
+    attention = MultiHeadAttention(8, 2).double().eval()
+    rng = np.random.default_rng(0)
     x = mg.tensor(rng.normal(size=(2, 3, 8)))
     memory = mg.tensor(rng.normal(size=(2, 5, 8))) if crossed else None
     weights = attention.attention_weights(x, memory, is_causal=not crossed)

@@ -122,7 +122,8 @@ def test_a_plain_tensor_is_no_parameter():
 
 
 def test_hooks_before_forward_see_and_replace_the_inputs():
-    layer, seen = Add(1), []
+    layer = Add(1)
+    seen = []
     look = layer.register_forward_pre_hook(lambda module, inputs: seen.append((module, inputs)))
     double = layer.register_forward_pre_hook(lambda module, inputs: inputs[0] * 2)
     assert layer(3) == 7

@@ -119,7 +119,8 @@ def register_of(module, name):
 @pytest.mark.parametrize(("name", "values"), NOT_OF_ITS_KIND.values(), ids=list(NOT_OF_ITS_KIND))
 def test_a_name_keeps_its_kind(name, values, assign):
     block = Block()
-    before, state = getattr(block, name), list(block.state_dict())
+    before = getattr(block, name)
+    state = list(block.state_dict())
     for value in values:
         with pytest.raises(DtypeError, match=f"'{name}' is a .* of Block, and cannot be set to"):
             assign(block, name, value)
@@ -154,7 +155,8 @@ def test_a_property_of_a_class_is_set_by_its_setter():
 
 
 def test_what_is_written_to_parameters_is_the_attribute():
-    layer, weight = nn.Linear(2, 3), nn.Parameter(np.ones((3, 2), np.float32))
+    layer = nn.Linear(2, 3)
+    weight = nn.Parameter(np.ones((3, 2), np.float32))
     layer._parameters["weight"] = weight
     assert layer.weight is vars(layer)["weight"] is layer._parameters["weight"] is weight
     assert names(layer.named_parameters()) == ["weight", "bias"]
@@ -264,7 +266,8 @@ def test_a_copy_has_the_same_members_and_shares_none(copied):
 
 
 def test_a_parameter_may_be_a_buffer():
-    module, tensor = nn.Module(), nn.Parameter(np.ones(1))
+    module = nn.Module()
+    tensor = nn.Parameter(np.ones(1))
     module.register_buffer("fixed", tensor)
     assert list(module.parameters()) == []
     assert list(module.buffers()) == [tensor]
@@ -288,7 +291,8 @@ def test_module_lists_and_sequentials_are_lists():
 
 
 def test_a_sequential_runs_in_order():
-    double, plus = (lambda x: x * 2), (lambda x: x + 1)
+    double = lambda x: x * 2
+    plus = lambda x: x + 1
     wrap = lambda f: type("Wrapped", (nn.Module,), {"forward": staticmethod(f)})()
     assert nn.Sequential(wrap(double), wrap(plus))(3) == 7
     assert nn.Sequential(wrap(plus), wrap(double))(3) == 8
@@ -300,7 +304,8 @@ def test_a_module_without_forward_says_so():
 
 
 def test_forward_hooks_see_and_replace_the_output():
-    layer, seen = nn.ReLU(), []
+    layer = nn.ReLU()
+    seen = []
     handle = layer.register_forward_hook(
         lambda module, inputs, output: seen.append((module, inputs)) or output * 2
     )
@@ -546,7 +551,8 @@ def test_gumbel_softmax_draws_classes_and_differentiates_the_soft_ones():
     np.testing.assert_allclose(hard.array.mean(0), [0.2, 0.3, 0.5], atol=0.02)
     weights = mg.tensor([1.0, 2.0, 4.0], dtype="float64")
     (hard * weights).sum().backward()
-    expected, logits.grad = logits.grad.array, None
+    expected = logits.grad.array
+    logits.grad = None
     mg.manual_seed(0)
     (F.gumbel_softmax(logits, tau=0.5) * weights).sum().backward()
     np.testing.assert_allclose(logits.grad.array, expected, atol=1e-12)
@@ -569,7 +575,8 @@ def test_modules_are_made_where_a_tensor_is():
 
 
 def test_losses_as_modules():
-    logits, target = mg.tensor([[0.0, 0.0], [0.0, 1.0]]), [1, 0]
+    logits = mg.tensor([[0.0, 0.0], [0.0, 1.0]])
+    target = [1, 0]
     loss = nn.CrossEntropyLoss(ignore_index=0, reduction="sum")(logits, target)
     np.testing.assert_allclose(loss.item(), np.log(2), rtol=1e-6)
 

@@ -34,7 +34,8 @@ def close(a, b):
 def test_a_row_of_a_padded_batch_is_what_it_is_alone(kind, fused):
     """In both directions and all layers; and what is behind its end has no gradient."""
     model = kind(3, 2, num_layers=2, bidirectional=True, dtype="float64")
-    x, lengths = draw(4, 3, 3), [2, 4, 1]
+    x = draw(4, 3, 3)
+    lengths = [2, 4, 1]
     with mg.fused(fused):
         packed, state = model(pack_padded_sequence(x, lengths, enforce_sorted=False))
         output, counts = pad_packed_sequence(packed)
@@ -52,7 +53,8 @@ def test_a_row_of_a_padded_batch_is_what_it_is_alone(kind, fused):
 
 @KIND
 def test_reverse_is_forward_on_the_reversed_sequence(kind):
-    both, one = kind(3, 2, bidirectional=True, dtype="float64"), kind(3, 2, dtype="float64")
+    both = kind(3, 2, bidirectional=True, dtype="float64")
+    one = kind(3, 2, dtype="float64")
     one.load_state_dict({name: getattr(both, f"{name}_reverse") for name in one.state_dict()})
     x = draw(5, 2, 3)
     output, state = both(x)
@@ -64,7 +66,8 @@ def test_reverse_is_forward_on_the_reversed_sequence(kind):
 
 @KIND
 def test_a_state_carries_on_where_a_chunk_ends(kind):
-    model, x = kind(3, 2, num_layers=2, batch_first=True, dtype="float64"), draw(2, 6, 3)
+    model = kind(3, 2, num_layers=2, batch_first=True, dtype="float64")
+    x = draw(2, 6, 3)
     whole, last = model(x)
     first, state = model(x[:, :4])
     second, state = model(x[:, 4:], state)
@@ -78,7 +81,8 @@ def test_a_cell_is_one_step_of_its_layer(cell):
     layer = getattr(nn, cell.__name__.removesuffix("Cell"))(3, 2, dtype="float64")
     one = cell(3, 2, dtype="float64")
     one.load_state_dict({name.removesuffix("_l0"): p for name, p in layer.state_dict().items()})
-    x, state = draw(4, 2, 3), None
+    x = draw(4, 2, 3)
+    state = None
     for t in range(4):
         state = one(x[t], state)
     for a, b in zip(parts(layer(x)[1]), parts(state), strict=True):
@@ -105,7 +109,8 @@ def test_second_derivatives_are_those_of_the_definition():
 @KIND
 def test_dropout_is_between_layers_in_training(kind):
     mg.manual_seed(0)
-    model, x = kind(3, 8, num_layers=2, dropout=0.5), draw(4, 2, 3).float()
+    model = kind(3, 8, num_layers=2, dropout=0.5)
+    x = draw(4, 2, 3).float()
     assert not np.array_equal(model(x)[0].numpy(), model(x)[0].numpy())
     one = kind(3, 8)
     one.load_state_dict({name: p for name, p in model.state_dict().items() if name.endswith("l0")})
@@ -126,7 +131,8 @@ def test_weights_start_within_one_over_the_root_of_the_width(kind):
 
 
 def test_a_state_that_is_not_used_costs_no_gradient():
-    model, x = nn.LSTM(3, 2), draw(4, 2, 3).float()
+    model = nn.LSTM(3, 2)
+    x = draw(4, 2, 3).float()
     _, (_, c) = model(x)
     c.sum().backward()
     assert all(p.grad is not None for p in model.parameters())
@@ -153,7 +159,8 @@ def test_an_output_that_backward_needs_must_not_change(kind, batch_first):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_computed_in_float32(dtype):
-    model, x = nn.LSTM(3, 2, 2), draw(5, 2, 3).float()
+    model = nn.LSTM(3, 2, 2)
+    x = draw(5, 2, 3).float()
     exact = model(x)[0]
     with mg.autocast(dtype=dtype):
         output, _ = model(x)

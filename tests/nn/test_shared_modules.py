@@ -26,7 +26,8 @@ class Tied(nn.Module):
 
 def repeated():
     """One layer and one normalization at several places."""
-    layer, norm = nn.Linear(3, 3), nn.BatchNorm1d(3)
+    layer = nn.Linear(3, 3)
+    norm = nn.BatchNorm1d(3)
     return nn.Sequential(layer, norm, nn.ReLU(), layer, norm)
 
 
@@ -110,7 +111,8 @@ def test_one_name_of_a_tied_parameter_is_enough(name, assign):
 
 @every_model
 def test_functional_call_refuses_two_tensors_for_one_parameter(make):
-    model, x = make().eval(), mg.ones(2, 3)
+    model = make().eval()
+    x = mg.ones(2, 3)
     for names in groups(model):
         a, b = (mg.ones_like(model.state_dict()[names[0]]) for _ in range(2))
         for name in names[1:]:
@@ -125,7 +127,8 @@ def test_functional_call_refuses_two_tensors_for_one_parameter(make):
 
 
 def test_functional_call_of_untied_weights():
-    model, x = Tied(), mg.ones(2, 3)
+    model = Tied()
+    x = mg.ones(2, 3)
     values = {"embedding.weight": mg.zeros(4, 3), "head.weight": mg.ones(4, 3)}
     untied = mg.func.functional_call(model, values, x, tie_weights=False)
     np.testing.assert_array_equal(untied.array, np.full((2, 4), 3))
@@ -136,7 +139,8 @@ def test_functional_call_of_untied_weights():
 
 
 def test_functional_call_takes_parameters_and_buffers_as_two_dictionaries():
-    model, x = repeated().eval(), mg.ones(2, 3)
+    model = repeated().eval()
+    x = mg.ones(2, 3)
     parts = dict(model.named_parameters()), dict(model.named_buffers())
     np.testing.assert_array_equal(mg.func.functional_call(model, parts, x).array, model(x).array)
     with pytest.raises(OptionError, match="in more than one dictionary"):
@@ -145,7 +149,8 @@ def test_functional_call_takes_parameters_and_buffers_as_two_dictionaries():
 
 @every_model
 def test_gradients_over_a_model_are_those_of_backward(make):
-    model, x = make().eval(), mg.ones(2, 3)
+    model = make().eval()
+    x = mg.ones(2, 3)
     model(x).square().sum().backward()
     loss = lambda parameters: mg.func.functional_call(model, parameters, x).square().sum()
     gradients = mg.func.grad(loss)(dict(model.named_parameters()))
@@ -167,7 +172,8 @@ def test_an_optimizer_steps_a_shared_parameter_once(make):
 
 
 def test_hooks_of_a_shared_module_run_at_each_of_its_places():
-    layer, seen = nn.Linear(2, 2), []
+    layer = nn.Linear(2, 2)
+    seen = []
     model = nn.Sequential(layer, nn.ReLU(), layer)
     layer.register_forward_pre_hook(lambda m, args: seen.append("before"))
     layer.register_forward_hook(lambda m, args, out: seen.append("after"))

@@ -59,7 +59,8 @@ def evaluate(latex, env, functions=None, matrices=False, axes=(-1,), others=()):
     formulas = [latex, *others]
     names = {name for name in env if len(name) > 1}.union(*[re.findall(r"(\w+) =", f) for f in formulas])
     read = [_Parser(f, names).formula() for f in formulas]
-    value, definitions = read[0][0], {name: of for _, found in read for name, of in found.items()}
+    value = read[0][0]
+    definitions = {name: of for _, found in read for name, of in found.items()}
     along = lambda f: lambda x: f(x, axis=axes, keepdims=True)
     known = {"softmax": lambda x: _softmax(x, axes), "var": along(np.var), "mean": along(np.mean)}
     known["norm"] = lambda x: np.sqrt((x * x).sum(axis=axes, keepdims=True))
@@ -74,7 +75,9 @@ def _softmax(x, axes):
 
 class _Scope:
     def __init__(self, env, functions, matrices):
-        self.env, self.functions, self.matrices = env, functions, matrices
+        self.env = env
+        self.functions = functions
+        self.matrices = matrices
 
     def __getitem__(self, name):
         value = self.env[name]
@@ -101,7 +104,8 @@ class _Parser:
     """Each method reads a part of a formula and gives a function of a scope."""
 
     def __init__(self, latex, names):
-        self.tokens, self.place = [], 0
+        self.tokens = []
+        self.place = 0
         for space, token in TOKEN.findall(latex):
             if not space:
                 self.tokens += self._letters(token, names)
@@ -130,7 +134,8 @@ class _Parser:
         return None
 
     def formula(self):
-        value, definitions = self.expression(), {}
+        value = self.expression()
+        definitions = {}
         while self.accept(","):
             name = self.read()
             self.read("=")
@@ -192,7 +197,8 @@ class _Parser:
         """The tokens of what follows: one, or those within braces."""
         if not self.accept("{"):
             return [self.read()]
-        depth, found = 1, []
+        depth = 1
+        found = []
         while depth:
             token = self.read()
             depth += (token == "{") - (token == "}")
@@ -232,7 +238,8 @@ class _Parser:
             self.read(r"\rfloor")
             return lambda s: np.floor(value(s))
         if token == r"\frac":
-            over, under = self.of(self.group_tokens()), self.of(self.group_tokens())
+            over = self.of(self.group_tokens())
+            under = self.of(self.group_tokens())
             return lambda s: over(s) / under(s)
         if token == r"\sqrt":
             value = self.of(self.group_tokens())
@@ -271,7 +278,8 @@ class _Parser:
         def find(s):
             if full in s.env or place is None:
                 return s[full]
-            i, array = round(float(place(s))), s[name]
+            i = round(float(place(s)))
+            array = s[name]
             return array[i] if 0 <= i < len(array) else 0.0
 
         return find
@@ -285,7 +293,8 @@ class _Parser:
         return lambda s: sum(part(s) for part in parts).astype(bool) * 1.0
 
     def chain(self):
-        values, relations = [self.expression()], []
+        values = [self.expression()]
+        relations = []
         while self.next in RELATIONS:
             relations.append(RELATIONS[self.read()])
             values.append(self.expression())
@@ -300,7 +309,8 @@ class _Parser:
         return holds
 
     def function(self, name):
-        power, order = None, None
+        power = None
+        order = None
         if name == r"\psi":
             order = lambda s: 0.0
         while self.next in ("^", "'"):
@@ -342,15 +352,19 @@ class _Parser:
             return self.product()
         if group[1:2] == ["="]:
             self.read("^")
-            last, body, name = self.of(self.group_tokens()), self.product(), group[0]
+            last = self.of(self.group_tokens())
+            body = self.product()
+            name = group[0]
             return lambda s: sum(body(s.binding(**{name: i})) for i in range(1, round(last(s)) + 1))
         conditions = _Parser("", ())
-        conditions.tokens, each = group, []
+        conditions.tokens = group
+        each = []
         if len(group) > 1:
             each.append(conditions.chain())
             while conditions.accept(","):
                 each.append(conditions.chain())
-        body, name = self.product(), group[0]
+        body = self.product()
+        name = group[0]
 
         def value(s):
             places = [s.binding(**{name: j}) for j in range(len(s["x"]))]

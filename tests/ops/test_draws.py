@@ -74,7 +74,8 @@ def test_a_range_without_width_is_one_number(ends):
 def test_draws_that_were_in_their_range_are_the_same_bits():
     """Of float32 all that is not the high end: runs that are resumed depend on them."""
     mg.manual_seed(0)
-    x, y = mg.rand(1000), mg.zeros(1000).uniform_(-3, 5)
+    x = mg.rand(1000)
+    y = mg.zeros(1000).uniform_(-3, 5)
     mg.manual_seed(0)
     keys = [random.next_key("random"), random.next_key("random")]
     first, second = (draws.generator(key).random(1000).astype(np.float32) for key in keys)

@@ -118,7 +118,9 @@ def test_every_op_can_be_reached_by_a_public_name():
         relative_positions.rotary,
         *vars(recurrent).values(),
     ]
-    found, seen, stack = set(), set(), [f for f in public if inspect.isfunction(f)]
+    found = set()
+    seen = set()
+    stack = [f for f in public if inspect.isfunction(f)]
     while stack:
         function = stack.pop()
         record = info_of(function)

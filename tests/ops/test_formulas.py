@@ -73,7 +73,9 @@ def scores(a):
 
 def smoothed(a):
     """The target's probabilities, and how many rows count (1 where losses are not averaged)."""
-    target, v, smoothing = a["target"], a["logits"].shape[1], a["label_smoothing"]
+    target = a["target"]
+    v = a["logits"].shape[1]
+    smoothing = a["label_smoothing"]
     valid = target != a["ignore_index"]
     q = np.eye(v)[np.where(valid, target, 0)] * (1 - smoothing) + smoothing / v
     g = a["g"] if a["reduction"] == "none" else np.broadcast_to(a["g"], target.shape)
@@ -207,9 +209,11 @@ def settings_of(record, sample, outs, gs):
     """(What the letters of a formula mean, the axes along which the op computes.)"""
     a = arguments(record, sample)
     one = lambda arrays: arrays[0] if len(arrays) == 1 else arrays
-    ys, gs = [y.numpy() for y in outs], [g.numpy() for g in gs]
+    ys = [y.numpy() for y in outs]
+    gs = [g.numpy() for g in gs]
     a = {"y": one(ys), **a, "g": one(gs)}
-    x, axes = a.get("x"), None if record.name == "middle" else (-1,)
+    x = a.get("x")
+    axes = None if record.name == "middle" else (-1,)
     if record.name in NORMALIZED:
         axes = ROWS(a)
     elif {"dim", "dims"} & a.keys() and record.family != "shape":

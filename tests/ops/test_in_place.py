@@ -23,7 +23,8 @@ def equal(x, expected):
 
 
 def test_losses_add_up_in_a_loop():
-    x, total = leaf(1, 2), mg.zeros(1, dtype="float64")
+    x = leaf(1, 2)
+    total = mg.zeros(1, dtype="float64")
     for factor in (1.0, 2.0, 3.0):
         total += (factor * x * x).sum()
     total.backward()
@@ -94,7 +95,9 @@ def test_data_and_gradients_are_changed_outside_the_graph():
 def test_a_base_follows_its_view_and_other_views_follow_the_base():
     x = leaf(1, 2, 3, 4, shape=(2, 2))
     y = x * 1
-    first, column, transposed = y[0], y[:, 1], y.T
+    first = y[0]
+    column = y[:, 1]
+    transposed = y.T
     first *= 10
     equal(y, [[10, 20], [3, 4]])
     equal(column, [20, 4])
@@ -119,7 +122,8 @@ def test_pieces_of_a_split_follow():
 def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
     x = leaf(1, 2)
     y = x * 3
-    seen, data = y.detach(), y.data
+    seen = y.detach()
+    data = y.data
     y += x
     y -= 1
     equal(seen, [3, 7])
@@ -132,7 +136,8 @@ def test_a_detached_alias_sees_the_change_and_gets_no_gradient():
 
 def test_one_number_of_a_tensor_is_a_view():
     y = mg.zeros(2, 2)
-    number, row = y[0, 1], y[1].unbind(0)[0]
+    number = y[0, 1]
+    row = y[1].unbind(0)[0]
     number += 3
     row += 4
     assert y.tolist() == [[0, 3], [4, 0]]
@@ -153,7 +158,8 @@ CHAINS = {
 @pytest.mark.parametrize("line", CHAINS)
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])  # of the axes of h in memory
 def test_views_of_views_that_nothing_holds_are_changed(line, order):
-    change, x = CHAINS[line], leaf(*np.linspace(0.2, 0.9, 8), shape=(2, 2, 2))
+    change = CHAINS[line]
+    x = leaf(*np.linspace(0.2, 0.9, 8), shape=(2, 2, 2))
 
     def f(x):
         h = (x.permute(*order) * 1).permute(*np.argsort(order))
@@ -187,7 +193,10 @@ def test_views_follow_where_views_between_no_longer_exist():
 def test_views_follow_each_other_where_their_base_no_longer_exists():
     x = leaf(1, 2, 3, 4)
     y = x * 1
-    a, b, c, seen = y[:2], y.reshape(2, 2).T[0], y[3:], y[:3].detach()
+    a = y[:2]
+    b = y.reshape(2, 2).T[0]
+    c = y[3:]
+    seen = y[:3].detach()
     del y
     a *= b  # b is 1, 3
     equal(a, [1, 6])
@@ -215,7 +224,8 @@ def test_a_gradient_goes_through_the_view_that_was_changed():
 
 
 def test_views_are_changed_in_checkpoints_and_constants_become_results():
-    x, buffer = leaf(1, 2, 3, 4), mg.zeros(2, 2, 2, dtype="float64")
+    x = leaf(1, 2, 3, 4)
+    buffer = mg.zeros(2, 2, 2, dtype="float64")
 
     def f(x):
         h = x * 1
@@ -240,7 +250,8 @@ def test_views_of_a_leaf_are_not_changed():
 
 
 def test_views_are_known_after_many_that_no_longer_exist():
-    x, y = leaf(1, 2), mg.zeros(4, dtype="float64")
+    x = leaf(1, 2)
+    y = mg.zeros(4, dtype="float64")
     for _ in range(100):
         v = y.reshape(2, 2).T[0]
     assert len(y.version.views) < 70
@@ -254,7 +265,8 @@ def test_views_are_known_after_many_that_no_longer_exist():
 
 def test_copies_do_not_follow():
     y = leaf(1, 2, 3, 4, shape=(2, 2)) * 1
-    copy, chosen = y.T.reshape(-1), y[[0]]
+    copy = y.T.reshape(-1)
+    chosen = y[[0]]
     y += 1
     equal(copy, [1, 3, 2, 4])
     equal(chosen, [[1, 2]])
@@ -271,7 +283,8 @@ def test_elements_that_share_memory_are_not_changed():
 def test_a_part_of_a_view_whose_elements_share_memory_is_changed(holds_base):
     x = leaf(1, 2, 3)
     y = x * 1
-    repeated, windows = y.expand(3, 3), y.unfold(0, 2, 1)
+    repeated = y.expand(3, 3)
+    windows = y.unfold(0, 2, 1)
     if not holds_base:
         del y
     repeated[1][1:] *= 5
@@ -310,7 +323,8 @@ def test_gradients_through_changes_are_differentiated_again():
 
 
 def test_a_constant_that_becomes_a_result_leaves_no_cycle():
-    x, y = leaf(1, 2), mg.ones(2, dtype="float64")
+    x = leaf(1, 2)
+    y = mg.ones(2, dtype="float64")
     z = x * y  # refers to the constant
     y += z
     node = weakref.ref(y.node)
@@ -324,7 +338,8 @@ def test_a_constant_that_becomes_a_result_leaves_no_cycle():
 
 
 def test_a_replay_does_not_take_the_new_value_of_a_constant():
-    x, y = leaf(2, 3), mg.ones(2, dtype="float64")
+    x = leaf(2, 3)
+    y = mg.ones(2, dtype="float64")
     z = x * y
     y += x
     (g,) = autograd.grad(z.sum(), x, retain_graph=True)

@@ -35,7 +35,8 @@ FUNCTIONS = {
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
 def test_how_an_array_lies_in_memory_changes_nothing(function, odd):
     array = odd(np.random.default_rng(0).normal(size=(3, 4)))
-    plain, strange = leaf(array.copy(order="C")), mg.Tensor(array, requires_grad=True)
+    plain = leaf(array.copy(order="C"))
+    strange = mg.Tensor(array, requires_grad=True)
     outs = [function(x) for x in (plain, strange)]
     assert_equal(outs[0], outs[1].array, rtol=1e-13)
     weights = np.random.default_rng(1).normal(size=(*outs[0].shape, 2))[..., 0]  # odd memory itself

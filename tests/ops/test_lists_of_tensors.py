@@ -187,7 +187,8 @@ IN_PLACE = sorted(
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_a_list_that_is_written_keeps_its_gradient_or_is_refused(name):
-    method, samples = METHODS[name], OWN[name[:-1]].samples(np.random.default_rng(0))
+    method = METHODS[name]
+    samples = OWN[name[:-1]].samples(np.random.default_rng(0))
 
     def change(x, *args, **settings):
         x = x * 1
@@ -299,7 +300,8 @@ def test_what_takes_numbers_refuses_tensors_with_a_gradient():
 
 
 def test_conversions_never_refuse():
-    x, v = mg.tensor(2.0, requires_grad=True), mg.tensor([1.0, 2.0], requires_grad=True)
+    x = mg.tensor(2.0, requires_grad=True)
+    v = mg.tensor([1.0, 2.0], requires_grad=True)
     for convert in (np.asarray, np.array, np.asanyarray, np.ascontiguousarray, np.asarray_chkfinite):
         assert convert(v).tolist() == [1, 2]
     assert (float(x), int(x), float(np.asarray(x)), f"{x:.1f}", x.numpy().item()) == (2, 2, 2, "2.0", 2)
@@ -315,7 +317,8 @@ def test_conversions_never_refuse():
 
 
 def test_questions_without_a_derivative_are_answered():
-    x, v = mg.tensor(2.0, requires_grad=True), mg.tensor([1.0, 2.0], requires_grad=True)
+    x = mg.tensor(2.0, requires_grad=True)
+    v = mg.tensor([1.0, 2.0], requires_grad=True)
     assert np.allclose([x, x], 2)
     assert np.shape([v, v]) == (2, 2)
     assert np.argsort([x, x - 1]).tolist() == [1, 0]
@@ -326,8 +329,10 @@ def test_questions_without_a_derivative_are_answered():
 
 @pytest.mark.needs("torch_names")
 def test_lists_that_numpy_makes_numbers_of_are_refused():
-    x, v = mg.tensor(2.0, requires_grad=True), mg.tensor([1.0, 2.0], requires_grad=True)
-    a, dot = np.ones(2), np.dot
+    x = mg.tensor(2.0, requires_grad=True)
+    v = mg.tensor([1.0, 2.0], requires_grad=True)
+    a = np.ones(2)
+    dot = np.dot
     for compute in (
         lambda: np.sum([x, x]), lambda: np.sum([v, v]), lambda: np.dot([v, v], a), lambda: dot([v], a),
         lambda: np.exp([v, v]), lambda: a - [v, v], lambda: a * [x, x], lambda: np.add.reduce([v]),

@@ -41,7 +41,9 @@ def test_weights_of_one_and_one_hot_probabilities_change_nothing(reduction, smoo
 def test_an_ignored_row_counts_nothing_with_weights_either(smoothing):
     spoilt = LOGITS.copy()
     spoilt[1] = [-math.inf, math.inf, 0.0]
-    x, alone, known = leaf(spoilt), leaf(LOGITS[[0, 2, 3]]), [0, 2, 3]
+    x = leaf(spoilt)
+    alone = leaf(LOGITS[[0, 2, 3]])
+    known = [0, 2, 3]
     with np.errstate(invalid="ignore"):
         loss = F.cross_entropy(x, TARGET, WEIGHT, label_smoothing=smoothing)
         expected = F.cross_entropy(alone, TARGET[known], WEIGHT, label_smoothing=smoothing)
@@ -59,7 +61,8 @@ def test_nll_loss_of_log_softmax_is_cross_entropy():
 
 
 def test_a_loss_keeps_float32():
-    x, t = mg.tensor(LOGITS, dtype="float32"), mg.rand(4, 3)
+    x = mg.tensor(LOGITS, dtype="float32")
+    t = mg.rand(4, 3)
     weight = mg.tensor(WEIGHT, dtype="float32")
     assert F.cross_entropy(x, TARGET, weight).dtype == mg.float32
     assert F.cross_entropy(x, t, label_smoothing=0.1).dtype == mg.float32
@@ -165,7 +168,8 @@ def test_alpha_dropout_keeps_mean_and_variance():
 
 # ---------------------------------------------------------------- mistakes
 
-A, ONES = mg.zeros(4, 3), np.ones((4, 3))
+A = mg.zeros(4, 3)
+ONES = np.ones((4, 3))
 MISTAKES = {
     "a weight too many": (lambda: F.cross_entropy(A, TARGET, np.ones(4)), ShapeError, r"\(3,\), got \(4,\)"),
     "probabilities of integers": (lambda: F.cross_entropy(A, np.ones((4, 3), int)), ShapeError, r"\(4,\)"),
@@ -218,7 +222,8 @@ def test_a_target_that_broadcasts_is_warned_of(loss):
 
 
 def test_probabilities_as_a_target_have_no_class_to_ignore():
-    logits, target = mg.zeros(2, 3), mg.full((2, 3), 1 / 3)
+    logits = mg.zeros(2, 3)
+    target = mg.full((2, 3), 1 / 3)
     with pytest.raises(OptionError, match="ignore_index=1 needs class numbers"):
         F.cross_entropy(logits, target, ignore_index=1)
     assert F.cross_entropy(logits, target).item() == pytest.approx(np.log(3))
@@ -226,7 +231,9 @@ def test_probabilities_as_a_target_have_no_class_to_ignore():
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 1), (1, 3), (4,), ()])
 def test_a_variance_may_have_1_for_one_axis(shape):
-    x, target, var = mg.ones(4, 3), mg.zeros(4, 3), mg.full(shape, 2.0)
+    x = mg.ones(4, 3)
+    target = mg.zeros(4, 3)
+    var = mg.full(shape, 2.0)
     assert F.gaussian_nll_loss(x, target, var).item() == pytest.approx(0.5 * (np.log(2) + 0.5))
     with pytest.raises(ShapeError, match="with one axis of length 1"):
         F.gaussian_nll_loss(x, target, mg.ones(1, 1))

@@ -23,5 +23,6 @@ def test_products_of_all_ranks_and_batches(left, right):
 
 def test_products_of_views():
     rng = np.random.default_rng(0)
-    x, y = leaf(rng.normal(size=(3, 2))), leaf(rng.normal(size=(2, 4, 3)))
+    x = leaf(rng.normal(size=(3, 2)))
+    y = leaf(rng.normal(size=(2, 4, 3)))
     mg.gradcheck(lambda x, y: x.T @ y.transpose(1, 2) @ y.flip(1), [x, y])

@@ -217,7 +217,8 @@ BIASED = {
 @pytest.mark.parametrize("name", BIASED)
 @pytest.mark.parametrize("fused", [True, False])
 def test_the_gradient_of_a_bias_over_half_a_million_rows(name, fused):
-    x, b = tenths(500_000, 3), mg.zeros(4 if name == "linear" else 3, requires_grad=True)
+    x = tenths(500_000, 3)
+    b = mg.zeros(4 if name == "linear" else 3, requires_grad=True)
     with mg.fused(fused):
         y = BIASED[name](x.detach(), b)
         y.backward(mg.tensor(np.full(y.shape, 0.1, np.float32)))

@@ -105,10 +105,8 @@ def test_vectors_of_all_strides_are_copied_as_if_apart():
     for _ in range(300):
         n = int(rng.integers(4, 20))
         step, other = (int(rng.integers(1, 4)) for _ in range(2))
-        target, source = (
-            slice(int(rng.integers(0, n)), None, step),
-            slice(int(rng.integers(0, n)), None, other),
-        )
+        target = slice(int(rng.integers(0, n)), None, step)
+        source = slice(int(rng.integers(0, n)), None, other)
         count = min(len(range(n)[target]), len(range(n)[source]))
         for write in (lambda x, y: x.copy_(y), lambda x, y: x.__setitem__(..., y)):
             x = mg.arange(float(n))

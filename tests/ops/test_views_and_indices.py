@@ -78,7 +78,8 @@ def test_what_is_added_to_one_place_adds_up():
 
 @pytest.mark.parametrize("include_self", [True, False])
 def test_the_gradient_of_equals_adds_up_to_the_whole(include_self):
-    x, src = mg.ones(2, requires_grad=True), mg.ones(3, requires_grad=True)
+    x = mg.ones(2, requires_grad=True)
+    src = mg.ones(3, requires_grad=True)
     x.scatter_reduce(0, [0, 0, 1], src, "amax", include_self=include_self).sum().backward()
     assert x.grad.sum().item() + src.grad.sum().item() == pytest.approx(2)
     assert (x.grad.sum().item() > 0) == include_self
@@ -99,7 +100,8 @@ def test_walking_over_a_tensor_is_one_node():
 
 
 def test_a_changed_index_changes_no_gradient():
-    x, index = leaf(3), np.array([0, 2])
+    x = leaf(3)
+    index = np.array([0, 2])
     y = x.index_put((index,), mg.zeros(2, dtype="float64"))
     index[:] = 1
     y.sum().backward()

@@ -201,7 +201,8 @@ def test_bars_are_the_most_probable_tokens_and_the_chosen_one():
 
 def test_embeddings_are_projected_to_where_they_vary_most():
     rng = np.random.default_rng(0)
-    plane, far = rng.normal(size=(2, 5)), rng.normal(size=(6, 2)) * [5, 1]
+    plane = rng.normal(size=(2, 5))
+    far = rng.normal(size=(6, 2)) * [5, 1]
     figure = plots.embeddings(far @ np.linalg.qr(plane.T)[0].T + 3, "abcdef", [0, 0, 1, 1, 1, 2])
     points = np.concatenate([np.asarray(each.get_offsets()) for each in figure.axes[0].collections])
     apart = lambda x: np.linalg.norm(x[:, None] - x, axis=-1)

@@ -27,7 +27,9 @@ def plainly(function, *args, **kwargs):
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.up, self.down, self.dropout = nn.Linear(4, 8), nn.Linear(8, 4), nn.Dropout(0.4)
+        self.up = nn.Linear(4, 8)
+        self.down = nn.Linear(8, 4)
+        self.dropout = nn.Dropout(0.4)
 
     def forward(self, x, scale=1.0):
         return x + scale * self.dropout(self.down(F.gelu(self.up(x))))
@@ -76,7 +78,8 @@ def test_higher_order():
 
 
 def test_several_results_in_any_structure():
-    x, c = leaf(1, 2), mg.tensor(np.array([3.0, 4.0]))
+    x = leaf(1, 2)
+    c = mg.tensor(np.array([3.0, 4.0]))
 
     def function(x, c, number, flag=None):
         return {"a": x * c, "b": (x.exp(), [x.argmax(), c, "text"]), "same": x, "n": number if flag else None}
@@ -99,7 +102,8 @@ def test_only_some_of_the_results_used():
 
 
 def test_hooks_on_the_way_run_once():
-    x, seen = leaf(1, 2), []
+    x = leaf(1, 2)
+    seen = []
     y = x * 2
     for tensor in (x, y):
         tensor.register_hook(lambda g: seen.append(g.array.copy()))
@@ -139,7 +143,8 @@ def test_nothing_within_is_kept_and_backward_frees_what_it_needs():
     y = x + 0
     z = checkpoint(function, y)
     assert inner[0]() is None
-    loss, argument = z.sum(), weakref.ref(y.array)
+    loss = z.sum()
+    argument = weakref.ref(y.array)
     del y, z
     assert argument() is not None
     loss.backward()

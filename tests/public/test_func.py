@@ -145,7 +145,8 @@ def test_vjp_and_jvp_of_a_linear_map_are_its_two_products():
 def test_vjp_and_jvp_agree_on_nested_functions():
     f = lambda p, y: {"a": (p["w"] * y).tanh(), "b": [p["w"].sum() * y[0]]}
     p, y = {"w": numbers(3)}, numbers(3, seed=1)
-    tp, ty = {"w": numbers(3, seed=2)}, numbers(3, seed=3)
+    tp = {"w": numbers(3, seed=2)}
+    ty = numbers(3, seed=3)
     _, pull = func.vjp(f, p, y)
     v = {"a": numbers(3, seed=4), "b": [np.float64(0.7)]}
     gp, gy = pull(v)

@@ -68,7 +68,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
     path = tmp_path / "t.txt"
     io.write_atomically(path, b"old")
-    seen, replace = [], os.replace
+    seen = []
+    replace = os.replace
 
     def watched(source, target):
         seen.append((path.read_bytes(), Path(source).read_bytes()))

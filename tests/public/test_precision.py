@@ -100,7 +100,8 @@ def test_one_autocast_may_stand_in_itself():
 def test_a_checkpoint_computes_again_as_it_computed_before(create_graph):
     """The first time under autocast, and so again, whatever holds when backward() runs."""
     x, w = mg.randn(3, 4), mg.randn(4, 4, requires_grad=True)
-    seen, found = [], []
+    seen = []
+    found = []
 
     def block(x):
         y = (x @ w).tanh() @ w
@@ -141,7 +142,8 @@ def test_gradients_of_bfloat16_are_bfloat16_again_and_again(name):
         else mg.tensor(v) if isinstance(v, np.ndarray) else v
     )  # fmt: skip
     for sample in record.samples(np.random.default_rng(0)):
-        args, kwargs = map_leaves(half, sample.args), map_leaves(half, sample.kwargs)
+        args = map_leaves(half, sample.args)
+        kwargs = map_leaves(half, sample.kwargs)
         xs = [x for x in leaves((args, kwargs)) if isinstance(x, mg.Tensor) and x.requires_grad]
         out = leaves(record.call(*args, **kwargs))
         outs = [y for y in out if isinstance(y, mg.Tensor) and y.requires_grad]
@@ -365,7 +367,9 @@ def test_the_precision_of_products_is_one_of_two():
 
 
 def test_autocast_casts_alike_with_and_without_kernels():
-    x, w, b = mg.randn(2, 3), mg.randn(4, 3), mg.randn(4)
+    x = mg.randn(2, 3)
+    w = mg.randn(4, 3)
+    b = mg.randn(4)
     for function in (lambda: mg.nn.functional.linear(x, w, b), lambda: x.softmax(-1)):
         with mg.autocast(dtype=mg.bfloat16):
             fused = function()

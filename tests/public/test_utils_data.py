@@ -62,7 +62,8 @@ def test_shuffled_batches_have_each_example_once_in_another_order_each_time_and_
 
 
 def test_rows_of_a_tensor_dataset_are_batched_as_example_by_example():
-    x, y = np.arange(12.0).reshape(6, 2), np.arange(6)
+    x = np.arange(12.0).reshape(6, 2)
+    y = np.arange(6)
     dataset = TensorDataset(x, mg.tensor(y))
     at_once = list(DataLoader(dataset, batch_size=4))
     one_by_one = list(DataLoader(Subset(dataset, range(6)), batch_size=4))

@@ -131,7 +131,8 @@ def test_files_with_labels_that_were_not_trained_on_are_refused_before_training(
 
 
 def test_labels_that_only_the_held_out_tenths_have_are_counted_before_training(tmp_path):
-    recipe, file = load_recipe("bert-classify"), tmp_path / "rare.tsv"
+    recipe = load_recipe("bert-classify")
+    file = tmp_path / "rare.tsv"
     file.write_text("".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(40)))
     splits = runs.load_splits(recipe, file)
     assert runs.check_labels(recipe, splits, Sources(file)) == []
@@ -301,7 +302,8 @@ def test_every_answer_of_whole_words_is_learned_and_given_back(data):
 def test_answers_inside_of_tokens_are_counted_before_training_and_wrong_in_validation_and_test():
     example = AnsweredQuestion("Who?", "The dogs sat.", "dog")
     other = example._replace(answer="dogs")
-    data, splits = QuestionAnswering.Data(), {"train": [example, other], "validation": [example, other]}
+    data = QuestionAnswering.Data()
+    splits = {"train": [example, other], "validation": [example, other]}
     splits = QuestionAnswering.filter(data, KINDS["words"], Splits({**splits, "test": [other]}))
     assert splits["train"] == [other]
     assert describe_splits(QuestionAnswering, splits) == (
@@ -459,12 +461,11 @@ def test_a_batch_of_similar_texts_is_not_split():
 
 @pytest.mark.parametrize(("micro_batches", "size"), [(2, 1), (1, 2)])
 def test_training_that_would_split_similar_texts_is_refused_before_it_begins(tmp_path, micro_batches, size):
-    ranks, pairs = Ranks(), [("A dog", "The dog"), ("The cats", "The mat")]
+    ranks = Ranks()
+    pairs = [("A dog", "The dog"), ("The cats", "The mat")]
     ranks.size = size
-    task, config = (
-        Similarity(Similarity.Data(), pairs, pairs, WORDS),
-        TrainConfig(micro_batches=micro_batches),
-    )
+    task = Similarity(Similarity.Data(), pairs, pairs, WORDS)
+    config = TrainConfig(micro_batches=micro_batches)
     with pytest.raises(UserError, match="cannot be split into 2 parts"):
         Trainer(nn.Linear(2, 2), task, config, tmp_path / "run", ranks=ranks)
     assert not (tmp_path / "run").exists()
@@ -553,7 +554,8 @@ def test_only_training_images_are_warped():
 
 
 def test_images_of_ones_own_are_split(tmp_path):
-    images, labels = np.arange(480, dtype=np.uint16).reshape(30, 4, 4), np.arange(30) % 3
+    images = np.arange(480, dtype=np.uint16).reshape(30, 4, 4)
+    labels = np.arange(30) % 3
     twice = {"images": np.concatenate([images, images[:5]]), "labels": np.concatenate([labels, labels[:5]])}
     np.savez(tmp_path / "mine.npz", **twice)
     data = ImageClassification.Data(dataset="file")
@@ -588,7 +590,8 @@ def test_arrays_of_a_file_that_were_trained_on_are_counted(tmp_path, capsys):
     recipe = SimpleNamespace(data=ImageClassification.Data())
     train = ImageClassification.read_file(None, tmp_path / "mine.npz")[1:]
     run = SimpleNamespace(task=ImageClassification, recipe=recipe, splits=lambda *args: {"train": train})
-    run.record, run.labels = SimpleNamespace(data={"sha256": ""}), ["0", "1", "2"]
+    run.record = SimpleNamespace(data={"sha256": ""})
+    run.labels = ["0", "1", "2"]
     run.reading = {}
     splits_of(run, tmp_path / "mine.npz", None)
     assert "warning: 2 of 3 images are in the training data" in capsys.readouterr().err

@@ -98,7 +98,9 @@ def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
 
 
 def test_shares_of_masked_random_and_unchanged_tokens():
-    ids, chosen, kinds = np.arange(7, 107), 0, Counter()
+    ids = np.arange(7, 107)
+    chosen = 0
+    kinds = Counter()
     for row in range(500):
         random = masking.row_generator(0, masking.MASKING, 3, row)
         read, targets = masking.mask_tokens(ids, ids % 10 != 0, 6, (7, 1000), random)
@@ -202,7 +204,8 @@ def test_lengths_of_infilled_spans_are_from_a_poisson_distribution():
 
 @pytest.mark.parametrize("kind", ["word", "bpe", "wordpiece", "char"])
 def test_an_objectives_special_tokens_follow_the_first_four(kind, tmp_path):
-    texts, added = ["the cats sat on the mats", "a cat"], [*BERT_TOKENS, *sentinels(2)]
+    texts = ["the cats sat on the mats", "a cat"]
+    added = [*BERT_TOKENS, *sentinels(2)]
     size = {"vocab_size": 60} if kind in ("bpe", "wordpiece") else {}
     tokenizer = getattr(Tokenizer, f"train_{kind}")(texts, added=added, **size)
     assert [tokenizer.id_to_token[i] for i in range(9)] == [*SPECIAL_TOKENS, *added]
@@ -297,7 +300,8 @@ def zipped(content, compression=0, flags=0):
     raw = bytearray(file.getvalue())
     for start, magic in ((6, b"PK\3\4"), (8, b"PK\1\2")):
         at = raw.index(magic) + start
-        raw[at], raw[at + 2] = flags, compression
+        raw[at] = flags
+        raw[at + 2] = compression
     return bytes(raw)
 
 
@@ -363,7 +367,8 @@ def test_files_of_ones_own(tmp_path):
 
 
 def test_f1_of_classes_by_hand():
-    expected, predicted = ["a", "a", "a", "b"], ["a", "a", "b", "b"]
+    expected = ["a", "a", "a", "b"]
+    predicted = ["a", "a", "b", "b"]
     assert scores.accuracy(predicted, expected) == 0.75
     assert scores.macro_f1(predicted, expected) == pytest.approx((0.8 + 2 / 3) / 2)  # a: 1, 2/3; b: 1/2, 1
 

@@ -45,7 +45,10 @@ class AverageConfig:
 class Average(nn.Module):
     """A language model that sees each token and the mean of all tokens before it."""
 
-    model_type, config_class, is_encoder_decoder, max_length = "average", AverageConfig, False, None
+    model_type = "average"
+    config_class = AverageConfig
+    is_encoder_decoder = False
+    max_length = None
 
     def __init__(self, config):
         super().__init__()
@@ -195,7 +198,11 @@ class SumData:
 class Sums(ExampleTask):
     """Whether the sum of some numbers is positive."""
 
-    name, Data, unit, noun, model_types = "sums", SumData, "lists", "classifier", ()
+    name = "sums"
+    Data = SumData
+    unit = "lists"
+    noun = "classifier"
+    model_types = ()
     metrics = {"positives": "share of positives"}  # noqa: RUF012
 
     @classmethod
@@ -230,7 +237,8 @@ class ScorerConfig:
 
 
 class Scorer(nn.Module):
-    model_type, config_class = "scorer", ScorerConfig
+    model_type = "scorer"
+    config_class = ScorerConfig
 
     def __init__(self, config):
         super().__init__()
@@ -315,10 +323,12 @@ def test_classes_have_an_accuracy_and_validation_data_of_their_own(tmp_path):
 def test_classes_that_are_ignored_have_no_loss_and_are_neither_right_nor_wrong():
     targets = np.array([[0, 1, -100], [1, -100, -100], [2, 0, 1]])  # padded to a length of 3
     inputs = np.eye(4, dtype=np.float32)[np.array([[0, 1, 3], [2, 3, 3], [2, 0, 0]])]
-    model, task = nn.Linear(4, 3), ArrayTask((inputs, targets), validation=(inputs, targets), batch_size=2)
+    model = nn.Linear(4, 3)
+    task = ArrayTask((inputs, targets), validation=(inputs, targets), batch_size=2)
     logits = model(mg.tensor(inputs))
     expected = F.cross_entropy(logits.reshape(-1, 3), targets.reshape(-1), ignore_index=-100).item()
-    scores, known = task.validate(model), targets >= 0
+    scores = task.validate(model)
+    known = targets >= 0
     right = logits.argmax(-1).numpy() == targets
     assert scores == pytest.approx({"loss": expected, "accuracy": right[known].mean()})
     (batch,) = ArrayTask((inputs, targets), batch_size=3).batches([0, 1, 2])

@@ -80,10 +80,12 @@ def test_a_task_of_ones_own_has_the_words_of_the_one_that_it_is_derived_from():
         name = "loud"
 
     class Named(Loud):
-        name, noun = "named", "eager model"
+        name = "named"
+        noun = "eager model"
 
     class Scored(ExampleTask):
-        name, verb = "scored", "evaluate"
+        name = "scored"
+        verb = "evaluate"
 
     assert wording_of(Loud) == WORDINGS["translation"]
     assert wording_of(Named).noun == "eager model"

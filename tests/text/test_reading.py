@@ -110,7 +110,8 @@ def test_brackets_are_read_with_spaces_between_them(kind):
 
 @tokenizers
 def test_vectors_are_of_the_rows_of_training(kind):
-    run, read = a_run(Similarity, TOKENIZERS[kind]), []
+    run = a_run(Similarity, TOKENIZERS[kind])
+    read = []
 
     def model(ids):
         read.append(ids)
@@ -151,7 +152,8 @@ def test_a_prompt_is_read_as_the_beginning_of_a_text(kind):
 @tokenizers
 @pytest.mark.parametrize("mark", ["[MASK]", "<MASK>", "<extra_id_3>"])
 def test_a_text_with_a_gap_is_that_of_training_with_a_token_taken_out(kind, mark):
-    tokenizer, count = TOKENIZERS[kind], 0
+    tokenizer = TOKENIZERS[kind]
+    count = 0
     for text in (*TEXTS, *SPACED):
         tokens = tokenizer.encode_with_offsets(text)
         ids = [i for i, _ in tokens]

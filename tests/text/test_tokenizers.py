@@ -559,7 +559,8 @@ def test_a_file_of_an_older_version_is_read(tmp_path, layout, ids):
 
 @pytest.mark.parametrize("layout", TRAINERS)
 def test_a_flipped_bit_is_an_error_or_a_tokenizer(tmp_path, layout):
-    path, draws = tmp_path / "tokenizer.json", np.random.default_rng(0)
+    path = tmp_path / "tokenizer.json"
+    draws = np.random.default_rng(0)
     content = json.dumps(saved(layout)).encode()
     for place in draws.integers(0, 8 * len(content), 100):
         damaged = bytearray(content)

@@ -8,7 +8,8 @@ from minigrad.ops.samplers import Sample
 from minigrad.torch_names.numpy_counterparts import counterparts
 from tests.ops.test_lists_of_tensors import as_tensors, as_they_are, check, sweep
 
-V, M = np.array([0.2, 0.5, 0.9]), np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.8]])
+V = np.array([0.2, 0.5, 0.9])
+M = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.8]])
 CALLS = [  # the first that NumPy takes is tried
     (M,), (V,), (M, M), (V, V), (M, V), (M, 2), (M, 0.5), (M, (3, 3)), ([M, M],), (M > 1, M, M),
     (M, 0, 1), (M, [2, 0, 1], 0), (V, V, V), (V, 0.1, 0.5), ("ij,jk->ik", M, M),

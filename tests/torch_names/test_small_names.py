@@ -290,7 +290,8 @@ def test_the_lines_that_choose_a_device():
 
 
 def test_switches_of_backends_can_be_set():
-    mg.backends.cudnn.benchmark, mg.backends.cudnn.deterministic = False, True
+    mg.backends.cudnn.benchmark = False
+    mg.backends.cudnn.deterministic = True
     assert mg.backends.cuda.matmul.allow_tf32 is False
     mg.backends.cuda.matmul.allow_tf32 = True
     assert mg.get_float32_matmul_precision() == "high"

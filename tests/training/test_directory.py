@@ -130,7 +130,9 @@ def test_a_run_folder_may_be_reached_by_links(tmp_path):
 
 
 def test_a_second_trainer_in_another_thread_is_refused(tmp_path):
-    first, second, errors = translation(tmp_path, steps=2), translation(tmp_path, steps=2), []
+    first = translation(tmp_path, steps=2)
+    second = translation(tmp_path, steps=2)
+    errors = []
 
     def train():
         try:
@@ -213,7 +215,8 @@ def test_a_folder_whose_lock_was_deleted_belongs_to_the_next_training(tmp_path):
 
 
 def test_checkpoints_are_in_the_order_of_their_steps(tmp_path):
-    trainer, weights_of = translation(tmp_path, steps=10**9, keep=2), {}
+    trainer = translation(tmp_path, steps=10**9, keep=2)
+    weights_of = {}
     for step in (99_999_998, 99_999_999, 100_000_000, 100_000_001):
         trainer.train_step()
         trainer.step = step
@@ -258,7 +261,8 @@ def four_steps(tmp_path):
 
 
 def resumed(folder, **config):
-    trainer, said = translation(folder, steps=4, **config), []
+    trainer = translation(folder, steps=4, **config)
+    said = []
     trainer._warn = said.append
     trainer.resume()
     return trainer, said

@@ -20,7 +20,8 @@ from minitransformer.recipes import Recipe, load_recipe, names
 from minitransformer.runs.memory_needed import check_memory
 from minitransformer.tasks import LanguageModelling
 
-MANY, HUGE = 10**12, 10**400
+MANY = 10**12
+HUGE = 10**400
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,13 @@ class Notebook:
     """What a notebook shows: each output that `display` made, as it was last updated."""
 
     def __init__(self):
-        self.outputs, self.updates = [], 0
+        self.outputs = []
+        self.updates = 0
 
     def display(self, data, raw=False, display_id=None, **others):
         self.outputs.append(data["text/plain"] if raw else data.text)
-        place, notebook = len(self.outputs) - 1, self
+        place = len(self.outputs) - 1
+        notebook = self
 
         class Handle:
             def update(self, data, raw=False):
@@ -42,7 +44,9 @@ class Notebook:
 
 @pytest.fixture
 def notebook(monkeypatch):
-    package, module, notebook = ModuleType("IPython"), ModuleType("IPython.display"), Notebook()
+    package = ModuleType("IPython")
+    module = ModuleType("IPython.display")
+    notebook = Notebook()
     module.display = notebook.display
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)

@@ -78,7 +78,8 @@ def test_epochs_are_passes_over_the_data(tmp_path):
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_sgd_is_sgd(momentum, tmp_path):
     trainer = arrays(tmp_path, optimizer="sgd", momentum=momentum, clip_norm=0.0, schedule="constant")
-    weight, velocity = trainer.model.weight.numpy().copy(), 0.0
+    weight = trainer.model.weight.numpy().copy()
+    velocity = 0.0
     for _ in range(3):
         record = trainer.train_step()
         velocity = momentum * velocity + trainer.model.weight.grad.numpy()
@@ -185,7 +186,8 @@ def alive(trainer, texts=0, samples=0):
     """The trainer of test_trainer, with a task that knows its run."""
     kind = type(trainer.task)
     data = {"train": PAIRS, "validation": PAIRS[:3]} if kind is Translation else {"validation": TEXT[:50]}
-    recipe, tokenizer = Recipe(kind.name), trainer.task.tokenizer
+    recipe = Recipe(kind.name)
+    tokenizer = trainer.task.tokenizer
     trainer.task.live = LiveRun(trainer.folder, recipe, kind, tokenizer, [], trainer.model, Splits(data))
     trainer.validation = Validation(trainer.task, texts, samples)
     return trainer
@@ -443,7 +445,8 @@ def test_validations_score_and_show_generated_texts(tmp_path, capsys, monkeypatc
     from minitransformer.cli import main
 
     monkeypatch.setattr("minitransformer.cli.train.finish", lambda *_: None)  # what follows the training
-    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
+    data = tmp_path / "pairs.tsv"
+    run = tmp_path / "run"
     data.write_text("".join(f"{s}\t{t}\n" for s, t in MORE_PAIRS), encoding="utf-8")
     flags = shlex.split("--validate-every 2 --validation-texts 2 --samples 2 --monitor chrf --epochs 4")
     assert main(["train", "phrasebook", "--data", str(data), "--run-dir", str(run), *TINY, *flags]) == 0
@@ -558,7 +561,8 @@ def test_a_full_disk_costs_no_checkpoint_and_no_line_of_the_log(small_disk):
                 before.extend(trainer.checkpoints.names())
                 assert Checkpoints(trainer.checkpoints.folder).load_model(mg.nn.Linear(3, 1), "best")
 
-    output, before = io.StringIO(), []
+    output = io.StringIO()
+    before = []
     settings = {"steps": 12, "checkpoint_every": 2, "validate_every": 2, "log_every": 1, "ema_decay": 0.9}
     console = Console(file=output, width=500)
     trainer = arrays(small_disk / "run", callbacks=[Disk()], console=console, **settings)
@@ -590,7 +594,8 @@ def test_a_disk_that_stays_full_ends_in_an_error_and_can_be_resumed(small_disk):
     with pytest.raises(UserError, match=r"step 5 cannot be saved.*step-00000002\.\n.*--resume"):
         trainer.train()
     (small_disk / "ballast").unlink()
-    again, plain = arrays(small_disk / "run", **settings), arrays(small_disk / "plain", **settings)
+    again = arrays(small_disk / "run", **settings)
+    plain = arrays(small_disk / "plain", **settings)
     assert again.resume()
     assert again.step == 2
     again.train()
@@ -617,7 +622,8 @@ def test_a_best_checkpoint_that_could_not_be_saved_is_not_the_best(tmp_path, mon
 def test_starting_over_deletes_the_events_of_a_run_and_no_other_file(tmp_path):
     from minitransformer.runs.folder import begin, new_record
 
-    recipe, run = Recipe("language-modelling"), tmp_path / "run"
+    recipe = Recipe("language-modelling")
+    run = tmp_path / "run"
     begin(run, new_record(recipe, None, {}, Sources()), recipe, None)
     events = run / "tensorboard" / "events.out.tfevents.1.host.step-0"
     events.parent.mkdir()

@@ -106,7 +106,8 @@ def test_a_resumed_run_is_the_unbroken_run(begin, broken_at, tmp_path, monkeypat
 
 @both_tasks
 def test_evaluating_more_often_does_not_change_the_run(begin, tmp_path):
-    often, seldom = begin(tmp_path / "a", validate_every=1), begin(tmp_path / "b", validate_every=100)
+    often = begin(tmp_path / "a", validate_every=1)
+    seldom = begin(tmp_path / "b", validate_every=100)
     often.train()
     seldom.train()
     assert weights(often) == weights(seldom)
@@ -247,7 +248,8 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before_it(crash_at, tmp_path
     trainer.save()
     before = weights(trainer)
     trainer.train_step()
-    replace, calls = os.replace, []
+    replace = os.replace
+    calls = []
 
     def crash(*paths, **folders):
         calls.append(paths)
@@ -471,7 +473,8 @@ def test_validation_of_a_text_is_its_mean_loss_in_nats_and_in_bits(tmp_path):
     ids = trainer.task.validation
     total = 0.0
     for start in range(0, len(ids) - 1, 8):
-        x, y = ids[start : start + 8][: len(ids) - 1 - start], ids[start + 1 : start + 9]
+        x = ids[start : start + 8][: len(ids) - 1 - start]
+        y = ids[start + 1 : start + 9]
         logits = trainer.model(x[None]).numpy()[0].astype(np.float64)
         total -= (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(y)), y].sum()
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
@@ -588,7 +591,8 @@ def test_a_line_of_the_log_that_was_cut_short_is_left_out(tmp_path):
 
 
 def test_resuming_keeps_what_a_callback_wrote_to_the_log(tmp_path):
-    path, first = tmp_path / "log.jsonl", '{"step": 1, "loss": 2.0, "skipped": true, "note": "é"}\n'
+    path = tmp_path / "log.jsonl"
+    first = '{"step": 1, "loss": 2.0, "skipped": true, "note": "é"}\n'
     path.write_text(first + '{"step": 2, "loss": 1.0}\n{"step": 3, "lo', encoding="utf-8")
     assert read_log(path) == [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}]
     truncate_log(path, 1)

@@ -153,7 +153,8 @@ class Command:
                 os.kill(self.pid, signal.SIGKILL)
             time.sleep(0.005)
         unit = 1 if sys.platform == "darwin" else 1024
-        peak, took = usage.ru_maxrss * unit / 1e9, time.monotonic() - self._start
+        peak = usage.ru_maxrss * unit / 1e9
+        took = time.monotonic() - self._start
         out, err = _content(self._out), _content(self._err)
         self._out.close()
         self._err.close()

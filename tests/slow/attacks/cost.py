@@ -71,7 +71,8 @@ def seconds(command: Callable[[], object]) -> float:
 
 def loading(times: int) -> tuple[float, str]:
     """The share of checksums in the time of loading, and the figures: the smallest times of each."""
-    checked, unchecked = [], []
+    checked = []
+    unchecked = []
     for _ in range(times):
         for results, context in ((checked, nullcontext()), (unchecked, patch("hashlib.sha256", NoSum))):
             with context:
@@ -90,7 +91,8 @@ def training(steps: int) -> tuple[float, str]:
 
 def measure() -> int:
     """Both shares."""
-    steps, report = full_or(small=10, full=1000), Report()
+    steps = full_or(small=10, full=1000)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         shares = {"training": training(steps), "loading": loading(times=50)}

@@ -241,7 +241,9 @@ class Runs:
     """A finished run, another one, and what the commands give for it."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.whole, self.other = place, place / "whole", place / "other"
+        self.place = place
+        self.whole = place / "whole"
+        self.other = place / "other"
         for cwd, seed in ((self.whole, 0), (self.other, 1)):
             cwd.mkdir()
             write_pairs(cwd)
@@ -303,7 +305,8 @@ def attack(runs: Runs, report: Report, seed: int) -> None:
 
 
 def main() -> int:
-    count, report = full_or(small=3, full=1000), Report()
+    count = full_or(small=3, full=1000)
+    report = Report()
     with tempfile.TemporaryDirectory() as place:
         runs = Runs(Path(place))
         for seed in range(count):

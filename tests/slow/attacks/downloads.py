@@ -32,7 +32,8 @@ except ImportError:
 DEADLINE = 2.0
 BODY = TEXT.encode()
 ZIPPED = gzip.compress(BODY)
-OK, FILE = b"HTTP/1.1 200 OK\r\n", "input.txt"
+OK = b"HTTP/1.1 200 OK\r\n"
+FILE = "input.txt"
 PIECE = 2**20 * b"x"
 CHUNK = f"{len(BODY):x}\r\n".encode() + BODY + b"\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -217,7 +218,9 @@ def prepare(port: int, name: str, cache: Path, deadline: float = DEADLINE) -> Ca
         else:
             datasets.SHAKESPEARE = base
         datasets.SHA256[FILE] = hashlib.sha256(BODY).hexdigest()
-        downloads.DEADLINE, downloads.IDLE, downloads.WAIT = deadline, 1.0, 0.01
+        downloads.DEADLINE = deadline
+        downloads.IDLE = 1.0
+        downloads.WAIT = 0.01
 
     return change
 
@@ -270,7 +273,8 @@ def wait_for_another(place: Path, port: int, stopped: bool, report: Report) -> N
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=1000), Report()
+    count = full_or(small=2, full=1000)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "secret").write_bytes(BODY)

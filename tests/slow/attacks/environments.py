@@ -219,7 +219,8 @@ def some() -> list[dict[str, str]]:
 
 
 def main() -> int:
-    count, report = full_or(small=0, full=10_000), Report()
+    count = full_or(small=0, full=10_000)
+    report = Report()
     chosen = commands.spread(attacks(), count) if count else some()
     with ThreadPoolExecutor(PROCESSES) as pool:
         expected, *endings = pool.map(train, [{}, *chosen])

@@ -104,7 +104,8 @@ def attack(reader: Reader, path: Path, bit: int, expected: Any, report: Report) 
     content = bytearray(before)
     content[bit // 8] ^= 1 << bit % 8
     path.write_bytes(content)
-    name, where = path.name, f"bit {bit} of {path.relative_to(reader.folder)}"
+    name = path.name
+    where = f"bit {bit} of {path.relative_to(reader.folder)}"
     try:
         found = read(reading_of(reader, path))
     except Exception as error:
@@ -150,7 +151,8 @@ def check_by_commands(place: Path, flips: list[tuple[Path, int]], report: Report
 
 
 def main() -> int:
-    count, report = full_or(small=60, full=10**9), Report()
+    count = full_or(small=60, full=10**9)
+    report = Report()
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

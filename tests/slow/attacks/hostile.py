@@ -147,7 +147,8 @@ def attend(command: Command) -> tuple[Outcome, bool]:
 
 
 def main() -> int:
-    count, report = full_or(small=6, full=10_000), Report()
+    count = full_or(small=6, full=10_000)
+    report = Report()
     with tempfile.TemporaryDirectory() as place:
         good = Path(place, "good")
         (good / "public").mkdir(parents=True)

@@ -151,7 +151,8 @@ def recover(start: str, cwd: Path) -> Outcome:
 
 def verdict(trainings: Trainings, start: str, cwd: Path) -> tuple[str, str]:
     """What became of a killed training: a word, and if it is a failure what happened."""
-    folder, saved = cwd / "run", 0 if start == "overwrite" else last_saved(cwd / "run")
+    folder = cwd / "run"
+    saved = 0 if start == "overwrite" else last_saved(cwd / "run")
     if folder.is_dir() and (reading := run(["evaluate", "run", "--data", "pairs.tsv"], cwd)).problem:
         return "broken", f"evaluate: {reading.problem}: {reading.last_words}"
     outcome = recover(start, cwd)
@@ -162,7 +163,8 @@ def verdict(trainings: Trainings, start: str, cwd: Path) -> tuple[str, str]:
         return "lost", f"step {saved} was saved, continued from {continued}"
     if weights(folder) != weights(trainings.expected):
         return "differs", f"weights of {list(weights(folder))}"
-    found, strangers = snapshot(folder), {} if start == "plain" else STRANGERS
+    found = snapshot(folder)
+    strangers = {} if start == "plain" else STRANGERS
     changed = [name for name, content in strangers.items() if found.pop(name, None) != content]
     if changed:
         return "strangers", f"changed {changed}"
@@ -206,7 +208,8 @@ def kill_at_random(trainings: Trainings, report: Report, count: int, number: int
         command = Command([*COMMAND, *STARTS[start]], cwd)
         time.sleep(delay)
         command.signal(number)
-        outcome, group = command.wait(), f"{signal.Signals(number).name}, random time"
+        outcome = command.wait()
+        group = f"{signal.Signals(number).name}, random time"
         if number != signal.SIGKILL and outcome.code != 1 and in_training(start, cwd / "run"):
             report.add(group, "not saved", f"{start}: exit code {outcome.code} after {delay:.2f} s")
             continue

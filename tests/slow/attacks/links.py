@@ -61,7 +61,8 @@ class Link:
 
     def plant(self, cwd: Path) -> None:
         """Put the link there. What was there is moved to the folder `moved`."""
-        path, outside = cwd / "run" / self.place, cwd / "outside"
+        path = cwd / "run" / self.place
+        outside = cwd / "outside"
         path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path):
             (cwd / "moved").mkdir(exist_ok=True)
@@ -130,7 +131,8 @@ def attack(link: Link, name: str, during: int | None, cwd: Path, report: Report)
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=300), Report()
+    count = full_or(small=2, full=300)
+    report = Report()
     links = [Link(place, kind) for place, kind in product(FILES, KINDS)]
     links += [Link(place, kind) for place, kind in product(FOLDERS, KINDS) if kind != "hard"]
     with tempfile.TemporaryDirectory() as folder:

@@ -66,10 +66,12 @@ def commands(count: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def main() -> int:
-    count, report = full_or(small=1, full=len(VERBS)), Report()
+    count = full_or(small=1, full=len(VERBS))
+    report = Report()
     root = str(Path(__file__).parents[3])
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as bin:
-        folder, script = Path(place), Path(bin) / "minitransformer"
+        folder = Path(place)
+        script = Path(bin) / "minitransformer"
         script.write_text(COMMAND)
         prepare(folder)
         for verb, arguments in commands(count):

@@ -136,7 +136,8 @@ def changes_after(change: Callable[[Path], None], cwd: Path) -> list[str]:
 
 def is_own_again(change: Callable[[Path], None], cwd: Path) -> bool:
     """Whether the operation that was under way put the training's own run.json back."""
-    after, record = cwd.parent / "just after" / "run", cwd / "run" / "run.json"
+    after = cwd.parent / "just after" / "run"
+    record = cwd / "run" / "run.json"
     is_written = change is replace_record and any(after.glob(".run.json.*"))
     return is_written and record.read_bytes() != (after / "run.json").read_bytes()
 
@@ -145,7 +146,8 @@ def attack(name: str, change: Callable[[Path], None], n: int, cwd: Path, report:
     """Change the folder before file operation `n` of a command."""
     shutil.rmtree(cwd.parent / "just after", ignore_errors=True)
     outcome = run(COMMANDS[name], cwd, prepare=partial(before_operation, n, partial(act, change, cwd)))
-    failure, word = outcome.problem, {0: "done", 1: "stopped", 2: "refused"}.get(outcome.code, "killed")
+    failure = outcome.problem
+    word = {0: "done", 1: "stopped", 2: "refused"}.get(outcome.code, "killed")
     if not (cwd.parent / "just after").is_dir():
         word = "not there yet"
     elif is_own_again(change, cwd):
@@ -194,7 +196,8 @@ def count_operations(argv: list[str], cwd: Path) -> int:
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=200), Report()
+    count = full_or(small=2, full=200)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "plain").mkdir()

@@ -198,7 +198,8 @@ def png(path: Path, width: int, height: int, before: bytes = b"") -> None:
         )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    packed, rows = zlib.compressobj(9), []
+    packed = zlib.compressobj(9)
+    rows = []
     for _ in range(height):
         rows.append(packed.compress(bytes(width + 1)))
     content = b"".join(rows) + packed.flush()
@@ -312,7 +313,8 @@ def attack(group: str, label: str, argv: list[str], cwd: Path, report: Report) -
 
 
 def main() -> int:
-    count, report = full_or(small=1, full=1000), Report()
+    count = full_or(small=1, full=1000)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         good = place / "good"

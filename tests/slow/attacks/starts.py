@@ -125,7 +125,8 @@ def run(place: Path, start: Start | None) -> tuple[int, str, float]:
     """Start two ranks; returns exit code, output and seconds."""
     start = start or Start("", ())
     words = [*(start.command or TRAIN), *start.words]
-    first, second = command(place, TRAIN), command(place, words, start.folder, start.path)
+    first = command(place, TRAIN)
+    second = command(place, words, start.folder, start.path)
     began = time.monotonic()
     job = [str(MPIEXEC), *first, ":", *second]
     with tempfile.TemporaryFile("w+") as out:
@@ -145,7 +146,8 @@ def files(place: Path) -> dict[str, bytes | None]:
 
 
 def main() -> int:
-    count, report = full_or(small=1, full=10**6), Report()
+    count = full_or(small=1, full=10**6)
+    report = Report()
     if not (MPIEXEC and find_spec("mpi4py")):
         print("skipped: there is no mpiexec, or no mpi4py (pip install '.[distributed]')")
         return 0

@@ -116,7 +116,8 @@ def read(count: int, report: Report) -> None:
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=400), Report()
+    count = full_or(small=2, full=400)
+    report = Report()
     rng = random.Random(0)
     for number in range(max(2, count // 10)):  # a new interpreter starts in each
         stop(SIGNALS[number % len(SIGNALS)], 15 * rng.random() ** 2 if count > 4 else 0.0, report)

@@ -120,7 +120,8 @@ def train_through_links(
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=1000), Report()
+    count = full_or(small=2, full=1000)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name, seed in (("run of seed 0", 0), ("run of seed 1", 1)):
@@ -135,7 +136,9 @@ def main() -> int:
             shutil.rmtree(place / "cwd", ignore_errors=True)
             return Path(shutil.copytree(place / name, place / "cwd"))
 
-        stranger, beside, through = train_in_a_strangers, train_beside_a_strangers, train_through_links
+        stranger = train_in_a_strangers
+        beside = train_beside_a_strangers
+        through = train_through_links
         attacks: list[Callable[[], None]] = []
         for flags in STARTS:
             attacks += [lambda c=case, f=flags: stranger(c, f, copy("empty"), report) for case in NOT_RUNS]

@@ -111,11 +111,14 @@ class Process(Command):
     """`python -m minitransformer` in a forked child, with standard streams of its own."""
 
     def __init__(self, argv: list[str], cwd: Path, streams: str, unbuffered: bool) -> None:
-        self.streams, self.unbuffered = streams, unbuffered
+        self.streams = streams
+        self.unbuffered = unbuffered
         super().__init__(argv, cwd)
 
     def _run(self, cwd: Path, stdin: int, prepare: Callable[[], object]) -> None:
-        code, tail = 1, os.dup(self._err.fileno())  # where the interpreter's own words go, whatever is closed
+        # where the interpreter's own words go, whatever is closed
+        code = 1
+        tail = os.dup(self._err.fileno())
         try:
             os.chdir(cwd)
             for number, name in enumerate(STREAMS[self.streams]):
@@ -303,7 +306,8 @@ def with_a_record(path: tuple[object, ...], text: str, cwd: Path) -> str:
 
 
 def main() -> int:
-    count, report = full_or(small=5, full=10_000), Report()
+    count = full_or(small=5, full=10_000)
+    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         good = place / "good"

@@ -122,7 +122,8 @@ def meet(folders: Folders, starts: tuple[str, str], begin: str, delay: float, re
     first = Training(starts[0], 1, cwd)
     time.sleep(delay)
     second = Training(starts[1], 2, cwd)
-    a, b = first.wait(), second.wait()
+    a = first.wait()
+    b = second.wait()
     finished = (a.code == 0) + (b.code == 0)
     failures = [refusal(first, a, second)] if a.code else []
     failures += [refusal(second, b, first)] if b.code else []
@@ -139,7 +140,8 @@ def meet(folders: Folders, starts: tuple[str, str], begin: str, delay: float, re
 
 
 def main() -> int:
-    count, report = full_or(small=2, full=54), Report()
+    count = full_or(small=2, full=54)
+    report = Report()
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as place:
         folders = Folders(Path(place))

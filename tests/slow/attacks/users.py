@@ -66,8 +66,10 @@ def attacks() -> list[Attack]:
     for umask in (0o000, 0o077, 0o177, 0o777):
         works = umask in (0o000, 0o077)
         found.append(Attack("umasks", f"{umask:o}", umask=umask, works=works))
-    evaluate, resume = ["evaluate", "run", "--data", "pairs.tsv"], [*TRAIN, "--resume", "--steps", "6"]
-    translate, again = ["translate", "run", "I am."], [*TRAIN, "--overwrite"]
+    evaluate = ["evaluate", "run", "--data", "pairs.tsv"]
+    resume = [*TRAIN, "--resume", "--steps", "6"]
+    translate = ["translate", "run", "I am."]
+    again = [*TRAIN, "--overwrite"]
     reads = {"evaluate": evaluate, "translate": translate, "show": ["show", "run"]}
     for verb, argv in {**reads, "resume": resume, "overwrite": again}.items():
         found.append(Attack("root's run", verb, argv, damage=roots_run, works=verb in reads))
@@ -153,7 +155,8 @@ def prepare(attack: Attack, place: Path) -> Path:
     """The current folder of the user, and the places that the environment names."""
     for name in ("cwd", "own"):
         shutil.rmtree(place / name, ignore_errors=True)
-    cwd, own = place / "cwd", place / "own"
+    cwd = place / "cwd"
+    own = place / "own"
     cwd.mkdir()
     own.mkdir()
     shutil.copy(place / "good" / "pairs.tsv", cwd)
@@ -170,7 +173,8 @@ def prepare(attack: Attack, place: Path) -> Path:
 
 
 def main() -> int:
-    count, report = full_or(small=4, full=10_000), Report()
+    count = full_or(small=4, full=10_000)
+    report = Report()
     if os.geteuid():
         print("skipped: only root can become another user")
         return 0

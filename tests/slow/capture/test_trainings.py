@@ -27,7 +27,8 @@ def gpt():
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
 @pytest.mark.parametrize("make", [mlp, gpt])
 def test_replays_are_the_step(make, dtype, device):
-    plain, captured = Run(device, make, False, dtype=dtype).go(7), Run(device, make, True, dtype=dtype)
+    plain = Run(device, make, False, dtype=dtype).go(7)
+    captured = Run(device, make, True, dtype=dtype)
     captured.go(7)
     assert captured.step.recordings == 1
     assert_same(plain, captured)

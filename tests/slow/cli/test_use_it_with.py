@@ -252,7 +252,11 @@ class NumbersData:
 class Numbers(ExampleTask):
     """As `signs` of docs/your-data.md: it says nothing of how an input is read."""
 
-    name, Data, unit, noun, model_types = "numbers", NumbersData, "lists", "classifier", ()
+    name = "numbers"
+    Data = NumbersData
+    unit = "lists"
+    noun = "classifier"
+    model_types = ()
 
     @classmethod
     def splits(cls, data, sources):
@@ -303,7 +307,8 @@ class Says(Numbers):
 
 
 class Shouting(Translation):
-    name, noun = "shouting", "loud model"
+    name = "shouting"
+    noun = "loud model"
 
     @classmethod
     def splits(cls, data, sources):
@@ -318,7 +323,8 @@ class FlatConfig:
 
 
 class Flat(nn.Module):
-    model_type, config_class = "flat", FlatConfig
+    model_type = "flat"
+    config_class = FlatConfig
 
     def __init__(self, config):
         super().__init__()

@@ -140,7 +140,8 @@ def test_every_activation_and_gradient_is_the_engines(page, name):
     model_type, config, options = RECORDED[name]
     model = make(model_type, **config)
     load(page, model)
-    source, target = ids(6), ids(5, seed=1) if model.is_encoder_decoder else None
+    source = ids(6)
+    target = ids(5, seed=1) if model.is_encoder_decoder else None
     if model_type == "vit":
         source = np.random.default_rng(0).normal(size=2 * 6 * 6).round(3).tolist()
     expected = record(model, source, target, Switches(**options))

@@ -46,13 +46,15 @@ def shown_in_each_layer_and_head(page, arrays):
 
 
 def test_every_number_is_the_engines_forward_and_backward(open_page):
-    model, tokenizer = transformer(), words()
+    model = transformer()
+    tokenizer = words()
     page = open_page(page_of(model, "you love the cat", target="the mat"))
     page.press("g")
     labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
     source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
     expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
-    gradients, found = expected.backward(labels), shown(page)
+    gradients = expected.backward(labels)
+    found = shown(page)
     found |= shown_in_each_layer_and_head(page, expected.arrays)
     everything = set(expected.arrays) - {"logits", "probabilities"}  # of these, the largest columns are shown
     assert {name for kind, name, _ in found if kind == "av"} >= everything
@@ -142,7 +144,8 @@ def test_row_times_column_gives_the_number_for_every_array_of_each_family(name, 
     assert {kind for kind, *_ in found} == {"value", "gradient", "weight"}
     for kind, array, index, derived, actual in found:
         assert derived is not None, f"the plan lacks {array}"
-        derived, actual = float(derived.replace("Infinity", "inf")), float(actual.replace("Infinity", "inf"))
+        derived = float(derived.replace("Infinity", "inf"))
+        actual = float(actual.replace("Infinity", "inf"))
         assert derived == pytest.approx(actual, rel=1e-3, abs=2e-5), (kind, array, index)
     page.press("g")
     assert len(shown(page)) > 200  # every stage is shown, in silence

@@ -118,7 +118,8 @@ def check_signs(parts):
         if not isinstance(part, str) or not part.endswith("=") or i + 1 == len(parts):
             continue
         result = parts[i + 1]
-        terms, sign = [parts[i - 1]], ""
+        terms = [parts[i - 1]]
+        sign = ""
         while i >= 2 * len(terms) and parts[i - 2 * len(terms)] in ("+", "beside"):
             sign = parts[i - 2 * len(terms)]
             terms.append(parts[i - 2 * len(terms) - 1])

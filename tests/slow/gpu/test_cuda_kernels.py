@@ -40,7 +40,9 @@ VARIANTS = [
 CASES = {
     n: c for n, c in ALL_CASES.items() if n not in ("rnn", "lstm", "gru", "relu")
 }  # their definitions run on GPUs
-cpu, fused, cuda = Kernels("numpy"), Kernels("cuda"), Kernels("cupy")
+cpu = Kernels("numpy")
+fused = Kernels("cuda")
+cuda = Kernels("cupy")
 KEY = Key(seed=2**63 + 5, stream=2, step=3, call=4, row=0)
 
 
@@ -63,7 +65,8 @@ def compiled(source, dtype, numbers, target):
     library = nvrtc()
     if library is None:
         pytest.skip("NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    program = ctypes.c_void_p()
+    size = ctypes.c_size_t()
     code = launching.code(source).encode()
     assert not library.nvrtcCreateProgram(ctypes.byref(program), code, source.encode(), 0, None, None)
     options = [f"--gpu-architecture={target}".encode(), b"-ftz=true"]  # as CuPy does
@@ -202,10 +205,8 @@ MANY = {  # what the cases of test_kernels are too small for: rows of whole bloc
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_agree_with_numpys(name, device):
     for arrays, settings in CASES[name] + MANY.get(name, []):
-        (value, gradients), (expected, theirs) = (
-            run_fused(name, arrays, settings),
-            run(cpu, name, arrays, settings),
-        )
+        value, gradients = run_fused(name, arrays, settings)
+        expected, theirs = run(cpu, name, arrays, settings)
         assert value.shape == np.shape(expected)
         np.testing.assert_allclose(value, expected, rtol=4e-6, atol=4e-6, err_msg=str(settings))
         assert len(gradients) == len(theirs)
@@ -293,7 +294,8 @@ def test_every_kernel_is_compared_with_numpys():
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_statistics_and_sums_are_in_single_precision_or_double(name, dtype, device):
     """From inputs of 16 bits come the results of float32, rounded once; of float64 its own."""
-    dtype, wide = as_dtype(dtype), np.float64 if dtype == "float64" else np.float32
+    wide = np.float64 if dtype == "float64" else np.float32
+    dtype = as_dtype(dtype)
     error = {"float64": 1e-14, "float16": 2**-11, "bfloat16": 2**-8}[dtype.name]
     for arrays, settings in CASES[name]:
         floats = [isinstance(a, np.ndarray) and a.dtype == np.float32 for a in arrays]
@@ -342,7 +344,8 @@ def test_models_learn_as_on_the_cpu(name, device):
 )
 @pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
 def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
-    key, x = KEY._replace(row=row), long(*shape)
+    key = KEY._replace(row=row)
+    x = long(*shape)
     value, (gradient,) = fused.dropout(there(x), p, key)
     expected, (theirs,) = cpu.dropout(x, p, key)
     np.testing.assert_array_equal(here(value) != 0, keep_mask(key, shape, p))
@@ -356,7 +359,9 @@ def test_dropout_draws_what_the_cpu_draws(shape, row, p, device):
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 9), (4, 1500), (3, 2, 9)])
 def test_masked_softmax(shape, device):
-    x, g, mask = draw(*shape), draw(*shape, seed=1), np.random.default_rng(3).random(shape) > 0.4
+    x = draw(*shape)
+    g = draw(*shape, seed=1)
+    mask = np.random.default_rng(3).random(shape) > 0.4
     if len(shape) > 3:
         mask = mask[:, :1]
     mask.reshape(-1, shape[-1])[1] = False
@@ -371,7 +376,9 @@ def test_masked_softmax(shape, device):
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_with_bias(approximate, device):
-    x, bias, g = draw(301, 40), draw(40, seed=1), draw(301, 40, seed=2)
+    x = draw(301, 40)
+    bias = draw(40, seed=1)
+    g = draw(301, 40, seed=2)
     value, gradient = activations.gelu_with_bias(there(x), there(bias), approximate)
     expected, theirs = cpu.gelu(x + bias, approximate)
     np.testing.assert_allclose(here(value), expected, rtol=1e-5, atol=2e-6)
@@ -403,7 +410,8 @@ def test_adam_is_numpys(decoupled, dtype, device):
     settings = np.array([0.01, 0.1, 0.99, 0.01, 1.3, 1e-8, *((0.98, 0.0) if decoupled else (1.0, 0.02))], "f")
     p, g, m, v = adams()
     g = g.astype(dtype)
-    ours, expected = [there(a) for a in (p, g, m, v)], (p, g.astype(np.float32), m, v)
+    ours = [there(a) for a in (p, g, m, v)]
+    expected = (p, g.astype(np.float32), m, v)
     cpu.adam(*expected, settings)
     fused.adam(*ours, there(settings))
     for a, b in zip(ours, expected, strict=True):
@@ -416,7 +424,8 @@ def test_adam_reads_its_hyperparameters_from_the_gpu(device):
     memory = there(np.zeros(8, np.float32))
     for adam in (fused.adam, cuda.adam):
         for step in np.array(steps, np.float32):
-            expected, ours = adams(), [there(a) for a in adams()]
+            expected = adams()
+            ours = [there(a) for a in adams()]
             cpu.adam(*expected, step)
             memory[...] = there(step)
             adam(*ours, memory)
@@ -427,7 +436,8 @@ def test_adam_reads_its_hyperparameters_from_the_gpu(device):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("infinite", [False, True])
 def test_a_norm_of_many_arrays_and_their_scaling(dtype, infinite, device):
-    shapes, dtype = [(3,), (70, 40), (5000,), (100, 700)], as_dtype(dtype)
+    shapes = [(3,), (70, 40), (5000,), (100, 700)]
+    dtype = as_dtype(dtype)
     arrays = [draw(*shape, seed=i).astype(dtype) for i, shape in enumerate(shapes)]
     wide = [a.astype(np.float64) for a in arrays]
     norm = cpu.total_norm(wide, infinite)
@@ -453,7 +463,8 @@ def test_many_arrays_are_copied_at_once(number, device):
     shapes = (3, 5), (0,), (), (9001,)
     arrays = [np.asarray(draw(*shapes[i % 4], seed=i)) for i in range(number)]
     flat = np.concatenate([a.reshape(-1) for a in arrays])
-    sources, out = [there(a) for a in arrays], there(np.zeros_like(flat))
+    sources = [there(a) for a in arrays]
+    out = there(np.zeros_like(flat))
     fused.flatten(sources, out)
     np.testing.assert_array_equal(here(out), flat)
     targets = [there(np.zeros_like(a)) for a in arrays]
@@ -467,7 +478,9 @@ def test_many_arrays_are_copied_at_once(number, device):
 def test_a_bias_gets_the_sum_over_rows(rows, size, dtype, device):
     dtype = as_dtype(dtype)
     g = draw(rows, size).astype(dtype)
-    x, weight, bias = draw(rows, 2).astype(dtype), draw(size, 2).astype(dtype), draw(size).astype(dtype)
+    x = draw(rows, 2).astype(dtype)
+    weight = draw(size, 2).astype(dtype)
+    bias = draw(size).astype(dtype)
     _, gradient = fused.linear(*map(there, (x, weight, bias)))
     found = here(gradient(there(g), (False, False, True))[2])
     expected = g.astype(np.float64).sum(0)
@@ -614,7 +627,8 @@ def faulty(gpu):
 
 
 def test_the_emulator_runs_threads_that_wait_for_one_another(faulty):
-    x, y = there(np.arange(64, dtype=np.float32)), there(np.zeros(64, np.float32))
+    x = there(np.arange(64, dtype=np.float32))
+    y = there(np.zeros(64, np.float32))
     faulty("reverse")((1,), (64,), (x, y))
     assert here(y).tolist() == list(range(63, -1, -1))
     faulty("sum")((1,), (32,), (x, y))
@@ -632,18 +646,21 @@ def test_the_emulator_finds_a_missing_barrier_before_a_second_use(device, gpu, m
     assert right.count(first) == 1
     changed = [right.replace(first, "    if")]
     monkeypatch.setattr(launching, "code", lambda source: changed[0])
-    (value, _), (expected, _) = run_fused(name, arrays, settings), run(cpu, name, arrays, settings)
+    value, _ = run_fused(name, arrays, settings)
+    expected, _ = run(cpu, name, arrays, settings)
     assert not np.allclose(value, expected, rtol=1e-3)
 
 
 def test_the_emulator_finds_a_missing_barrier(faulty):
-    x, y = there(np.arange(64, dtype=np.float32)), there(np.zeros(64, np.float32))
+    x = there(np.arange(64, dtype=np.float32))
+    y = there(np.zeros(64, np.float32))
     faulty("reverse", barrier=";")((1,), (64,), (x, y))
     assert np.isnan(here(y)).any()
 
 
 def test_the_emulator_finds_threads_that_wait_in_vain(faulty):
-    x, y = there(np.zeros(64, np.float32)), there(np.zeros(64, np.float32))
+    x = there(np.zeros(64, np.float32))
+    y = there(np.zeros(64, np.float32))
     with pytest.raises(RuntimeError, match="never come"):
         faulty("sum", who="(threadIdx.x < 16 ? 0xffffffffu : 0xffffu)")((1,), (32,), (x, y))
     with pytest.raises(RuntimeError, match="never come"):

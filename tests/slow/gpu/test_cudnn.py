@@ -35,7 +35,8 @@ ERRORS = {"float16": 2**-11, "bfloat16": 2**-8}
 @pytest.fixture
 def device(gpu, monkeypatch):
     """A GPU, or the stand-in for one, with cuDNN; gives what it ran: forward (5 arrays) or backward (9)."""
-    run, ran = cudnn._run, []
+    run = cudnn._run
+    ran = []
 
     def counted(arrays, *rest):
         done = run(arrays, *rest)
@@ -82,7 +83,9 @@ def settings(is_causal=False, **others):
 @pytest.mark.parametrize(("queries", "keys"), [(128, 128), (256, 128), (128, 256)])
 def test_attention_is_the_cpus(queries, keys, is_causal, dtype, device):
     """A causal query i sees the keys up to i, however many there are of each."""
-    q, k, v = draw(2, 3, queries, 16), draw(2, 3, keys, 16, seed=1), draw(2, 3, keys, 24, seed=2)
+    q = draw(2, 3, queries, 16)
+    k = draw(2, 3, keys, 16, seed=1)
+    v = draw(2, 3, keys, 24, seed=2)
     compared("scaled_dot_product_attention", (q, k, v, None), settings(is_causal), as_dtype(dtype))
     assert device == [5, 9]
 
@@ -107,7 +110,9 @@ def test_any_number_of_axes_before_the_last_two(shape, device):
 def test_keys_that_heads_share_and_gradients_that_repeat(device):
     """cuDNN expands nothing: it is given copies."""
     dtype = as_dtype("bfloat16")
-    q, k, v = draw(2, 3, 128, 8), draw(2, 1, 128, 8, seed=1), draw(128, 8, seed=2)
+    q = draw(2, 3, 128, 8)
+    k = draw(2, 1, 128, 8, seed=1)
+    v = draw(128, 8, seed=2)
     wide = [x.astype(dtype).astype(np.float32) for x in (q, k, v)]
     expected, gradient = cpu.scaled_dot_product_attention(*wide, None, **settings())
     value, ours = fused.scaled_dot_product_attention(

@@ -104,7 +104,8 @@ def values_and_gradients(record, sample, device, dtype):
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 2e-3), ("bfloat16", 2e-2)])
 def test_half_precision_is_as_on_the_cpu(name, dtype, tolerance, gpu):
-    record, refused = OURS[name], (mg.MinigradError, TypeError, ValueError, FloatingPointError)
+    record = OURS[name]
+    refused = (mg.MinigradError, TypeError, ValueError, FloatingPointError)
     for sample in samples_of(record):
         if name == "to_device":
             continue
@@ -125,7 +126,8 @@ def assert_close(found, expected, tolerance):
             continue
         assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
         if str(getattr(a, "dtype", "")) == "bfloat16":
-            a, b = a.astype(np.float32), b.astype(np.float32)
+            a = a.astype(np.float32)
+            b = b.astype(np.float32)
         largest = np.abs(b[np.isfinite(b)]).max(initial=1) if isinstance(b, np.ndarray) else 1
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * largest)
 
@@ -326,11 +328,13 @@ class Toy(np.ndarray):
 
 
 class ToyBackend(devices.ArrayBackend):
-    kind, package = "toy", "toys"
+    kind = "toy"
+    package = "toys"
 
     def import_library(self):
         library = SimpleNamespace(**vars(np))
-        library.ndarray, library.asarray = Toy, np.asanyarray
+        library.ndarray = Toy
+        library.asarray = np.asanyarray
         library.array = lambda *args: np.array(*args).view(Toy)
         library.zeros = lambda *args: np.zeros(*args).view(Toy)
         return library

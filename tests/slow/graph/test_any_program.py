@@ -106,7 +106,8 @@ def check_frames(graph):
     sizes = {box: size(lines(graph, box)) for box in closed}
     titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
     frames = [Placing(folding, sizes, titles).frame()]
-    drawn, arrows = [], 0
+    drawn = []
+    arrows = 0
     for frame in frames:
         frames += frame.frames.values()
         arrows += sum(line.target >= 0 for line in frame.lines)
@@ -125,12 +126,14 @@ def check_frames(graph):
 
 
 def within(one, other, slack=1e-6):
-    (x, y, w, h), (left, top, width, height) = one, other
+    x, y, w, h = one
+    left, top, width, height = other
     inside = x >= left - slack and x + w <= left + width + slack
     return inside and y >= top - slack and y + h <= top + height + slack
 
 
 def overlap(one, other, slack=1e-6):
-    (x, y, w, h), (left, top, width, height) = one, other
+    x, y, w, h = one
+    left, top, width, height = other
     beside = x + w <= left + slack or left + width <= x + slack
     return not (beside or y + h <= top + slack or top + height <= y + slack)

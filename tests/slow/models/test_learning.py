@@ -7,7 +7,8 @@ from minitransformer.tasks import task_class
 
 def test_a_model_that_has_learned_to_denoise_knows_the_words_of_the_tasks_with_prefixes():
     """So that `train t5-prefixes --init-from runs/t5-denoise` starts with a vector for each."""
-    denoising, prefixed = task_class("denoising"), task_class("text-to-text")
+    denoising = task_class("denoising")
+    prefixed = task_class("text-to-text")
     texts = denoising.splits(denoising.Data(), Sources())
     tokenizer = denoising.train_tokenizer(denoising.Data(), 0, texts)
     few = prefixed.splits(prefixed.Data(examples=100), Sources())["train"]

@@ -118,7 +118,8 @@ def argument(call, slot):
 def database_calls(rng, count) -> Iterator[Valid]:
     """Samples of PyTorch's operator database, of at most `count` of its entries."""
     for name in rng.sample(COVERED, min(count, len(COVERED))):
-        op, ours = ENTRIES[name], ours_of(name)
+        op = ENTRIES[name]
+        ours = ours_of(name)
         if getattr(ours, "__name__", "") == "<lambda>":
             continue
         with contextlib.suppress(Exception):
@@ -678,7 +679,8 @@ def in_use():
 def run_all(calls):
     """(call, ours, theirs) of each; where a child hangs or dies the outcome says so."""
     context = multiprocessing.get_context("fork")
-    start, results = 0, []
+    start = 0
+    results = []
     while start < len(calls):
         mine, theirs = context.Pipe()
         child = context.Process(target=serve, args=(calls, start, theirs), daemon=True)
@@ -728,7 +730,8 @@ def draw_calls(count, seed=0, names="*"):
     groups = collections.defaultdict(list)
     for v in valid:
         groups[v.name].append(v)
-    drawn, names = [], list(groups)
+    drawn = []
+    names = list(groups)
     while len(drawn) < count:
         rng.shuffle(names)
         for name in names:

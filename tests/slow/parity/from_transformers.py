@@ -57,7 +57,8 @@ def _t5() -> list[Row]:
             Row(rf"{stack}\.final_layer_norm\.weight", f"{stack}.norm.weight"),
         ]
         for i, name in enumerate(names):
-            sublayer, layer = rf"{stack}\.block\.(\d+)\.layer\.{i}", rf"{stack}.layers.\1"
+            sublayer = rf"{stack}\.block\.(\d+)\.layer\.{i}"
+            layer = rf"{stack}.layers.\1"
             rows.append(Row(rf"{sublayer}\.layer_norm\.weight", rf"{layer}.residual{i + 1}.norm.weight"))
             if name in ours:
                 rows += qkv(rf"{sublayer}\.{name}", f"{layer}.{ours[name]}", "q k v", bias=False)
@@ -75,7 +76,8 @@ def _bart() -> list[Row]:
         ("encoder", {"self_attn": "self_attention"}),
         ("decoder", {"self_attn": "self_attention", "encoder_attn": "cross_attention"}),
     ):
-        theirs, ours = rf"model\.{stack}\.layers\.(\d+)", rf"{stack}.layers.\1"
+        theirs = rf"model\.{stack}\.layers\.(\d+)"
+        ours = rf"{stack}.layers.\1"
         rows += [
             Row(rf"model\.{stack}\.embed_positions\.weight", f"{stack}_positions.weight", skip=2),
             Row(rf"model\.{stack}\.layernorm_embedding\.{KIND}", rf"{stack}_norm.\1"),
@@ -173,7 +175,8 @@ def transformers():
 
 def places(theirs, family):
     """Of each of their parameters, in the table's order: it, our name, its first row in ours, the Row."""
-    table, found = TABLES[family], []
+    table = TABLES[family]
+    found = []
     for name, p in theirs.named_parameters():
         matches = [(i, m) for i, row in enumerate(table) if (m := re.fullmatch(row.theirs, name))]
         assert len(matches) == 1, f"{len(matches)} rows of {family!r} match {name}: each name needs one"
@@ -190,7 +193,8 @@ def copy_weights(ours, theirs, family):
     """Copy every parameter of ours into theirs."""
     import torch
 
-    parameters, read = dict(ours.named_parameters()), dict.fromkeys(n for n, _ in ours.named_parameters())
+    parameters = dict(ours.named_parameters())
+    read = dict.fromkeys(n for n, _ in ours.named_parameters())
     with torch.no_grad():
         for p, name, start, row in places(theirs, family):
             read.pop(name, None)

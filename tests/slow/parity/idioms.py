@@ -160,7 +160,8 @@ def differ(ours, theirs, is_random: bool) -> str:
             return f"{ours!r} for a tensor"
         if ours.dtype != theirs.dtype or ours.array.shape != theirs.array.shape:
             return f"{ours.dtype}{list(ours.array.shape)} for {theirs.dtype}{list(theirs.array.shape)}"
-        ours, theirs = ours.array, theirs.array
+        ours = ours.array
+        theirs = theirs.array
     if isinstance(theirs, tuple):
         if not isinstance(ours, tuple) or len(ours) != len(theirs):
             return f"{ours!r} for {theirs!r}"
@@ -221,7 +222,8 @@ def main() -> int:
             if outcome.verdict == "fails" or (outcome.verdict == "instead" and "-v" in sys.argv):
                 shown = what if isinstance(what, str) else f"[{what.topic}] {what.code}"
                 print(f"{outcome.verdict}: {shown}\n    {' '.join(outcome.why.split())[:300]}")
-        same, either = percentage(outcomes, "same"), percentage(outcomes, "same", "instead")
+        same = percentage(outcomes, "same")
+        either = percentage(outcomes, "same", "instead")
         print(f"{len(outcomes)} {kind}: {same:.1f}% run, {either:.1f}% run or say what to use instead\n")
     return 0
 

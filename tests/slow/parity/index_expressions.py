@@ -19,7 +19,8 @@ FORMS = ("tensor", "tensor", "list", "ndarray", "range", "number")
 
 def random_item(rng, sizes, mistakes):
     """An item for the first of the `sizes`: in minigrad, in PyTorch, and of how many axes."""
-    n, kind = sizes[0] if sizes else 0, rng.choice(12 + mistakes)
+    n = sizes[0] if sizes else 0
+    kind = rng.choice(12 + mistakes)
     if kind == 0 or not sizes:
         return (None, None, 0) if rng.random() < 0.6 else (bool(rng.random() < 0.8),) * 2 + (0,)
     if kind <= 3 and n:
@@ -52,16 +53,20 @@ def random_item(rng, sizes, mistakes):
 def random_index(rng, shape):
     """An index into this shape, as minigrad's and as PyTorch's users write it."""
     mistakes = int(rng.random() < 0.15)
-    left, ours, theirs = list(shape), [], []
+    left = list(shape)
+    ours = []
+    theirs = []
     for _ in range(rng.integers(1, len(shape) + 3)):
         if rng.random() < 0.12 and Ellipsis not in [i for i in ours if type(i) is type(Ellipsis)]:
             keep = int(rng.integers(0, len(left) + 1))
             left = left[len(left) - keep :]
-            ours, theirs = [*ours, Ellipsis], [*theirs, Ellipsis]
+            ours = [*ours, Ellipsis]
+            theirs = [*theirs, Ellipsis]
             continue
         mine, their, axes = random_item(rng, left, mistakes)
         left = left[axes:]
-        ours, theirs = [*ours, mine], [*theirs, their]
+        ours = [*ours, mine]
+        theirs = [*theirs, their]
     if len(ours) == 1 and rng.random() < 0.5:
         return ours[0], theirs[0]
     return tuple(ours), tuple(theirs)
@@ -82,7 +87,8 @@ def difference(seed):
     values = rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float64)
     ours, theirs = random_index(rng, shape)
     shown = f"x of shape {shape}, x[{theirs}]"
-    x, t = mg.tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
+    x = mg.tensor(values, requires_grad=True)
+    t = torch.tensor(values, requires_grad=True)
     y = outcome(lambda: x[ours], MinigradError)
     z = outcome(lambda: t[theirs], (IndexError, ValueError, TypeError, RuntimeError))
     if isinstance(y, str) or isinstance(z, str):
@@ -99,8 +105,10 @@ def difference(seed):
     # writing: of places that are named twice the order is not defined, so they get one number
     unique = len(np.unique(z.detach())) == z.numel()
     value = rng.normal(size=y.shape if unique else ())
-    u, v = mg.tensor(value, requires_grad=unique), torch.tensor(value, requires_grad=unique)
-    y, z = x * 2, t * 2
+    u = mg.tensor(value, requires_grad=unique)
+    v = torch.tensor(value, requires_grad=unique)
+    y = x * 2
+    z = t * 2
     try:
         z[theirs] = v
     except RuntimeError as error:  # PyTorch reads by uint8, and writes by it in part

@@ -128,13 +128,16 @@ class Changed:
     """A sample's arguments, changed at random, for both libraries; one tensor stays one tensor."""
 
     def __init__(self, rng, sample, differentiated):
-        self.rng, self.pairs, self.sources = rng, [], []
+        self.rng = rng
+        self.pairs = []
+        self.sources = []
         self.differentiated = differentiated
         self.dtype = DTYPES[rng.integers(len(DTYPES))]
         self.mixed = rng.random() < 0.15  # each tensor has a dtype of its own
         self.layout = LAYOUTS[rng.integers(len(LAYOUTS))] if rng.random() < 0.4 else "contiguous"
         self.factor = float(rng.choice([1, 3, 30]))  # by which floats become whole numbers
-        self.dtypes, self.drawn = [], set()
+        self.dtypes = []
+        self.drawn = set()
         lengths = sorted({n for t in tensors_of((sample.input, sample.args, sample.kwargs)) for n in t.shape})
         self.emptied = int(rng.choice(lengths)) if lengths and rng.random() < 0.12 else None
 
@@ -274,12 +277,14 @@ def draw(seed, number, names):
     k, place = divmod(number, len(names))
     name = names[place]
     rng = np.random.default_rng([seed, zlib.crc32(name.encode()), k])
-    op, samples = ENTRIES[name], samples_of(name)
+    op = ENTRIES[name]
+    samples = samples_of(name)
     sample = samples[rng.integers(len(samples))]
     forms = forms_of(op)
     form = "function" if rng.random() < 0.6 else forms[rng.integers(len(forms))]
     changed = Changed(rng, sample, form != "in place")
-    args, kwargs = changed((sample.input, *sample.args)), changed(sample.kwargs)
+    args = changed((sample.input, *sample.args))
+    kwargs = changed(sample.kwargs)
     theirs, ours = zip(args, kwargs, strict=True)
     return Call(
         name, form, theirs, ours, changed.pairs, sample.output_process_fn_grad, changed.drawn,
@@ -371,7 +376,8 @@ def difference_of(ours, theirs, exact, call):
     if tuple(ours.shape) != tuple(theirs.shape):
         return Difference("shape", f"{tuple(ours.shape)}, PyTorch has {tuple(theirs.shape)}")
     dtype = str(theirs.dtype).removeprefix("torch.")
-    a, b = ours.array, as_numpy(theirs)
+    a = ours.array
+    b = as_numpy(theirs)
     if str(ours.dtype) != dtype:
         wrong = far(a, b, exact, max(coarse(call, dtype), coarse(call, str(ours.dtype))))
         return wrong or Difference("dtype", f"{ours.dtype}, PyTorch has {dtype}")
@@ -442,7 +448,8 @@ def compare_gradients(call, theirs, ours):
         )  # fmt: skip
         refusal = None
     except Exception as error:  # which is what is compared
-        expected, refusal = None, error
+        expected = None
+        refusal = error
     if not all(a.requires_grad for _, a in outs):
         return None if refusal else Difference("gradient", "a result has none, PyTorch's has one")
     try:
@@ -522,7 +529,9 @@ def listed(call, difference):
 def run(count, seed=0, names=None, report=print, verbose=False, numbers=None):
     """Make the calls: what differs without a reason, how often each listed reason was met, and totals."""
     names = names or list(ENTRIES)
-    new, met, totals = {}, collections.Counter(), collections.Counter()
+    new = {}
+    met = collections.Counter()
+    totals = collections.Counter()
     for number in numbers if numbers is not None else range(count):
         call = draw(seed, number, names)
         difference = compare(call)

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-FLOATS, INTEGERS = ("float64", "float32"), ("int64", "int32", "uint8")
+FLOATS = ("float64", "float32")
+INTEGERS = ("int64", "int32", "uint8")
 DTYPES = (*FLOATS, *INTEGERS, "bool")
 
 
@@ -109,7 +110,8 @@ def an_index(draw, shape):
     for n in shape[: draw(st.integers(0, len(shape)))]:
         kind = draw(st.sampled_from(["slice", "array", "number", "mask"]))
         if kind == "slice" or not n:
-            start, stop = draw(st.integers(-n - 1, n + 1)), draw(st.integers(-n - 1, n + 1))
+            start = draw(st.integers(-n - 1, n + 1))
+            stop = draw(st.integers(-n - 1, n + 1))
             items.append(slice(start, stop, draw(st.sampled_from([1, 1, 2]))))
         elif kind == "array":
             items.append(

@@ -53,7 +53,8 @@ HEADS = {
 
 def pair(head):
     """Our model with random weights, and theirs with the same."""
-    library, labels = transformers(), 2 if head == "question_answering" else 3
+    library = transformers()
+    labels = 2 if head == "question_answering" else 3
     ours = randomized(BERT(BERTConfig(**SIZE, head=head, num_labels=labels)))
     theirs = getattr(library, f"BertFor{HEADS[head][0]}")(library.BertConfig(**SIZE, num_labels=labels))
     copy_weights(ours, theirs, "bert")

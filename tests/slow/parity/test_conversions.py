@@ -9,7 +9,11 @@ from minigrad.core.errors import DivisionError, MinigradError
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
-F16, F32, F64, I32, I64 = np.float16(1), np.float32(1), np.float64(1), np.int32(1), np.int64(1)
+F16 = np.float16(1)
+F32 = np.float32(1)
+F64 = np.float64(1)
+I32 = np.int32(1)
+I64 = np.int64(1)
 MADE_ALIKE = {
     "a float64": lambda t: t.tensor([F64]),
     "a float32": lambda t: t.tensor([F32]),

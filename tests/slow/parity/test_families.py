@@ -405,7 +405,8 @@ def test_losses(name, x, reduction, data):
     data=st.data(), reduction=st.sampled_from(["none", "mean", "sum"]), smoothing=st.sampled_from([0.0, 0.1])
 )
 def test_cross_entropy(data, reduction, smoothing):
-    n, classes = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
+    n = data.draw(st.integers(0, 3))
+    classes = data.draw(st.integers(1, 3))
     x = data.draw(arrays((n, classes), FLOATS, finite=True))
     target = data.draw(places(classes, (n,)))
     options = {

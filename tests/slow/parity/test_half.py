@@ -45,7 +45,8 @@ def functions(lib):
 def both(call):
     """Value and gradients of x and y, as float32, ours and torch's."""
     found = []
-    x, y = mg.tensor(X, requires_grad=True), mg.tensor(Y, requires_grad=True)
+    x = mg.tensor(X, requires_grad=True)
+    y = mg.tensor(Y, requires_grad=True)
     out = call(mg, x, y)
     assert out.dtype == mg.bfloat16
     (out * 0.5).sum().backward()
@@ -74,7 +75,10 @@ def test_sums_are_pytorchs_to_a_rounding(name):
         np.testing.assert_allclose(a, b, rtol=2**-6, atol=2**-7)
 
 
-M, N, C = (3, 3), (3, 4), (2, 3, 5)  # shapes of a product, of a loss, and of channels
+# shapes of a product, of a loss, and of channels
+M = (3, 3)
+N = (3, 4)
+C = (2, 3, 5)
 OF_ONE = [
     "exp", "expm1", "log", "log2", "log10", "log1p", "reciprocal", "rsqrt", "acos", "asin", "sinh", "cosh",
     "tan", "erfinv", "softplus", "sum", "prod", "norm", "normalize", "exp2", "square", "lgamma", "mean",
@@ -155,8 +159,10 @@ def test_torch_and_we_cast_the_same_functions(name):
 def test_a_scaler_goes_as_pytorchs():
     """Steps, skipped steps and factors, and a state that either loads from the other."""
     settings = {"init_scale": 64.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 2}
-    ours, theirs = mg.GradScaler(**settings), torch.amp.GradScaler("cpu", **settings)
-    p, q = mg.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    ours = mg.GradScaler(**settings)
+    theirs = torch.amp.GradScaler("cpu", **settings)
+    p = mg.ones(2, requires_grad=True)
+    q = torch.ones(2, requires_grad=True)
     for factor in (1.0, 2.0, np.inf, 1.0, np.nan, 3.0, 1.0):
         found = []
         for lib, x, scaler in ((mg, p, ours), (torch, q, theirs)):

@@ -18,7 +18,9 @@ def test_random_expressions_read_write_and_differentiate_alike(start):
     assert [text for text in map(difference, range(start, start + 100)) if text] == []
 
 
-A, B, BYTES = [0, 1], [2, 0], np.array([1, 0, 1], np.uint8)
+A = [0, 1]
+B = [2, 0]
+BYTES = np.array([1, 0, 1], np.uint8)
 ALIKE = [
     (0, slice(None), A), (0, None, A), (slice(None), 0, A), (A, slice(None), 0), (0, ..., A), (A, ..., B),
     (slice(None), A, ..., B), (0, A, slice(None)), (None, 0, slice(None), A), (0, slice(None), True),
@@ -34,8 +36,10 @@ ALIKE = [
 @pytest.mark.parametrize("index", ALIKE, ids=repr)
 def test_an_index_chooses_what_it_does_in_pytorch(index):
     array = np.arange(60.0).reshape(3, 4, 5)
-    ours, theirs = mg.tensor(array, requires_grad=True), torch.tensor(array, requires_grad=True)
-    y, z = ours[index], theirs[index]
+    ours = mg.tensor(array, requires_grad=True)
+    theirs = torch.tensor(array, requires_grad=True)
+    y = ours[index]
+    z = theirs[index]
     assert y.shape == z.shape
     np.testing.assert_array_equal(y.numpy(), z.detach().numpy())
     (y * y).sum().backward()
@@ -71,7 +75,8 @@ def test_index_put_as_in_pytorch(seed):
     for n in shape[: rng.integers(1, len(shape) + 1)]:
         places = rng.integers(-n, n, [(), (2,), (1,), (3, 2)][rng.integers(4)])
         items.append(rng.random(n) < 0.7 if rng.random() < 0.2 else places)
-    array, accumulate = rng.normal(size=shape), bool(rng.random() < 0.6)
+    array = rng.normal(size=shape)
+    accumulate = bool(rng.random() < 0.6)
     try:
         chosen = torch.tensor(array)[tuple(map(torch.tensor, items))]
     except IndexError:  # shapes that do not broadcast
@@ -81,8 +86,10 @@ def test_index_put_as_in_pytorch(seed):
     if len(set(chosen.reshape(-1).tolist())) < chosen.numel() and not accumulate:
         return  # which of the values for one place stays is not defined
     values = rng.normal(size=[chosen.shape, chosen.shape[1:], ()][rng.integers(3)] if chosen.ndim else ())
-    x, v = mg.tensor(array, requires_grad=True), mg.tensor(values, requires_grad=True)
-    t, u = torch.tensor(array, requires_grad=True), torch.tensor(values, requires_grad=True)
+    x = mg.tensor(array, requires_grad=True)
+    v = mg.tensor(values, requires_grad=True)
+    t = torch.tensor(array, requires_grad=True)
+    u = torch.tensor(values, requires_grad=True)
     y = x.index_put(tuple(map(mg.tensor, items)), v, accumulate)
     z = t.index_put(tuple(map(torch.tensor, items)), u, accumulate)
     np.testing.assert_allclose(y.numpy(), z.detach().numpy())

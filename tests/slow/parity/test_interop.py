@@ -45,5 +45,6 @@ def test_tensors_print_alike(seed):
     array = np.asarray(np.abs(rng.normal(size=shape)) * 10.0 ** rng.integers(-6, 8) + 1e-3)
     kinds = [np.float32, np.float64, np.int64, lambda a: np.round(a).astype(np.float32), lambda a: a > 0.5]
     array = np.asarray(kinds[seed % 5](array))
-    ours, theirs = repr(mg.tensor(array)), repr(torch.tensor(array)).replace("torch.", "")
+    ours = repr(mg.tensor(array))
+    theirs = repr(torch.tensor(array)).replace("torch.", "")
     assert ours.split() == theirs.split()  # a long line may break elsewhere

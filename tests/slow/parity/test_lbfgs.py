@@ -54,7 +54,8 @@ def train(library, function, options, steps=8, reload_at=None):
     ],
 )
 def test_the_same_losses_in_as_many_calls(function, options):
-    ours, theirs = train(mg, function, options), train(torch, function, options)
+    ours = train(mg, function, options)
+    theirs = train(torch, function, options)
     assert len(ours[0]) == len(theirs[0])
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5, atol=1e-7)
@@ -66,7 +67,8 @@ def test_a_loaded_state_continues():
 
 
 def test_what_it_cannot_do_is_refused():
-    x, y = mg.ones(2, requires_grad=True), mg.ones(2, requires_grad=True)
+    x = mg.ones(2, requires_grad=True)
+    y = mg.ones(2, requires_grad=True)
     with pytest.raises(OptionError, match="needs a closure"):
         mg.optim.LBFGS([x]).step()
     with pytest.raises(OptionError, match="one parameter group"):

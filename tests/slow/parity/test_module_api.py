@@ -100,7 +100,9 @@ def test_every_path_of_a_random_network_leads_where_it_does_in_pytorch(seed):
 
 def replaced(library, seed, strict):
     """A random network after modules at random paths, some of which are not there, have been replaced."""
-    module, draw, log = random_network(library, seed), random.Random(seed), []
+    module = random_network(library, seed)
+    draw = random.Random(seed)
+    log = []
     for _ in range(3):
         paths = [name for name, _ in module.named_modules(remove_duplicate=False)]
         path = draw.choice([*paths, "absent", "0.weight", "absent.absent"])
@@ -134,7 +136,9 @@ def test_random_assignments_leave_the_same_members(seed):
     """Through attributes, dictionaries and registering; what PyTorch refuses is refused."""
     found = []
     for library in LIBRARIES:
-        draw, module, log = random.Random(seed), library.Module(), []
+        draw = random.Random(seed)
+        module = library.Module()
+        log = []
         for _ in range(12):
             name = draw.choice("abc")
             value = VALUES[draw.choice(list(VALUES))](library)
@@ -185,7 +189,8 @@ def full_backward(library, use, change):
     if use == "one input":
         y = y.detach()
     elif use == "no input":
-        x, y = x.detach(), y.detach()
+        x = x.detach()
+        y = y.detach()
         module.scale = library.Parameter(tensor_of(library, np.array(2.0)))
         module.register_forward_hook(lambda m, args, out: (out[0] * m.scale, out[1] * m.scale, 0))
     seen = []
@@ -232,7 +237,8 @@ def test_backward_hooks_in_a_second_derivative():
 
 
 def forward_hooks(library):
-    module, seen = (Two if library is nn else TorchTwo)(), []
+    module = (Two if library is nn else TorchTwo)()
+    seen = []
     module.register_forward_pre_hook(lambda m, args: seen.append(len(args)))
     module.register_forward_pre_hook(
         lambda m, args, kwargs: ((args[0] * 2, *args[1:]), {"factor": 5.0}),

@@ -49,7 +49,8 @@ def samples_of(name, dtype):
 
 def both(name, sample, dtype, convert):
     """PyTorch's module and ours, with the same weights."""
-    args, kwargs = sample.constructor_input.args, sample.constructor_input.kwargs
+    args = sample.constructor_input.args
+    kwargs = sample.constructor_input.kwargs
     theirs = ENTRIES[name].module_cls(*args, **kwargs).to(dtype)
     kwargs = {key: converted_function(value) or convert(value) for key, value in kwargs.items()}
     ours = getattr(nn, name)(*convert(args), **kwargs).to(str(dtype).removeprefix("torch."))
@@ -68,7 +69,8 @@ def converted_function(value):
 def check_sample(name, sample, training, dtype):
     convert = Converter()
     theirs, ours = both(name, sample, dtype, convert)
-    args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
+    args = sample.forward_input.args
+    kwargs = sample.forward_input.kwargs
     our_args, our_kwargs = convert(args), convert(kwargs)
     theirs.train(training)
     ours.train(training)
@@ -129,7 +131,8 @@ def check_gradients(ours, arguments, convert, m_outs, t_outs, twice):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("name", COVERED)
 def test_every_sample_agrees(name, dtype):
-    count, failures = 0, []
+    count = 0
+    failures = []
     for sample, training in samples_of(name, dtype):
         if any(f"{name}, {key}={x!r}" in LEFT_OUT for key, x in sample.constructor_input.kwargs.items()):
             continue
@@ -157,12 +160,11 @@ def refusal(make, sample, on_construction):
 
 @pytest.mark.parametrize("name", REFUSING)
 def test_what_pytorch_refuses_is_refused(name):
-    info, failures = ENTRIES[name], []
+    info = ENTRIES[name]
+    failures = []
     for error in info.module_error_inputs_func(info, "cpu", torch.float64, False, True):
-        sample, on_construction = (
-            error.module_error_input,
-            error.error_on == ModuleErrorEnum.CONSTRUCTION_ERROR,
-        )
+        sample = error.module_error_input
+        on_construction = error.error_on == ModuleErrorEnum.CONSTRUCTION_ERROR
         wanted = refusal(info.module_cls, sample, on_construction)
         assert isinstance(wanted, error.error_type)
         convert = Converter()

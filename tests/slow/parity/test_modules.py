@@ -237,7 +237,8 @@ def made(name, settings):
     """The module of each library; what ours has to learn is theirs."""
     theirs = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     ours = {k: mg.tensor(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
-    module, reference = getattr(nn, name)(**ours).double(), getattr(torch.nn, name)(**theirs).double()
+    module = getattr(nn, name)(**ours).double()
+    reference = getattr(torch.nn, name)(**theirs).double()
     module.load_state_dict({k: v.numpy() for k, v in reference.state_dict().items()})
     return module, reference
 
@@ -259,7 +260,8 @@ def assert_close(ours, theirs, rtol=1e-9):
 def test_values_and_gradients(name, settings, arrays):
     module, reference = made(name, settings)
     ours, theirs = given(arrays, mg.tensor), given(arrays, torch.tensor)
-    y, expected = module(*ours), reference(*theirs)
+    y = module(*ours)
+    expected = reference(*theirs)
     assert_close(y, expected)
     weights = rng.uniform(0.5, 1.5, tuple(y.shape))
     y.backward(weights)
@@ -310,8 +312,10 @@ def test_running_statistics_follow_in_training_and_serve_in_evaluation(name, set
     reference.eval()
     for name, buffer in reference.named_buffers():
         assert_close(dict(module.named_buffers())[name], buffer)
-    ours, theirs = mg.tensor(arrays[0], requires_grad=True), torch.tensor(arrays[0], requires_grad=True)
-    y, expected = module(ours), reference(theirs)
+    ours = mg.tensor(arrays[0], requires_grad=True)
+    theirs = torch.tensor(arrays[0], requires_grad=True)
+    y = module(ours)
+    expected = reference(theirs)
     assert_close(y, expected)
     y.square().sum().backward()
     expected.square().sum().backward()

@@ -118,7 +118,8 @@ def as_compared(op, function, sample):
 
 def check_sample(op, function, sample):
     convert = Converter()
-    args, kwargs = convert((sample.input, *sample.args)), convert(sample.kwargs)
+    args = convert((sample.input, *sample.args))
+    kwargs = convert(sample.kwargs)
     function = as_compared(op, function, sample)
     theirs = flat(as_compared(op, op, sample)(sample.input, *sample.args, **sample.kwargs), torch.Tensor)
     ours = flat(function(*args, **kwargs), mg.Tensor)
@@ -170,9 +171,11 @@ def function_again(function, args, kwargs, pairs, ours):
 
 @pytest.mark.parametrize("name", COVERED)
 def test_every_sample_agrees(name):
-    op, function = ENTRIES[name], ours_of(name)
+    op = ENTRIES[name]
+    function = ours_of(name)
     torch.manual_seed(0)
-    count, failures = 0, []
+    count = 0
+    failures = []
     for sample in op.sample_inputs("cpu", torch.float64, requires_grad=op.supports_autograd):
         count += 1
         try:

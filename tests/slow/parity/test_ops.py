@@ -29,7 +29,8 @@ def positive(*shape):
 
 
 A, B, ROW, CUBE, SQUARE = reals(2, 3), reals(2, 3), reals(3), reals(2, 3, 4), reals(3, 3)
-POSITIVE, EDGES = positive(2, 3), np.array([-1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.5])
+POSITIVE = positive(2, 3)
+EDGES = np.array([-1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.5])
 TIES = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
 MASK = np.array([[True, False, True], [False, False, True]])
 INDEX = np.array([[0, 2, 2], [1, 1, 0]])
@@ -215,7 +216,8 @@ def _theirs(array):
 
 def _score(outs, like):
     """A number that every floating output moves, each element by an amount of its own."""
-    draw, total = np.random.default_rng(2), 0.0
+    draw = np.random.default_rng(2)
+    total = 0.0
     for out in outs:
         weights = draw.uniform(0.5, 1.5, tuple(out.shape))
         if out.requires_grad:
@@ -249,7 +251,8 @@ def _agree(ours, theirs, rtol=1e-12, atol=1e-13, better_than_nan=False):
 
 def assert_agrees(ours, theirs, arrays, second=True, **tolerance):
     """Values, gradients and gradients of gradients of one computation in both libraries."""
-    xs, ts = [_ours(a) for a in arrays], [_theirs(a) for a in arrays]
+    xs = [_ours(a) for a in arrays]
+    ts = [_theirs(a) for a in arrays]
     with np.errstate(all="ignore"):
         outs, refs = _flat(ours(*xs)), _flat(theirs(*ts))
         assert len(outs) == len(refs)
@@ -258,7 +261,8 @@ def assert_agrees(ours, theirs, arrays, second=True, **tolerance):
             assert out.requires_grad == ref.requires_grad or "NotImplemented" in repr(ref.grad_fn)
         if not any(out.requires_grad for out in outs):
             return
-        leaves, references = [x for x in xs if x.requires_grad], [t for t in ts if t.requires_grad]
+        leaves = [x for x in xs if x.requires_grad]
+        references = [t for t in ts if t.requires_grad]
         ours_first = mg.autograd.grad(_score(outs, mg.tensor), leaves, retain_graph=True, allow_unused=True)
         theirs_first = torch.autograd.grad(
             _score(refs, torch.tensor), references, retain_graph=True, allow_unused=True
@@ -328,7 +332,8 @@ def test_promotion_of_every_pair_of_dtypes(operation):
     for left in OPERANDS:
         for right in OPERANDS:
             if isinstance(left(mg), mg.Tensor) or isinstance(right(mg), mg.Tensor):
-                ours, theirs = operation(left(mg), right(mg)), operation(left(torch), right(torch))
+                ours = operation(left(mg), right(mg))
+                theirs = operation(left(torch), right(torch))
                 assert str(theirs.dtype) == f"torch.{ours.dtype}", (left(mg), right(mg))
 
 
@@ -408,7 +413,8 @@ def test_embedding():
     ids=["rows", "one", "sequences", "images", "one-class"],
 )  # fmt: skip
 def test_cross_entropy(shape, target, reduction, smoothing):
-    logits, target = reals(*shape), np.array(target)
+    logits = reals(*shape)
+    target = np.array(target)
     assert_agrees(*pair("cross_entropy", reduction=reduction, label_smoothing=smoothing), (logits, target))
 
 
@@ -449,7 +455,9 @@ def test_attention(mask, batch, scale):
     if mask == "boolean-batch" and len(batch) < 2:
         batch = (2, 2)
     settings = {"scale": scale, "is_causal": mask == "causal"}
-    q, k, v = reals(*batch, 3, 5), reals(*batch, 4, 5), reals(*batch, 4, 2)
+    q = reals(*batch, 3, 5)
+    k = reals(*batch, 4, 5)
+    v = reals(*batch, 4, 2)
     extra = () if given is None or mask == "causal" else (given,)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         assert_agrees(
@@ -474,8 +482,10 @@ def test_float32_to_a_few_units_in_the_last_place(name):
     )
     draw = (lambda w: mg.tensor(w).float(), lambda w: torch.tensor(w).float())
     ours, theirs = pair(name, **settings)
-    xs, ts = [_ours(a) for a in (x, *others)], [_theirs(a) for a in (x, *others)]
-    out, ref = ours(*xs), theirs(*ts)
+    xs = [_ours(a) for a in (x, *others)]
+    ts = [_theirs(a) for a in (x, *others)]
+    out = ours(*xs)
+    ref = theirs(*ts)
     _score([out], draw[0]).backward()
     _score([ref], draw[1]).backward()
     _agree(out, ref, rtol=2e-6, atol=1e-6)
@@ -531,7 +541,8 @@ def _receiver(name):
 @pytest.mark.filterwarnings("ignore:index_reduce")
 def test_methods_that_write_into_the_tensor(name):
     data = _receiver(name)
-    ours, theirs = mg.tensor(data), torch.tensor(data)
+    ours = mg.tensor(data)
+    theirs = torch.tensor(data)
     memory = ours.array
     assert _apply(name, mg.tensor, ours, f"{name}_") is ours
     _apply(name, torch.tensor, theirs, f"{name}_")
@@ -544,10 +555,12 @@ def test_methods_that_write_into_the_tensor(name):
 def test_methods_in_place_within_a_graph(name):
     """As PyTorch's functions out of place: it has no derivative of asinh_ and some others."""
     data = _receiver(name)
-    x, t = mg.tensor(data, requires_grad=True), torch.tensor(data, requires_grad=True)
+    x = mg.tensor(data, requires_grad=True)
+    t = torch.tensor(data, requires_grad=True)
     with pytest.raises(mg.GraphError, match=f"{name}_ would change a leaf"):
         _apply(name, mg.tensor, x, f"{name}_")
-    y, u = x * 1, _apply(name, torch.tensor, t * 1, name)
+    y = x * 1
+    u = _apply(name, torch.tensor, t * 1, name)
     assert _apply(name, mg.tensor, y, f"{name}_") is y
     np.testing.assert_allclose(np.asarray(y), u.detach().numpy(), rtol=1e-12)
     if y.requires_grad:
@@ -560,8 +573,10 @@ def test_methods_in_place_within_a_graph(name):
 
 @pytest.mark.parametrize("name", RESHAPING)
 def test_methods_that_give_the_tensor_another_shape(name):
-    x, t = mg.tensor(A, requires_grad=True), torch.tensor(A, requires_grad=True)
-    y, u = _apply(name, mg.tensor, x * 1, f"{name}_"), _apply(name, torch.tensor, t * 1, f"{name}_")
+    x = mg.tensor(A, requires_grad=True)
+    t = torch.tensor(A, requires_grad=True)
+    y = _apply(name, mg.tensor, x * 1, f"{name}_")
+    u = _apply(name, torch.tensor, t * 1, f"{name}_")
     np.testing.assert_array_equal(np.asarray(y), u.detach().numpy())
     (y * y).sum().backward()
     np.testing.assert_allclose(np.asarray(x.grad), 2 * A, rtol=1e-14)
@@ -578,7 +593,8 @@ def test_random_numbers_written_into_the_tensor():
 
 
 def test_how_a_tensor_lies_in_memory():
-    ours, theirs = mg.tensor(CUBE).transpose(0, 2), torch.tensor(CUBE).transpose(0, 2)
+    ours = mg.tensor(CUBE).transpose(0, 2)
+    theirs = torch.tensor(CUBE).transpose(0, 2)
     for name in ("stride", "is_contiguous", "element_size"):
         assert getattr(ours, name)() == getattr(theirs, name)()
     assert ours.nbytes == theirs.nbytes

@@ -105,10 +105,8 @@ def test_twenty_steps_of_muon(options, monkeypatch):
 def take_steps(name, options, shapes):
     rng = np.random.default_rng(0)
     ours, theirs = parameters(rng, shapes)
-    optimizer, reference = (
-        getattr(optim, name)(ours, **options),
-        getattr(torch.optim, name)(theirs, **options),
-    )
+    optimizer = getattr(optim, name)(ours, **options)
+    reference = getattr(torch.optim, name)(theirs, **options)
     for _ in range(20):
         give_gradients(rng, ours, theirs)
         optimizer.step()
@@ -216,7 +214,8 @@ def own_optimizer(base):
 def test_an_optimizer_of_the_users_own_with_a_step():
     rng = np.random.default_rng(0)
     ours, theirs = parameters(rng)
-    optimizer, reference = own_optimizer(optim.Optimizer)(ours), own_optimizer(torch.optim.Optimizer)(theirs)
+    optimizer = own_optimizer(optim.Optimizer)(ours)
+    reference = own_optimizer(torch.optim.Optimizer)(theirs)
     for step in range(6):
         give_gradients(rng, ours, theirs)
         optimizer.step()
@@ -336,7 +335,8 @@ def test_schedules(kind):
     references = [{"params": theirs[:1], "lr": 0.5}, {"params": theirs[1:]}]
     optimizer = optim.SGD(groups, lr=0.1, momentum=0.9)
     reference = torch.optim.SGD(references, lr=0.1, momentum=0.9)
-    schedule, expected = schedulers(optim, optimizer)[kind](), schedulers(torch.optim, reference)[kind]()
+    schedule = schedulers(optim, optimizer)[kind]()
+    expected = schedulers(torch.optim, reference)[kind]()
     for _ in range(9):
         np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr(), rtol=1e-9)
         momenta = [[group["momentum"] for group in o.param_groups] for o in (optimizer, reference)]
@@ -425,10 +425,8 @@ def spread(draw):
 
 @pytest.mark.parametrize("name", ["xavier_uniform_", "xavier_normal_", "kaiming_uniform_"])
 def test_initialization_spreads_alike(name):
-    ours, theirs = (
-        getattr(nn.init, name)(mg.empty(300, 200)),
-        getattr(torch.nn.init, name)(torch.empty(300, 200)),
-    )
+    ours = getattr(nn.init, name)(mg.empty(300, 200))
+    theirs = getattr(torch.nn.init, name)(torch.empty(300, 200))
     seen = slice(2, None) if "normal" in name else slice(None)
     np.testing.assert_allclose(spread(ours.array)[seen], spread(theirs.numpy())[seen], rtol=0.02)
 

@@ -38,7 +38,9 @@ def trained(library, name, settings, groups):
     rng = np.random.default_rng(0)
     tensor = lambda *shape: library.tensor(rng.normal(size=shape))
     parameters = [tensor(*shape).requires_grad_() for shape in SHAPES]
-    x, y, bias = tensor(5, 3), tensor(5, 3), library.tensor(0.1)
+    x = tensor(5, 3)
+    y = tensor(5, 3)
+    bias = library.tensor(0.1)
     given = parameters
     if groups:
         options = {key: value for key, value in IN_GROUP.items() if key not in settings}
@@ -68,7 +70,8 @@ def trained(library, name, settings, groups):
     [(name, groups) for name in COVERED for groups in sorted({False, ENTRIES[name].supports_param_groups})],
 )
 def test_every_configuration_takes_the_same_steps(name, groups, monkeypatch):
-    info, failures = ENTRIES[name], []
+    info = ENTRIES[name]
+    failures = []
     # in which PyTorch's Muon computes whatever the dtype is
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda x: x)
     configurations = list(info.optim_inputs_func("cpu"))
@@ -89,7 +92,8 @@ def test_every_configuration_takes_the_same_steps(name, groups, monkeypatch):
 
 def refusal(name, error):
     """The error of our optimizer that is made, or steps, with what PyTorch's does not take."""
-    convert, given = Converter(), error.optimizer_error_input
+    convert = Converter()
+    given = error.optimizer_error_input
     try:
         parameters = mg.ones(2, 2, requires_grad=True) if given.params is None else convert(given.params)
         one = [parameters] if given.params is None else parameters
@@ -105,7 +109,8 @@ def refusal(name, error):
 def test_what_pytorch_refuses_is_refused(name):
     failures = []
     for error in ENTRIES[name].optim_error_inputs_func("cpu", torch.float64):
-        found, key = refusal(name, error), f"refusing, {error.error_regex}"
+        found = refusal(name, error)
+        key = f"refusing, {error.error_regex}"
         if key not in LEFT_OUT and not isinstance(found, mg.errors.MinigradError):
             failures.append(f"{error.error_regex}: {type(found).__name__}: {found}")
     assert not failures, "\n".join(failures)

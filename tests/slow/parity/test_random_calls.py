@@ -12,7 +12,9 @@ pytestmark = [
 
 from . import random_calls  # noqa: E402 (imports torch)
 
-COUNT, NAMES = 800, list(random_calls.ENTRIES)[::2]  # its samples take most of the time
+# its samples take most of the time
+COUNT = 800
+NAMES = list(random_calls.ENTRIES)[::2]
 
 
 def test_random_calls_agree_or_are_listed():

@@ -48,7 +48,8 @@ def run(library, module, x, state, call):
 
 def assert_same(kind, sizes, settings, x, state, call):
     ours, theirs = pair(kind, *sizes, **settings)
-    found, expected = run(mg, ours, x, state, call), run(torch, theirs, x, state, call)
+    found = run(mg, ours, x, state, call)
+    expected = run(torch, theirs, x, state, call)
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert a.shape == b.shape
@@ -76,7 +77,8 @@ def test_layers_agree(kind, layers, bidirectional, bias, batch_first, with_state
         "batch_first": batch_first,
     }
     if kind == "relu":
-        kind, settings["nonlinearity"] = "RNN", "relu"
+        kind = "RNN"
+        settings["nonlinearity"] = "relu"
     x = numbers(3, 5, 4) if batch_first else numbers(5, 3, 4)
     count = layers * (1 + bidirectional)
     state = [numbers(count, 3, 2, seed=i) for i in range(1 + (kind == "LSTM"))] if with_state else []

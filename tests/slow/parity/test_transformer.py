@@ -11,7 +11,12 @@ from minitransformer.layers.positions import positional_encoding
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore::UserWarning")]
 
-V, D, H, FF, N, PAD = 23, 16, 4, 24, 2, 0
+V = 23
+D = 16
+H = 4
+FF = 24
+N = 2
+PAD = 0
 SOURCE = np.array([[5, 6, 7, 8, 9], [3, 4, 2, 0, 0], [11, 0, 0, 0, 0]])
 TARGET = np.array([[2, 6, 1, 9], [2, 5, 5, 0], [2, 7, 0, 0]])
 
@@ -74,7 +79,8 @@ def test_outputs_and_every_gradient_agree_with_torch(dtype, tolerance, norm_firs
     # torch: the embedding, the sinusoids and the output layer from the same numbers
     e = torch.tensor(embedding.numpy(), requires_grad=True)
     place = lambda ids: torch.tensor(positional_encoding(ids.shape[1], D, dtype))
-    pad_s, pad_t = torch.tensor(SOURCE == PAD), torch.tensor(TARGET == PAD)
+    pad_s = torch.tensor(SOURCE == PAD)
+    pad_t = torch.tensor(TARGET == PAD)
     blocked = torch.ones(TARGET.shape[1], TARGET.shape[1], dtype=torch.bool).triu(1)
     memory = theirs["encoder"](e[torch.tensor(SOURCE)] + place(SOURCE), src_key_padding_mask=pad_s)
     states = theirs["decoder"](
@@ -110,7 +116,8 @@ def test_multi_head_attention_agrees_with_torch_on_its_own_state_dict():
     ours = MultiHeadAttention(D, H).double()
     ours.load_state_dict({name: p.numpy() for name, p in theirs.state_dict().items()})
     rng = np.random.default_rng(0)
-    query, memory = rng.normal(size=(2, 3, D)), rng.normal(size=(2, 5, D))
+    query = rng.normal(size=(2, 3, D))
+    memory = rng.normal(size=(2, 5, D))
     blocked = np.array([[False, True, False, False, True], [True] * 4 + [False], [False] * 5])
     expected, _ = theirs(
         torch.tensor(query), torch.tensor(memory), torch.tensor(memory), attn_mask=torch.tensor(blocked)

@@ -68,7 +68,8 @@ def test_sequences_are_padded_and_taken_apart(batch_first, side):
     arrays = [np.arange(2.0 * n).reshape(n, 2) for n in (3, 1, 4)]
     found = []
     for library, modules in LIBRARIES:
-        rnn, sequences = modules.utils.rnn, [library.tensor(a) for a in arrays]
+        rnn = modules.utils.rnn
+        sequences = [library.tensor(a) for a in arrays]
         padded = rnn.pad_sequence(sequences, batch_first, -1.0, padding_side=side)
         found.append([padded.numpy()])
         if side == "right":

@@ -148,7 +148,8 @@ def test_peers_do_the_same_work(name, key):
         pytest.skip("it compiles for seconds")  # and each comparison sees to it that it does the same
     work = work_of(key)
     weights = weights_of(work.model())
-    theirs, ours = step_of(name, work, weights), step_of("ours", work, weights)
+    theirs = step_of(name, work, weights)
+    ours = step_of("ours", work, weights)
     if theirs is None:
         pytest.skip("it has no such work")
     comparison.compare(ours.first(), theirs.first(), key, name)
@@ -233,7 +234,8 @@ def test_ratios_are_drawn(tmp_path):
 
 def test_recording_is_measured_beside_the_forward_pass(monkeypatch):
     model = Transformer(TransformerConfig(9, 4, 2, 4, 1, 1)).eval()
-    ids, calls = np.array([[4, 5]]), []
+    ids = np.array([[4, 5]])
+    calls = []
     work = model, lambda model: calls.append(sorted(map(len, hooks_of(model)))) or model(ids, ids)
     hooks_of = lambda model: [module._forward_hooks for module in model.modules()]
     monkeypatch.setattr(recording, "works", lambda: {"tiny": work})
@@ -409,7 +411,8 @@ def test_products_of_attention_are_found_and_timed(monkeypatch):
     floors.bandwidth.cache_clear()
     found = floors.floor_of(SMALL, 1, "wall")  # L1 H2 d4 T4 B2 V5
     floors.bandwidth.cache_clear()
-    rows, linear = 8, 4 * 12 + 4 * 4 + 2 * 4 * 16 + 4 * 5
+    rows = 8
+    linear = 4 * 12 + 4 * 4 + 2 * 4 * 16 + 4 * 5
     attention = 2 * (2 * 2) * 4 * 4 * 2  # two products in each of two heads and two sequences
     assert found["flops"] == 3 * 2 * (rows * linear + attention)
     assert found["product seconds"] == pytest.approx(1e-6 * 3 * (5 + 2))
@@ -476,7 +479,8 @@ class WorkerHere(worker.Worker):
     """A worker in this process, which has a GPU's stand-in."""
 
     def __init__(self, name, *_):
-        self.name, self.server = name, worker._Server(name)
+        self.name = name
+        self.server = worker._Server(name)
 
     def __exit__(self, *_):
         pass

@@ -40,7 +40,8 @@ def test_a_demo_without_its_run_says_how_to_train_one(demo, tmp_path, monkeypatc
 def test_the_road_to_attention_scores_each_model_by_length(sentences, tmp_path, capsys):
     demo = runpy.run_path(str(DEMOS / "road_to_attention.py"))
     demo["main"].__globals__["phrasebook"] = lambda: Phrasebook(PAIRS, PAIRS)
-    models, results = ("GRU", "bidirectional GRU + additive attention"), tmp_path / "rows.json"
+    models = ("GRU", "bidirectional GRU + additive attention")
+    results = tmp_path / "rows.json"
     for name in models:  # one command each, one table
         demo["main"](
             sentences, (name,), parameters=60_000, minutes=0.001, pairs=40, test_pairs=20, ranges=3,

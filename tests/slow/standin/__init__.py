@@ -68,11 +68,9 @@ class Flags:
     """CuPy knows no `writeable`."""
 
     def __init__(self, flags):
-        self.c_contiguous, self.f_contiguous, self.owndata = (
-            flags.c_contiguous,
-            flags.f_contiguous,
-            flags.owndata,
-        )
+        self.c_contiguous = flags.c_contiguous
+        self.f_contiguous = flags.f_contiguous
+        self.owndata = flags.owndata
 
 
 class ndarray:
@@ -328,7 +326,8 @@ class Ufunc:
     """An elementwise function; of its methods only those that CuPy has."""
 
     def __init__(self, ufunc, scatters):
-        self.ufunc, self.scatters = ufunc, scatters
+        self.ufunc = ufunc
+        self.scatters = scatters
 
     @primitive
     @calm
@@ -408,7 +407,8 @@ class Module(types.ModuleType):
             return getattr(self._plain, name)
         if name not in self._table or not hasattr(self._plain, name):
             raise AttributeError(f"module 'cupy' has no attribute {name!r}")
-        parameters, plain = self._table[name], getattr(self._plain, name)
+        parameters = self._table[name]
+        plain = getattr(self._plain, name)
         if isinstance(parameters, dict) and isinstance(plain, np.ufunc):
             found = Ufunc(plain, parameters["scatters"])
         else:
@@ -491,7 +491,8 @@ def _special(name):
 def cupy_module():
     """The module that `import cupy` gives while the stand-in is installed."""
     cupy = Module("cupy", NAMES[""], np)
-    cupy.__path__, cupy.__version__ = [], f"{NAMES['version']} (a stand-in)"
+    cupy.__path__ = []
+    cupy.__version__ = f"{NAMES['version']} (a stand-in)"
     cupy.__file__ = __file__
     cupy.linalg = Module("cupy.linalg", NAMES["linalg"], np.linalg)
     cupy.lib = types.ModuleType("cupy.lib")
@@ -499,9 +500,13 @@ def cupy_module():
         "cupy.lib.stride_tricks", NAMES["lib.stride_tricks"], np.lib.stride_tricks
     )
     cupy.ndarray = ndarray
-    cupy.array, cupy.asarray, cupy.ascontiguousarray = _array, _asarray, _ascontiguousarray
-    cupy.take, cupy.diagonal = _take, _diagonal
-    cupy.where, cupy.broadcast_to = _where, _broadcast_to
+    cupy.array = _array
+    cupy.asarray = _asarray
+    cupy.ascontiguousarray = _ascontiguousarray
+    cupy.take = _take
+    cupy.diagonal = _diagonal
+    cupy.where = _where
+    cupy.broadcast_to = _broadcast_to
     cupy.asnumpy = lambda x: x.get()
     cupy.RawModule = emulator.RawModule
     cupy.cuda = types.ModuleType("cupy.cuda")
@@ -535,7 +540,8 @@ def installed():
     from minigrad.core import devices
     from minigrad.kernels.cuda.backend import CuPyBackend
 
-    cupy, cupyx = cupy_module(), cupyx_module()
+    cupy = cupy_module()
+    cupyx = cupyx_module()
 
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     cupyx.__spec__ = importlib.machinery.ModuleSpec("cupyx", None)

@@ -34,7 +34,9 @@ class Bindings(types.ModuleType):
 
     def __init__(self):
         super().__init__("nvmath.bindings.cublas")
-        self.handles, self.numbers, self.calls = {}, itertools.count(1), []
+        self.handles = {}
+        self.numbers = itertools.count(1)
+        self.calls = []
         self.workspaces = {}  # by stream
 
     def create(self):
@@ -54,7 +56,9 @@ class Bindings(types.ModuleType):
         self, handle, transa, transb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta, c, ctype, ldc,
         compute, algo,
     ):  # fmt: skip
-        a, b, c = (a, atype, lda, 0), (b, btype, ldb, 0), (c, ctype, ldc, 0)
+        a = (a, atype, lda, 0)
+        b = (b, btype, ldb, 0)
+        c = (c, ctype, ldc, 0)
         sizes = handle, transa, transb, m, n, k
         self.gemm_strided_batched_ex(*sizes, alpha, *a, *b, beta, *c, 1, compute, algo)
 
@@ -123,7 +127,8 @@ def installed():
     modules = {"nvmath": types.ModuleType("nvmath"), "nvmath.bindings": types.ModuleType("nvmath.bindings"),
                "nvmath.bindings.cublas": bindings, "nvmath.bindings.cublasLt": bindings.lt}  # fmt: skip
     for name, module in modules.items():
-        module.__spec__, module.__path__ = importlib.machinery.ModuleSpec(name, None), []
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        module.__path__ = []
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:

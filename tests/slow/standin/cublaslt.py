@@ -47,14 +47,19 @@ class Bindings(types.ModuleType):
     so: with an "error", or by the "state" of what it gives.
     """
 
-    MatmulDescAttribute, MatmulPreferenceAttribute = MatmulDescAttribute, MatmulPreferenceAttribute
-    Epilogue, cuBLASLtError = Epilogue, cuBLASLtError
+    MatmulDescAttribute = MatmulDescAttribute
+    MatmulPreferenceAttribute = MatmulPreferenceAttribute
+    Epilogue = Epilogue
+    cuBLASLtError = cuBLASLtError
 
     def __init__(self):
         super().__init__("nvmath.bindings.cublasLt")
-        self.numbers, self.things, self.calls = itertools.count(1000), {}, []
+        self.numbers = itertools.count(1000)
+        self.things = {}
+        self.calls = []
         self.workspaces = {}  # by stream
-        self.knows, self.refuses = True, ""
+        self.knows = True
+        self.refuses = ""
 
     def _new(self, **things):
         number = next(self.numbers)
@@ -112,7 +117,8 @@ class Bindings(types.ModuleType):
         """m, n and k, if all fit together."""
         description, a, b, c, d = (self.things[x] for x in (description, a, b, c, d))
         shape = lambda x, turned: (x["columns"], x["rows"]) if turned else (x["rows"], x["columns"])
-        (m, k), (again, n) = shape(a, description["TRANSA"]), shape(b, description["TRANSB"])
+        m, k = shape(a, description["TRANSA"])
+        again, n = shape(b, description["TRANSB"])
         assert k == again
         assert c is d
         assert (c["rows"], c["columns"]) == (m, n)
@@ -137,10 +143,12 @@ class Bindings(types.ModuleType):
             x, y, z = (matrix(p, layout) for p, layout in zip((a, b, d), layouts, strict=True))
             wide = COMPUTED[description["compute"]]
             bias = at(description["BIAS_POINTER"], z.dtype, m).astype(wide)
-            x, y = x.astype(wide), y.astype(wide)
+            x = x.astype(wide)
+            y = y.astype(wide)
             if description["compute"] == 77:
                 x, y = tf32(x), tf32(y)
-            x, y = x.T if description["TRANSA"] else x, y.T if description["TRANSB"] else y
+            x = x.T if description["TRANSA"] else x
+            y = y.T if description["TRANSB"] else y
             z[...] = x @ y + bias[:, None]
 
         graph = graphs.capturing()
@@ -153,6 +161,8 @@ class Bindings(types.ModuleType):
 
 def matrix(pointer, layout):
     """A matrix by columns, where it lies."""
-    rows, columns, leading = layout["rows"], layout["columns"], layout["leading"]
+    rows = layout["rows"]
+    columns = layout["columns"]
+    leading = layout["leading"]
     x = at(pointer, KINDS[layout["kind"]], leading * (columns - 1) + rows)
     return np.lib.stride_tricks.as_strided(x, (rows, columns), (x.itemsize, leading * x.itemsize))

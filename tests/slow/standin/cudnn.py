@@ -31,7 +31,10 @@ class Tensor:
     """An array of a graph: how it lies in memory, and what it holds."""
 
     def __init__(self, dim=(), stride=(), data_type=data_type.NOT_SET, virtual=False):
-        self.dim, self.stride, self.data_type, self.virtual = tuple(dim), tuple(stride), data_type, virtual
+        self.dim = tuple(dim)
+        self.stride = tuple(stride)
+        self.data_type = data_type
+        self.virtual = virtual
 
     def set_output(self, is_output):
         self.virtual = not is_output
@@ -88,7 +91,11 @@ class pygraph:
     ):
         assert intermediate_data_type is compute_data_type is data_type.FLOAT
         assert isinstance(handle, Handle)
-        self.kind, self.handle, self.done, self.tensors, self.node = io_data_type, handle, [], [], None
+        self.kind = io_data_type
+        self.handle = handle
+        self.done = []
+        self.tensors = []
+        self.node = None
 
     def tensor(self, dim, stride, data_type):
         self.tensors.append(Tensor(dim, stride, data_type))
@@ -115,7 +122,9 @@ class pygraph:
         assert self.node is None
         assert type(scale) is float
         assert type(is_causal) is bool
-        self.scale, self.is_causal, self.node = scale, is_causal, tensors
+        self.scale = scale
+        self.is_causal = is_causal
+        self.node = tensors
 
     def _step(self, name):
         assert self.done == STEPS[: STEPS.index(name)], f"{name} after {self.done}"
@@ -123,7 +132,8 @@ class pygraph:
 
     def validate(self):
         self._step("validate")
-        (batch, heads, queries, width), keys = self.node["q"].dim, self.node["k"].dim[2]
+        batch, heads, queries, width = self.node["q"].dim
+        keys = self.node["k"].dim[2]
         value_width = self.node["v"].dim[3]
         rows = (batch, heads, queries)
         shapes = {
@@ -212,7 +222,8 @@ class pygraph:
 
 class Handle:
     def __init__(self, cudnn):
-        self.cudnn, self.stream = cudnn, 0
+        self.cudnn = cudnn
+        self.stream = 0
 
 
 class Frontend(types.ModuleType):
@@ -220,8 +231,11 @@ class Frontend(types.ModuleType):
 
     def __init__(self):
         super().__init__("cudnn")
-        self.plans, self.runs = [], []
-        self.data_type, self.heur_mode, self.pygraph = data_type, heur_mode, pygraph
+        self.plans = []
+        self.runs = []
+        self.data_type = data_type
+        self.heur_mode = heur_mode
+        self.pygraph = pygraph
         self.cudnnGraphNotSupportedError = cudnnGraphNotSupportedError
 
     def create_handle(self):

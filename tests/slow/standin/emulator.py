@@ -71,7 +71,8 @@ class RawModule:
     """Sources in CUDA C."""
 
     def __init__(self, code, *, options=(), backend="nvrtc"):
-        self.code, self.options = code, options
+        self.code = code
+        self.options = options
 
     def get_function(self, name):
         return functools.partial(launch, library(self.code, tuple(self.options)), name)
@@ -139,7 +140,8 @@ class Memory:
                 return np.zeros(1, np.uint64)
             assert isinstance(argument, ndarray), f"{where} is a pointer, got {argument!r}"
             assert argument.flags.c_contiguous, f"{where} does not lie in order"
-            held, wanted = argument.dtype, parameter[1:]
+            held = argument.dtype
+            wanted = parameter[1:]
             of_struct = wanted[0] == "V" and wanted != "V2"  # of two bytes: float16 or bfloat16
             fits = of_struct or wanted in (f"{held.kind}{held.itemsize}", f"V{held.itemsize}")
             assert fits, f"{where} points to {wanted}, got an array of {held}"

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import types
 import weakref
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,8 +62,12 @@ class Graph:
     """What was noted between begin_capture and end_capture."""
 
     def __init__(self, pool):
-        self.calls, self.made, self.pool = [], set(), weakref.ref(pool)
-        self.watched, self.invalid, self.noting = set(), False, False
+        self.calls = []
+        self.made = set()
+        self.pool = weakref.ref(pool)
+        self.watched = set()
+        self.invalid = False
+        self.noting = False
 
     def note(self, function, args, settings):
         """Note a call; gives what it would give, with 0xff where numbers would be."""
@@ -131,7 +136,9 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.ptr = 0 if null else next(Stream.numbers)
-        self.non_blocking, self.graph, self.before = non_blocking, None, []
+        self.non_blocking = non_blocking
+        self.graph = None
+        self.before = []
 
     def __enter__(self):
         self.before.append(Stream.current)
@@ -149,7 +156,8 @@ class Stream:
         self.graph = Graph(Memory.pool)
 
     def end_capture(self):
-        graph, self.graph = self.graph, None
+        graph = self.graph
+        self.graph = None
         if graph.invalid:
             raise CUDARuntimeError(
                 "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error"
@@ -231,7 +239,8 @@ MemoryPool.usual = MemoryPool()
 class MemoryHook:
     """Told of memory that is taken from a pool and given back, within a `with`."""
 
-    name, now = "MemoryHook", {}
+    name = "MemoryHook"
+    now: ClassVar[dict] = {}
 
     def __enter__(self):
         if self.name in MemoryHook.now:
@@ -255,7 +264,8 @@ def rounded(owner):
 
 def taken(owner):
     for hook in MemoryHook.now.values():
-        pointer, size = owner.ctypes.data, owner.nbytes
+        pointer = owner.ctypes.data
+        size = owner.nbytes
         hook.malloc_postprocess(device_id=0, size=size, mem_size=rounded(owner), mem_ptr=pointer, pmem_id=1)
 
 
@@ -309,7 +319,8 @@ class using_allocator:
         self.pool = allocator.__self__
 
     def __enter__(self):
-        self.before, Memory.pool = Memory.pool, self.pool
+        self.before = Memory.pool
+        Memory.pool = self.pool
 
     def __exit__(self, *exc):
         Memory.pool = self.before

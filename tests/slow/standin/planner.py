@@ -46,7 +46,8 @@ def driver(folder):
     except OSError:
         functions = [f"int {name}(void** made) {{ *made = (void*)16; return 0; }}" for name in GIVES.split()]
         functions += [f"int {name}() {{ return 0; }}" for name in DOES.split()]
-        source, built = folder / "driver.cpp", folder / "libcuda.so.1"
+        source = folder / "driver.cpp"
+        built = folder / "libcuda.so.1"
         source.write_text('extern "C" {\n' + "\n".join(functions) + "\n}\n", encoding="utf-8")
         soname = "-Wl,-soname,libcuda.so.1"
         subprocess.run([compiler(), "-shared", "-fPIC", soname, "-o", built, source], check=True)
@@ -65,7 +66,8 @@ def layouts(dtype, queries, keys, width, value_width, backward, crossed=False, h
     elif width == value_width and queries == keys:
         q, kv = (parts := split(queries, 3, width))[:1], parts[1:]
     else:
-        q, kv = split(queries, 1, width), [*split(keys, 1, width), *split(keys, 1, value_width)]
+        q = split(queries, 1, width)
+        kv = [*split(keys, 1, width), *split(keys, 1, value_width)]
     (y,) = split(queries, 1, value_width)
     return (*q, *kv, y, y, *q, *kv) if backward else (*q, *kv, y)
 

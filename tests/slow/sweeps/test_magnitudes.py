@@ -78,7 +78,8 @@ def softmax_of(x):
 
 def of_softmax(package, dtype):
     for x in inputs((3, 21), dtype):
-        g, (p, d, _) = draw(3, 21, seed=9, dtype=dtype), softmax_of(x.astype(WIDE))
+        g = draw(3, 21, seed=9, dtype=dtype)
+        p, d, _ = softmax_of(x.astype(WIDE))
         value, gradient = package.softmax(x, -1)
         yield value, p, p * (1 + abs(d))
         yield (
@@ -90,7 +91,8 @@ def of_softmax(package, dtype):
 
 def of_log_softmax(package, dtype):
     for x in inputs((3, 21), dtype):
-        g, (p, d, shift) = draw(3, 21, seed=9, dtype=dtype), softmax_of(x.astype(WIDE))
+        g = draw(3, 21, seed=9, dtype=dtype)
+        p, d, shift = softmax_of(x.astype(WIDE))
         value, gradient = package.log_softmax(x, -1)
         yield value, d - shift, abs(d) + shift + 1
         yield (
@@ -102,7 +104,8 @@ def of_log_softmax(package, dtype):
 
 def of_logsumexp(package, dtype):
     for x in inputs((3, 21), dtype):
-        g, (p, d, shift) = draw(3, seed=9, dtype=dtype), softmax_of(x.astype(WIDE))
+        g = draw(3, seed=9, dtype=dtype)
+        p, d, shift = softmax_of(x.astype(WIDE))
         value, gradient = package.logsumexp(x, -1)
         y = (x.max(-1, keepdims=True).astype(WIDE) + shift)[:, 0]
         yield value, y, abs(y) + 1
@@ -118,7 +121,8 @@ def of_cross_entropy(package, dtype):
             q[[0, 1], target[:2]] += 1 - WIDE(smoothing)
             seen = np.array([1, 1, 0])[:, None]
             value, gradient = package.cross_entropy(x, target, -100, how, smoothing)
-            losses, bounds = (shift - total(q * d)) * seen, (shift + 1 + total(q * abs(d))) * seen
+            losses = (shift - total(q * d)) * seen
+            bounds = (shift + 1 + total(q * abs(d))) * seen
             g = draw(3, seed=9, dtype=dtype) if how == "none" else np.asarray(dtype.type(0.7))
             scale = (g[:, None] if how == "none" else g / 2) * seen
             if how == "none":
@@ -138,7 +142,8 @@ def of_relu(package, dtype):
 
 def of_gelu(package, dtype):
     for x in [*inputs((40,), dtype), spread(64, dtype=dtype)]:
-        g, wide = draw(*x.shape, seed=9, dtype=dtype), np.clip(x.astype(WIDE), -1e6, 1e6)
+        g = draw(*x.shape, seed=9, dtype=dtype)
+        wide = np.clip(x.astype(WIDE), -1e6, 1e6)
         tanh = np.tanh(np.sqrt(2 / WIDE(np.pi)) * (wide + WIDE("0.044715") * wide**3))
         inner = np.sqrt(2 / WIDE(np.pi)) * (1 + 3 * WIDE("0.044715") * wide**2)
         value, gradient = package.gelu(x, "tanh")
@@ -156,8 +161,10 @@ def of_gelu(package, dtype):
 def of_norms(package, dtype, has_mean):
     for eps, rows in ((1e-5, 3), (0.0, 3), (0.0, 1), (1e-5, 200)):
         for x in inputs((rows, 24), dtype):
-            w, b = draw(24, seed=1, dtype=dtype), draw(24, seed=2, dtype=dtype)
-            g, wide = draw(rows, 24, seed=9, dtype=dtype), x.astype(WIDE)
+            w = draw(24, seed=1, dtype=dtype)
+            b = draw(24, seed=2, dtype=dtype)
+            g = draw(rows, 24, seed=9, dtype=dtype)
+            wide = x.astype(WIDE)
             near = wide - wide[:, :1]  # exact: 1e8 leaves a mean of long doubles too few digits
             d = near - total(near) / 24 if has_mean else wide
             inverse = 1 / np.sqrt(total(d * d) / 24 + eps)
@@ -190,7 +197,8 @@ def of_rms_norm(package, dtype):
 def of_products(package, dtype):
     for m in (1e-15, 1.0, 1e15):
         x, w, b = (draw(*s, seed=i, scale=m, dtype=dtype) for i, s in enumerate([(40, 64), (48, 64), (48,)]))
-        g, (X, W) = draw(40, 48, seed=9, dtype=dtype), (x.astype(WIDE), w.astype(WIDE))
+        g = draw(40, 48, seed=9, dtype=dtype)
+        X, W = (x.astype(WIDE), w.astype(WIDE))
         value, gradient = package.linear(x, w, b)
         yield value, X @ W.T + b, abs(X) @ abs(W.T) + abs(b)
         dx, dw, db = gradient(g, (True, True, True))
@@ -202,7 +210,8 @@ def of_products(package, dtype):
 
 def of_embedding(package, dtype):
     ids = np.array([[1, 4, 1], [0, 1, 4]])
-    weight, g = spread(5, 3, dtype=dtype), spread(2, 3, 3, seed=9, dtype=dtype)
+    weight = spread(5, 3, dtype=dtype)
+    g = spread(2, 3, 3, seed=9, dtype=dtype)
     value, gradient = package.embedding(weight, ids)
     yield value, weight[ids], 0
     once = (ids.reshape(-1)[:, None] == np.arange(5)).T.astype(WIDE)
@@ -236,8 +245,10 @@ def attention_in_float64(q, k, v, g, mask, causal, scale):
         s = np.where(np.tri(*s.shape[-2:], dtype=bool), s, -np.inf)
     p, d, shift = softmax_of(s)
     grown = 1 + np.where(np.isfinite(d), abs(d), 0) + error + total(p * error) + shift
-    w, dw = p, g @ t(v)
-    W, dW = p * grown, abs(g) @ t(abs(v))
+    w = p
+    dw = g @ t(v)
+    W = p * grown
+    dW = abs(g) @ t(abs(v))
     ds = w * (dw - total(dw * w))
     dS = W * (dW + total(dW * W))
     values = w @ v, ds @ k * WIDE(scale), t(ds) @ q * WIDE(scale), t(w) @ g
@@ -255,7 +266,8 @@ def of_attention(package, dtype):
             (1, mask, False),
             (9, None, False),
         ):
-            q, g = draw(2, 3, queries, 16, scale=m, dtype=dtype), draw(2, 3, queries, 16, seed=9, dtype=dtype)
+            q = draw(2, 3, queries, 16, scale=m, dtype=dtype)
+            g = draw(2, 3, queries, 16, seed=9, dtype=dtype)
             k = draw(2, 3, 40, 16, seed=1, scale=1 / m, dtype=dtype)
             v = draw(2, 3, 40, 16, seed=2, scale=size, dtype=dtype)
             values, bounds = attention_in_float64(q, k, v, g, given, causal, 0.25)
@@ -281,7 +293,8 @@ def attention_of(package):
 def of_attention_softmax(package, dtype):
     for x in inputs((2, 7, 7), dtype):
         for causal in (False, True):
-            s, found = np.where(np.tri(7, dtype=bool) | (not causal), x.astype(WIDE), -np.inf), x.copy()
+            s = np.where(np.tri(7, dtype=bool) | (not causal), x.astype(WIDE), -np.inf)
+            found = x.copy()
             logarithms = attention_of(package).attention_softmax(found, 0 if causal else None)
             p, d, shift = softmax_of(s)
             yield found, p, p * (1 + np.where(np.isfinite(d), abs(d), 0))
@@ -294,24 +307,32 @@ def of_cells(package, dtype):
     sigmoid = lambda a: 1 / (1 + np.exp(-a))
     for m in (1e-30, 1e-10, 1e-3, 1.0, 5.0):
         for kind, gates in (("rnn", 1), ("lstm", 4), ("gru", 3)):
-            x, h = draw(1, 3, 6, scale=m, dtype=dtype), draw(3, 32, seed=1, dtype=dtype)
+            x = draw(1, 3, 6, scale=m, dtype=dtype)
+            h = draw(3, 32, seed=1, dtype=dtype)
             w, u = (draw(32 * gates, n, seed=n, scale=0.3, dtype=dtype) for n in (6, 32))
-            b, c = draw(32 * gates, seed=4, scale=m, dtype=dtype), draw(3, 32, seed=5, scale=m, dtype=dtype)
+            b = draw(32 * gates, seed=4, scale=m, dtype=dtype)
+            c = draw(3, 32, seed=5, scale=m, dtype=dtype)
             first = (h, c) if kind == "lstm" else (h,)
             value, gradient = getattr(package, kind)(x, *first, w, u, b, np.zeros_like(b), None)
             X, H, C, W, U = (v.astype(WIDE) for v in (x[0], h, c, w, u))
-            a, r = X @ W.T + b, H @ U.T
+            a = X @ W.T + b
+            r = H @ U.T
             far = (abs(X) @ abs(W.T) + abs(b) + abs(H) @ abs(U.T)).max()
-            g, gc = draw(3, 32, seed=9, dtype=dtype), draw(3, 32, seed=8, dtype=dtype)
+            g = draw(3, 32, seed=9, dtype=dtype)
+            gc = draw(3, 32, seed=8, dtype=dtype)
             apart = np.split(a + r, gates, axis=1)
             past = 0  # of the gradient of h, what does not pass a gate
             if kind == "rnn":
                 y = np.tanh(a + r)
                 da = from_h = g * (1 - y * y)
             elif kind == "lstm":
-                i, f, o, n = sigmoid(apart[0]), sigmoid(apart[1]), sigmoid(apart[3]), np.tanh(apart[2])
+                i = sigmoid(apart[0])
+                f = sigmoid(apart[1])
+                o = sigmoid(apart[3])
+                n = np.tanh(apart[2])
                 cell = f * C + i * n
-                y, t = o * np.tanh(cell), np.tanh(cell)
+                y = o * np.tanh(cell)
+                t = np.tanh(cell)
                 yield value[2], cell, (abs(f * C) + i) * (1 + far)
                 dc = gc + g * o * (1 - t * t)
                 parts = [
@@ -322,12 +343,15 @@ def of_cells(package, dtype):
                 ]
                 da = from_h = np.concatenate(parts, 1)
             else:
-                (reset, z), m_h = map(sigmoid, apart[:2]), r[:, 64:]
+                reset, z = map(sigmoid, apart[:2])
+                m_h = r[:, 64:]
                 n = np.tanh(a[:, 64:] + reset * m_h)
-                y, past = (1 - z) * n + z * H, g * z
+                y = (1 - z) * n + z * H
+                past = g * z
                 dn = g * (1 - z) * (1 - n * n)
                 parts = [dn * m_h * reset * (1 - reset), g * (H - n) * z * (1 - z), dn]
-                da, from_h = np.concatenate(parts, 1), np.concatenate([*parts[:2], dn * reset], 1)
+                da = np.concatenate(parts, 1)
+                from_h = np.concatenate([*parts[:2], dn * reset], 1)
             yield value[0][0], y, 1 + far + abs(H)
             yield value[1], y, 1 + far + abs(H)
             found = gradient(
@@ -352,7 +376,8 @@ def of_adam(package, dtype):
         x = P * shrink
         d = G + decay * x
         wide = abs(G) + abs(decay * x)
-        new, new_v = M + c1 * (d - M), b2 * V + c2 * d * d
+        new = M + c1 * (d - M)
+        new_v = b2 * V + c2 * d * d
         yield first, new, abs(M) + c1 * (wide + abs(M))
         yield second, new_v, b2 * V + c2 * wide * wide
         step = rate / (root * np.sqrt(new_v) + eps)
@@ -454,7 +479,8 @@ def test_loops_are_their_definitions_at_all_magnitudes(cases):
 
 def loops():
     """All compiled loops of the package, by module and name."""
-    found, package = {}, mg.kernels.numba
+    found = {}
+    package = mg.kernels.numba
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
         for name, value in vars(module).items():
@@ -621,7 +647,9 @@ def test_a_gate_of_nan_is_nan():
     """One weight that is NaN, of a gate that a sigmoid closes."""
     for kind, gates in (("lstm", 4), ("gru", 3)):
         for gate in range(gates):
-            w, u, b = draw(4 * gates, 3), draw(4 * gates, 4, seed=1), draw(4 * gates, seed=2)
+            w = draw(4 * gates, 3)
+            u = draw(4 * gates, 4, seed=1)
+            b = draw(4 * gates, seed=2)
             w[gate * 4] = np.nan
             first = [draw(2, 4, seed=i) for i in range(2 if kind == "lstm" else 1)]
             for package in (jit, cpu):

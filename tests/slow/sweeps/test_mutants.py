@@ -32,7 +32,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("words", CHANGES)
 def test_what_is_done_to_the_gradient_of_any_op_is_named(words):
-    named, others = 0, []
+    named = 0
+    others = []
     for record in registry.values():
         if not isinstance(record, Op) or not record.samples:
             continue

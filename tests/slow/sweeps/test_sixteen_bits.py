@@ -108,13 +108,15 @@ def extremes(half, rng, shape):
 
 
 def check(name, half):
-    record, rng = OURS[name], np.random.default_rng(0)
+    record = OURS[name]
+    rng = np.random.default_rng(0)
     for sample in record.samples(rng):
         for create_graph in (False, True):
             assert_rounded_once(record.call, sample.args, sample.kwargs, half, create_graph)
         for _ in range(2):
             extreme = lambda v: extremes(half, rng, v.shape) if IS_FLOATS(v) and v.size else v
-            args, kwargs = map_leaves(extreme, sample.args), map_leaves(extreme, sample.kwargs)
+            args = map_leaves(extreme, sample.args)
+            kwargs = map_leaves(extreme, sample.kwargs)
             assert_rounded_once(record.call, args, kwargs, half, may_be_refused=True)
 
 
@@ -141,13 +143,15 @@ def test_a_kernel_of_numpys_rounds_once(name, half):
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("name", [name for name in OURS if hasattr(mg.Tensor, f"{name}_")])
 def test_a_method_in_place_gives_what_the_function_gives(name, half):
-    record, method = OURS[name], getattr(mg.Tensor, f"{name}_")
+    record = OURS[name]
+    method = getattr(mg.Tensor, f"{name}_")
     function = getattr(mg.Tensor, name, None) or getattr(mg, name)
     cast = lambda v: (
         mg.tensor(v).to(half) if IS_FLOATS(v) else mg.tensor(v) if isinstance(v, np.ndarray) else v
     )
     for sample in record.samples(np.random.default_rng(0)):
-        args, kwargs = map_leaves(cast, sample.args), map_leaves(cast, sample.kwargs)
+        args = map_leaves(cast, sample.args)
+        kwargs = map_leaves(cast, sample.kwargs)
         expected = function(*args, **kwargs)
         if (
             isinstance(expected, mg.Tensor)
@@ -190,7 +194,8 @@ def test_a_number_is_rounded_before_it_is_compared(half):
 
 N = 70_000
 ZEROS = np.zeros(N, np.int64)
-ROWS, LABELS = (N, 2), np.arange(N) % 2
+ROWS = (N, 2)
+LABELS = np.arange(N) % 2
 SIGNS = np.where(LABELS, 1, -1)
 ONE = np.ones(1)
 SHARES = ("shares", "shares")  # from 0 to 1

@@ -104,7 +104,8 @@ def threads():
 def full_disk(folder):
     """Rank 0 cannot save the best checkpoint, of step 2; each rank says what it takes for the best."""
     trainer = translation(folder / "full", steps=4, validate_every=1, checkpoint_every=4, ranks=join())
-    losses, save = iter([4.0, 1.0, 2.0, 5.0]), trainer.checkpoints.save
+    losses = iter([4.0, 1.0, 2.0, 5.0])
+    save = trainer.checkpoints.save
 
     def refuse(step, *others):
         if step == 2:
@@ -129,7 +130,8 @@ DIFFERENCES = {  # what rank 1 is given, and what both ranks say
 
 def differ(folder):
     """Rank 1 differs in one thing at a time; each rank says what it is told, and what differs on no rank."""
-    ranks, said = join(), {}
+    ranks = join()
+    said = {}
     for name, (options, _) in {**DIFFERENCES, "nothing": ({}, "")}.items():
         trainer = translation(Path(folder) / name, ranks=ranks, **(options if ranks.rank else {}))
         try:

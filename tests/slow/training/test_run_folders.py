@@ -191,7 +191,8 @@ def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(
     shutil.rmtree(here / "mine" / "checkpoints")
     config = here / "mine" / "config.toml"
     config.write_text(config.read_text().replace("lr = 0.002", "lr = 0.003"))
-    before, config_before = contents("mine"), config.read_text()
+    before = contents("mine")
+    config_before = config.read_text()
     code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
     assert code == 2
     assert "config.toml is damaged or was changed" in err
@@ -327,7 +328,8 @@ def test_checkpoints_of_another_run_are_not_deleted_by_resume(cli, here):
 
 def test_a_reader_looks_again_if_checkpoints_are_replaced_meanwhile(here):
     checkpoints = Checkpoints(Path("mine/checkpoints"))
-    folder, reads = checkpoints.path("last"), []
+    folder = checkpoints.path("last")
+    reads = []
     later = folder.with_name("step-00000099")
 
     def read():

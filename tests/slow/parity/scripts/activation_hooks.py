@@ -50,7 +50,8 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    images, labels = torch.from_numpy(data["images"]), torch.from_numpy(data["labels"])
+    images = torch.from_numpy(data["images"])
+    labels = torch.from_numpy(data["labels"])
     activations = defaultdict(list)
 
     def save_activation(name, mod, inp, out):

@@ -47,7 +47,8 @@ class Draws:
     """Functions that draw as a library's do, from NumPy's generator: the libraries have different ones."""
 
     def __init__(self, library: types.ModuleType, seed: int) -> None:
-        self.library, self.rng = library, np.random.default_rng(seed)
+        self.library = library
+        self.rng = np.random.default_rng(seed)
 
     def _tensor(self, values: Any, dtype: Any, requires_grad: bool = False) -> Any:
         return self.library.from_numpy(np.asarray(values)).to(dtype).requires_grad_(requires_grad)
@@ -174,7 +175,8 @@ def largest_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
     assert ours.keys() == theirs.keys(), (sorted(ours), sorted(theirs))
     worst = 0.0
     for key, expected in theirs.items():
-        a, b = np.asarray(ours[key], np.float64), np.asarray(expected, np.float64)
+        a = np.asarray(ours[key], np.float64)
+        b = np.asarray(expected, np.float64)
         assert a.shape == b.shape, (key, a.shape, b.shape)
         assert np.isfinite(b).all(), key
         if b.size:

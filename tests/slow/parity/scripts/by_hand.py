@@ -72,7 +72,8 @@ def train(models, data, steps):
     # with nn, and momentum by hand
     p = torch.tensor([1, 2, 3])
     xx = x.unsqueeze(-1).pow(p)
-    model, loss_fn = models["nn"], nn.MSELoss(reduction="sum")
+    model = models["nn"]
+    loss_fn = nn.MSELoss(reduction="sum")
     velocity = [torch.zeros_like(param) for param in model.parameters()]
     for _ in range(steps):
         loss = loss_fn(model(xx), y)

@@ -84,7 +84,10 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    bptt, batch_size, clip, lr = 6, 4, 0.25, 2.0
+    bptt = 6
+    batch_size = 4
+    clip = 0.25
+    lr = 2.0
 
     def batchify(ids, bsz):
         nbatch = ids.size(0) // bsz
@@ -98,7 +101,8 @@ def train(model, data, steps):
     model.train()
     for step in range(steps):
         i = (step * bptt) % (len(ids) - bptt - 1)
-        source, target = ids[i : i + bptt], ids[i + 1 : i + 1 + bptt].reshape(-1)
+        source = ids[i : i + bptt]
+        target = ids[i + 1 : i + 1 + bptt].reshape(-1)
         model.zero_grad()
         hidden = repackage_hidden(hidden)
         output, hidden = model(source, hidden)

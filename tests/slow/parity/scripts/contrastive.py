@@ -77,7 +77,8 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    x, labels = torch.from_numpy(data["x"]), torch.from_numpy(data["labels"])
+    x = torch.from_numpy(data["x"])
+    labels = torch.from_numpy(data["labels"])
     encoder, projector = model["encoder"], model["projector"]
     decay = {"encoder.mlp.0.weight", "encoder.mlp.2.weight", "projector.weight"}
     named = [(n, p) for n, p in model.named_parameters() if not n.startswith(("lora", "probe"))]

@@ -168,7 +168,8 @@ class EMA:
 
     def update_model_average(self, ma_model, current_model):
         for current_params, ma_params in zip(current_model.parameters(), ma_model.parameters()):
-            old_weight, up_weight = ma_params.data, current_params.data
+            old_weight = ma_params.data
+            up_weight = current_params.data
             ma_params.data = self.update_average(old_weight, up_weight)
 
     def update_average(self, old, new):

@@ -61,13 +61,15 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    images, labels = torch.tensor(data["images"]), torch.tensor(data["labels"])
+    images = torch.tensor(data["images"])
+    labels = torch.tensor(data["labels"])
     optimizer = optim.Adam(model.parameters(), lr=3e-3)
     scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
     history = {"loss": [], "attacked": [], "accuracy": []}
     for step in range(steps):
         rows = slice(step * 20 % 100, step * 20 % 100 + 20)
-        batch, target = images[rows].clone(), labels[rows]
+        batch = images[rows].clone()
+        target = labels[rows]
         model.train()
         adversarial = pgd_attack(model, batch, target)
         optimizer.zero_grad()
@@ -82,7 +84,8 @@ def train(model, data, steps):
     for epsilon in [0, 0.05, 0.1, 0.15]:
         correct = 0
         for image, label in zip(images[:20], labels[:20]):
-            data, target = image.unsqueeze(0).clone(), label.unsqueeze(0)
+            data = image.unsqueeze(0).clone()
+            target = label.unsqueeze(0)
             data.requires_grad = True
             output = model(data)
             init_pred = output.max(1, keepdim=True)[1]

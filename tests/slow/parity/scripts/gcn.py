@@ -25,7 +25,8 @@ class GraphConvolution(nn.Module):
 class GraphAttention(nn.Module):
     def __init__(self, in_features, out_features, heads):
         super().__init__()
-        self.heads, self.out = heads, out_features
+        self.heads = heads
+        self.out = out_features
         self.lin = nn.Linear(in_features, heads * out_features, bias=False)
         self.att = Parameter(torch.empty(1, heads, 2 * out_features))
         nn.init.normal_(self.att, std=0.1)
@@ -81,10 +82,8 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    adj, features = (
-        torch.from_numpy(data["adj"]),
-        torch.FloatTensor(data["features"]).to(torch.from_numpy(data["adj"]).dtype),
-    )
+    adj = torch.from_numpy(data["adj"])
+    features = torch.FloatTensor(data["features"]).to(torch.from_numpy(data["adj"]).dtype)
     labels = torch.LongTensor(data["labels"])
     edge_index = adj.nonzero().t().contiguous()
     degree = adj.sum(1)

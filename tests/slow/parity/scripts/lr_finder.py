@@ -34,7 +34,9 @@ class ExponentialLR(LRScheduler):
 
 class LRFinder:
     def __init__(self, model, optimizer, criterion):
-        self.model, self.optimizer, self.criterion = model, optimizer, criterion
+        self.model = model
+        self.optimizer = optimizer
+        self.criterion = criterion
         self.history = {"lr": [], "loss": []}
         self.best_loss = None
         self.model_state = copy.deepcopy(model.state_dict())

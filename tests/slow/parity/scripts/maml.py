@@ -25,7 +25,8 @@ class Net(nn.Module):
 
 
 def make_data(rng, scale=1):
-    amplitude, phase = rng.uniform(0.5, 2, (100, 1, 1)), rng.uniform(0, np.pi, (100, 1, 1))
+    amplitude = rng.uniform(0.5, 2, (100, 1, 1))
+    phase = rng.uniform(0, np.pi, (100, 1, 1))
     x = rng.uniform(-3, 3, (100, 20, 1))
     return {"x": x.astype(np.float32), "y": (amplitude * np.sin(x + phase)).astype(np.float32)}
 
@@ -35,7 +36,9 @@ def build(scale=1):
 
 
 def train(net, data, steps):
-    update_lr, update_step, task_num = 0.02, 2, 3
+    update_lr = 0.02
+    update_step = 2
+    task_num = 3
     meta_optim = torch.optim.Adam(net.parameters(), lr=1e-2)
     x, y = torch.from_numpy(data["x"]), torch.from_numpy(data["y"])
     history = {"loss": [], "before": []}
@@ -43,7 +46,10 @@ def train(net, data, steps):
         losses_q = [0 for _ in range(update_step + 1)]
         for i in range(task_num):
             task = (step * task_num + i) % len(x)
-            x_spt, y_spt, x_qry, y_qry = x[task, :10], y[task, :10], x[task, 10:], y[task, 10:]
+            x_spt = x[task, :10]
+            y_spt = y[task, :10]
+            x_qry = x[task, 10:]
+            y_qry = y[task, 10:]
             fast_weights = list(net.parameters())
             with torch.no_grad():
                 losses_q[0] += F.mse_loss(net(x_qry), y_qry)

@@ -69,11 +69,13 @@ def train(model, data, steps):
     optimizer = torch.optim.SGD(
         filter(lambda p: p.requires_grad, model.parameters()), lr=0.1, momentum=0.9, weight_decay=1e-4
     )
-    x, labels = torch.from_numpy(data["x"]), torch.from_numpy(data["labels"])
+    x = torch.from_numpy(data["x"])
+    labels = torch.from_numpy(data["labels"])
     history = {"loss": [], "consistency": [], "teacher": []}
     for step in range(steps):
         index = torch.randint(0, len(x), (20,))
-        batch, target = x[index], labels[index]
+        batch = x[index]
+        target = labels[index]
         noisy = batch + torch.randn(batch.size()).to(batch.dtype) * 0.1
         student_logits = student(noisy)
         with torch.no_grad():

@@ -198,9 +198,14 @@ def build(scale=1, flash=False):
 
 
 def train(model, data, steps):
-    batch_size, block_size = 8, model.config.block_size
-    gradient_accumulation_steps, grad_clip = 2, 1.0
-    learning_rate, min_lr, warmup_iters, lr_decay_iters = 1e-2, 1e-3, 5, steps
+    batch_size = 8
+    block_size = model.config.block_size
+    gradient_accumulation_steps = 2
+    grad_clip = 1.0
+    learning_rate = 1e-2
+    min_lr = 1e-3
+    warmup_iters = 5
+    lr_decay_iters = steps
 
     def get_batch(split):
         ix = torch.randint(len(data[split]) - block_size, (batch_size,))
@@ -209,9 +214,11 @@ def train(model, data, steps):
             [torch.from_numpy((data[split][i + 1 : i + 1 + block_size]).astype(np.int64)) for i in ix]
         )
         if device == "cuda":
-            x, y = x.pin_memory().to(device, non_blocking=True), y.pin_memory().to(device, non_blocking=True)
+            x = x.pin_memory().to(device, non_blocking=True)
+            y = y.pin_memory().to(device, non_blocking=True)
         else:
-            x, y = x.to(device), y.to(device)
+            x = x.to(device)
+            y = y.to(device)
         return x, y
 
     def get_lr(it):

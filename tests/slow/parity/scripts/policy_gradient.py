@@ -56,7 +56,9 @@ def build(scale=1):
 
 def train(nets, data, steps):
     states = torch.from_numpy(data["states"])
-    model, policy_net, target_net = nets["policy"], nets["q"], nets["target"]
+    model = nets["policy"]
+    policy_net = nets["q"]
+    target_net = nets["target"]
     target_net.load_state_dict(policy_net.state_dict())
     optimizer = optim.Adam(model.parameters(), lr=1e-2)
     q_optimizer = optim.RMSprop(policy_net.parameters(), lr=1e-3)
@@ -74,7 +76,9 @@ def train(nets, data, steps):
 
     def finish_episode():
         R = 0
-        policy_losses, value_losses, returns = [], [], []
+        policy_losses = []
+        value_losses = []
+        returns = []
         for r in model.rewards[::-1]:
             R = r + 0.9 * R
             returns.insert(0, R)
@@ -100,7 +104,8 @@ def train(nets, data, steps):
         batch = Transition(*zip(*chance.sample(list(memory), batch_size)))
         non_final_mask = torch.tensor(tuple(map(lambda s: s is not None, batch.next_state)), dtype=torch.bool)
         non_final_next_states = torch.cat([s for s in batch.next_state if s is not None])
-        state_batch, action_batch = torch.cat(batch.state), torch.cat(batch.action)
+        state_batch = torch.cat(batch.state)
+        action_batch = torch.cat(batch.action)
         reward_batch = torch.cat(batch.reward)
         state_action_values = policy_net(state_batch).gather(1, action_batch)
         next_state_values = torch.zeros(batch_size, dtype=states.dtype)

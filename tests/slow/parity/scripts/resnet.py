@@ -77,7 +77,8 @@ class ResNet(nn.Module):
 
 def make_data(rng, scale=1):
     """Images whose class is a pattern under noise."""
-    size, n = 8 * scale, 128
+    size = 8 * scale
+    n = 128
     labels = rng.integers(0, 10, n)
     images = rng.normal(size=(10, 3, size, size))[labels] + rng.normal(size=(n, 3, size, size))
     return {"images": images.astype(np.float32), "labels": labels}
@@ -88,7 +89,8 @@ def build(scale=1):
 
 
 def train(net, data, steps):
-    images, labels = torch.from_numpy(data["images"]), torch.from_numpy(data["labels"])
+    images = torch.from_numpy(data["images"])
+    labels = torch.from_numpy(data["labels"])
     trainset = TensorDataset(images[:96], labels[:96])
     testset = TensorDataset(images[96:], labels[96:])
     trainloader = DataLoader(trainset, batch_size=16, shuffle=True, drop_last=True)

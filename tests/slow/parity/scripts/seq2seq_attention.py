@@ -71,7 +71,8 @@ class AttnDecoderRNN(nn.Module):
     def forward(self, encoder_outputs, hidden, mask, target_tensor=None):
         batch_size = encoder_outputs.size(0)
         decoder_input = torch.empty(batch_size, 1, dtype=torch.long).fill_(SOS_token)
-        decoder_outputs, attentions = [], []
+        decoder_outputs = []
+        attentions = []
         for i in range(MAX_LENGTH):
             embedded = self.embedding(decoder_input)
             context, attn_weights = self.attention(hidden.unsqueeze(1), encoder_outputs, mask)
@@ -112,13 +113,15 @@ def train(model, data, steps):
     encoder_optimizer = optim.Adam(encoder.parameters(), lr=0.005)
     decoder_optimizer = optim.Adam(decoder.parameters(), lr=0.005)
     criterion = nn.NLLLoss(ignore_index=PAD_token)
-    source, target = torch.tensor(data["source"]).long(), torch.tensor(data["target"]).long()
+    source = torch.tensor(data["source"]).long()
+    target = torch.tensor(data["target"]).long()
     chance = random.Random(0)
     history = {"loss": [], "attention": []}
     total_loss = 0
     for step in range(steps):
         rows = torch.arange(step * 8, step * 8 + 8) % len(source)
-        input_tensor, target_tensor = source[rows], target[rows]
+        input_tensor = source[rows]
+        target_tensor = target[rows]
         encoder_optimizer.zero_grad()
         decoder_optimizer.zero_grad()
         mask = input_tensor.eq(PAD_token)

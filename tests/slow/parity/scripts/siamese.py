@@ -59,7 +59,8 @@ def build(scale=1):
 
 
 def train(model, data, steps):
-    images, labels = torch.from_numpy(data["images"]), torch.from_numpy(data["labels"])
+    images = torch.from_numpy(data["images"])
+    labels = torch.from_numpy(data["labels"])
     criterion = TripletLoss(margin=0.5)
     builtin = nn.TripletMarginLoss(margin=0.5, p=2)
     cosine = nn.CosineEmbeddingLoss(margin=0.1)
@@ -67,7 +68,8 @@ def train(model, data, steps):
     history = {"loss": [], "builtin": [], "cosine": [], "accuracy": []}
     for step in range(steps):
         start = step * 20 % len(images)
-        batch, target = images[start : start + 20], labels[start : start + 20]
+        batch = images[start : start + 20]
+        target = labels[start : start + 20]
         embeddings = model(batch)
         with torch.no_grad():
             distances = pdist(embeddings)

@@ -53,7 +53,8 @@ def total_variation(img):
 
 def get_style_model_and_losses(cnn, style_img, content_img):
     normalization = Normalization(torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225]))
-    content_losses, style_losses = [], []
+    content_losses = []
+    style_losses = []
     model = nn.Sequential(normalization)
     i = 0
     for layer in cnn.children():
@@ -110,7 +111,8 @@ def build(scale=1):
 
 
 def train(cnn, data, steps, style_weight=1e4, content_weight=1):
-    content_img, style_img = torch.from_numpy(data["content"]), torch.from_numpy(data["style"])
+    content_img = torch.from_numpy(data["content"])
+    style_img = torch.from_numpy(data["style"])
     cnn.eval()
     model, style_losses, content_losses = get_style_model_and_losses(cnn, style_img, content_img)
     input_img = content_img.clone()

@@ -68,11 +68,9 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x, memory=None, mask=None):
         memory = x if memory is None else memory
-        Q, K, V = (
-            self.split_heads(self.W_q(x)),
-            self.split_heads(self.W_k(memory)),
-            self.split_heads(self.W_v(memory)),
-        )
+        Q = self.split_heads(self.W_q(x))
+        K = self.split_heads(self.W_k(memory))
+        V = self.split_heads(self.W_v(memory))
         scores = torch.matmul(Q, K.transpose(-2, -1)) / (self.d_k**0.5)  # (batch, heads, query, key)
         if mask is not None:
             scores = scores.masked_fill(mask == 0, -1e9)
@@ -98,7 +96,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(d_model, num_heads)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
 
     def forward(self, x, mask):
         x = self.norm1(x + self.attention(x, mask=mask))
@@ -173,7 +172,8 @@ def train(model, data, steps):
     history = {"loss": [], "attention": []}
     pe = positional_encoding(6, 4).flatten().tolist()
     np.testing.assert_allclose(pe, positional_encoding_by_hand(6, 4).flatten(), atol=1e-6)
-    source, target = torch.tensor(data["source"]), torch.tensor(data["target"])
+    source = torch.tensor(data["source"])
+    target = torch.tensor(data["target"])
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     warmup = 10
     schedule = torch.optim.lr_scheduler.LambdaLR(
