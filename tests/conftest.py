@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while the tests run; real data is found beside the project, or skipped."""
 
+import gc
 import importlib
 import os
 import shutil
@@ -57,6 +58,12 @@ def pytest_xdist_auto_num_workers():
 def pytest_configure(config):
     if config.getoption("--kernels"):
         mg.kernels.use(config.getoption("--kernels"))
+
+
+def pytest_collection_finish(session):
+    """What collection has made stays for good: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -9,10 +9,10 @@ import pytest
 import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.graph.folding import ALL, Fold
-from minigrad.graph.labels import lines, size, text_width, title_width
+from minigrad.graph.labels import lines, number, size, text_width, title_width
 from minigrad.graph.page import to_html
 from minigrad.graph.placing import Placing
-from tests.graph.pages import expression, find, network, scalar, transformer
+from tests.graph.pages import expression, find, network, scalar, shown, transformer
 
 # ---------------------------------------------------------------- the file
 
@@ -463,3 +463,109 @@ def test_is_saved_by_its_suffix(tmp_path):
     text = (tmp_path / "graph.html").read_text(encoding="utf-8")
     assert text == graph.to_html("gradient")
     assert text.startswith("<!doctype html>")
+
+
+# ---------------------------------------------------- panel, walk and quiz (more: tests/slow/graph)
+
+
+@pytest.mark.parametrize("make", [expression, network])
+def test_the_panel_shows_each_number_of_each_box(make, open_page):
+    graph = make()
+    page = open_page(graph)
+    for v in graph.vertices:
+        page.click(f"v{v.index}")
+        sections = page.page.locator("#panel section")
+        for title, snapshot in (("Value", v.value), ("Gradient", v.gradient)):
+            if snapshot is None:
+                continue
+            section = sections.filter(has=page.page.get_by_role("heading", name=title, exact=True))
+            found = section.locator("td, p.number").all_inner_texts()
+            assert [text for text in found if text] == shown(snapshot.numbers), (v.name, title)
+            if snapshot.size > 1:
+                s = snapshot.statistics
+                assert section.locator(".statistics dd").all_inner_texts() == shown(
+                    [s.min, s.mean, s.max, s.std, s.norm]
+                )
+
+
+def test_leaves_are_held_against_finite_differences(open_page):
+    graph = expression()
+    page = open_page(graph)
+    leaf = find(graph, "a", "input")
+    page.click(f"v{leaf.index}")
+    backward, numeric = page.texts("#panel .checks td")[:2]
+    assert backward == shown(leaf.gradient.numbers)[0]
+    assert numeric == number(leaf.checks[0].numeric)
+    assert "agree" in page.text("#panel .checks")
+
+
+def test_the_quiz_hides_a_result_until_it_is_typed(open_page):
+    x = scalar(3.0)
+    page = open_page(mg.graph.trace(x * x * 5.0, {"x": x}))
+    page.press("b", "q", "ArrowRight")
+    assert "gradient 5" not in page.page.locator("#world").text_content()
+    assert page.page.locator("#panel [data-result]").count() == 0
+    page.page.locator("#answer-0").fill("4")
+    page.press("Enter")
+    assert "Not 4. Hint: 1 × 5 = ?" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("5.2")
+    page.press("Enter")
+    assert "Not 5.2" in page.text("#panel .reply")
+    page.page.locator("#answer-0").fill("4,96")
+    page.press("Enter")
+    assert "Right: 5." in page.text("#announcer")
+    assert "1 × 5 = 5" in page.text("#panel [data-result]")
+    assert "gradient 5" in page.page.locator("#world").text_content()
+
+
+def by_hand(a, b):
+    """The gradients of `expression`, written out."""
+    c = a * b
+    d = c * c + a
+    dd = 1.0 if d > 0 else 0.0
+    dc = 2 * c * dd
+    return {"a": dc * b + dd - b / a**2, "b": dc * a + 1 / a, "c": dc, "d": dd, "e": 1.0}
+
+
+def test_the_walk_shows_each_step_of_backward(open_page):
+    graph = expression()
+    page = open_page(graph)
+    page.press("b")
+    ops = [v for v in reversed(graph.vertices) if v.kind == "op"]
+    expected = by_hand(-4.0, 2.0)
+    for v in ops:
+        page.press("ArrowRight")
+        assert page.page.locator("#canvas .current").get_attribute("id") == f"v{v.index}"
+        assert page.texts("#panel section:not(.card) p.number") == shown(v.gradient.numbers)
+        if v.label:
+            assert page.texts("#panel section:not(.card) p.number") == shown([expected[v.label]])
+        for edge in (e for e in v.inputs if e.gradient is not None):
+            card = f"#panel .card[data-place='{v.inputs.index(edge)}']"
+            local = edge.jacobian.item()
+            g = v.gradient.numbers.item()
+            assert page.texts(f"{card} p.number")[0] == number(local + 0.0)
+            factors = re.findall(
+                r"[-\d.e+]+", page.text(f"{card} [data-result]").replace("(", "").replace(")", "")
+            )
+            assert [float(x) for x in factors if x != "="] == pytest.approx([g, local, g * local], rel=1e-5)
+    page.press("ArrowRight")
+    assert "End of the walk" in page.text("#panel h2")
+    cells = page.texts("#panel .checks td")
+    assert cells[0::3] == shown([expected["a"], expected["b"]])
+    assert [float(x) for x in cells[1::3]] == pytest.approx([expected["a"], expected["b"]], rel=1e-5)
+    assert cells[2::3] == ["✓ agree"] * 2
+    page.press("ArrowRight")
+    assert "End of the walk" in page.text("#panel h2")
+
+
+def test_the_walk_adds_up_where_a_value_fans_out(open_page):
+    """x * x and x * 3: the last edge adds what it brings to what arrived before."""
+    x = scalar(2.0)
+    y = x * 3.0
+    page = open_page(mg.graph.trace(y + x * x, {"x": x}))
+    page.press("b", "End", "ArrowLeft")
+    assert "grad of x = 3 (this edge) + 4 (earlier) = 7" in page.text("#panel")
+    page.press("ArrowLeft")
+    assert "grad of x = 2 (this edge) + 2 (earlier) = 4" in page.text("#panel")
+    assert "used 3 times. This is the first gradient to arrive. 2 uses to come." in page.text("#panel")
+    assert "gradient 4 + …" in page.page.locator("#v0").text_content()
