@@ -51,8 +51,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """`-n auto`: a process more than cores, since many tests wait for a browser or for commands."""
-    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", 0)) or (os.cpu_count() or 1) + 1
+    """`-n auto`: a process for each core; each collects all tests, and starts a browser."""
+    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", 0)) or os.cpu_count() or 1
 
 
 def pytest_configure(config):

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +22,7 @@ from minitransformer.recipes import load_recipe, names, parse_recipe, to_toml
 from minitransformer.tasks import LanguageModelling, TextToText
 from minitransformer.text.tokenizer import Tokenizer
 from minitransformer.training.log import read_log
-from tests.tiny import PAIRS, TEXT, TINY, TINY_GPT
+from tests.tiny import PAIRS, TEXT, TINY
 
 # --- Train ---
 
@@ -99,37 +98,10 @@ def test_training_ends_with_scores_and_examples(cli):
         assert words in err
 
 
-def test_a_word_vocabulary_can_be_limited(cli, here):
-    assert cli("train", "phrasebook", "--data", "pairs.tsv", "--vocab-size", 50, *TINY)[0] == 0
-    assert len(read_json(here / "runs/phrasebook/tokenizer.json")["model"]["vocab"]) == 50
-
-
 def test_pairs_that_are_too_long_are_left_out_and_counted(cli):
     code, _, err = cli("train", "phrasebook", "--data", "pairs.tsv", "--max-length", 7, *TINY)
     assert code == 0
     assert "too long (7 tokens or more)" in err
-
-
-@pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_a_language_model_of_words_or_pieces_trains_too(cli, kind):
-    code, out, _ = cli(
-        "train",
-        "shakespeare-char-cpu",
-        "--data",
-        "text.txt",
-        "--tokenizer",
-        kind,
-        "--vocab-size",
-        60,
-        *TINY_GPT,
-    )
-    assert code == 0
-    assert out
-
-
-def test_a_character_that_only_the_held_out_part_has_is_known(cli, here):
-    (here / "late.txt").write_text("abc " * 100 + "xyz")
-    assert cli("train", "shakespeare-char-cpu", "--data", "late.txt", *TINY_GPT)[0] == 0
 
 
 def test_resume_goes_on_and_keeps_what_was_set(cli, here):
@@ -336,64 +308,6 @@ def test_a_graph_of_a_run_is_a_page_by_default(cli, here):
     assert f"{round((here / 'graph.html').stat().st_size / 1024):,} KiB" in written
 
 
-@pytest.mark.needs("graph")
-def test_a_graph_is_never_written_over_unless_one_says_so(cli, here):
-    command = ("graph", "mine", "I love you", "-o", "mine.svg")
-    assert cli(*command)[0] == 0
-    first = (here / "mine.svg").read_bytes()
-    assert cli(*command)[0] == 2
-    assert (here / "mine.svg").read_bytes() == first
-    assert cli(*command, "--overwrite", "--readable")[0] == 0
-    assert (here / "mine.svg").read_bytes() != first
-
-
-@pytest.mark.needs("graph")
-@pytest.mark.parametrize("run", ["mine", "play"])
-def test_a_graph_without_a_text_is_of_the_validation_data(cli, run):
-    from minitransformer.runs.run import Run, load_splits
-
-    data = {"mine": "pairs.tsv", "play": "text.txt"}[run]
-    code, out, _ = cli("graph", run, "--data", data, "-o", "graph.dot")
-    assert code == 0
-    text = out[: out.index("\ngraph.dot: ")].replace("↵", "\n")
-    held = load_splits(Run(run).recipe, data, None)["validation"]
-    assert tuple(text.split(" → ")) in held if run == "mine" else held.startswith(text)
-
-
-@pytest.mark.needs("graph")
-@pytest.mark.parametrize("options", [["--readable"], ["--depth", 1], ["--color", "gradient"]], ids=str)
-def test_what_a_graph_shows_can_be_chosen(cli, here, options):
-    for name, more in (("plain", []), ("other", options)):
-        assert cli("graph", "play", "ROMEO: But", "-o", f"{name}.svg", *more)[0] == 0
-    assert (here / "plain.svg").read_bytes() != (here / "other.svg").read_bytes()
-
-
-def test_a_graph_is_of_the_loss_that_the_run_was_trained_with(here):
-    from minitransformer.cli.graph import example, trace
-    from minitransformer.runs.run import Run
-
-    run = Run("mine")
-    task, title = example(run, "I love you", "Je t'aime", None, None)
-    graph = trace(run, task, title, readable=False)
-    batch = task.next_batch()
-    expected = task.loss(run.model, batch, run.recipe.training.label_smoothing) / batch.n_tokens
-    (output,) = graph.outputs
-    assert output.value.numbers.item() == expected.item()
-    expected.backward()
-    learned = {v.name: v for v in graph.vertices if v.kind == "parameter"}
-    assert learned.keys() == {name for name, _ in run.model.named_parameters()}
-    for name, x in run.model.named_parameters():
-        assert learned[name].gradient.statistics.max == pytest.approx(x.grad.numpy().max(), rel=1e-6)
-        assert learned[name].checks
-
-
-@pytest.mark.needs("graph")
-def test_an_unknown_word_of_a_graph_is_named(cli):
-    code, _, err = cli("graph", "mine", "I love zebras", "-o", "zebras.dot")
-    assert code == 0
-    assert err == "warning: not in the vocabulary, read as <UNK>: zebras\n"
-
-
 def test_recipes_are_listed(cli):
     code, out, _ = cli("recipes")
     assert code == 0
@@ -447,16 +361,3 @@ def test_arguments_that_are_refused_are_an_error_of_two_lines(cli, command, prob
     assert problem in first
     assert len(first) < 400
     assert second.startswith(remedy or f"`minitransformer {command.split()[0]}")
-
-
-@pytest.mark.parametrize("recipe", names())
-def test_every_key_of_a_recipe_is_a_flat_flag(cli, recipe):
-    code, out, _ = cli("train", recipe, "--help")
-    assert code == 0
-    flags = {word.strip(",") for word in out.split() if word.startswith("--")}
-    assert {"--data", "--data-dir", "--run-dir", "--resume", "--overwrite", "--device"} <= flags
-    assert {"--steps", "--lr", "--seed", "--checkpoint-every"} <= flags
-    loaded = load_recipe(recipe)
-    keys = [field.name for part in (loaded.data, loaded.model) for field in fields(part)]
-    assert {f"--{key.replace('_', '-')}" for key in keys} <= flags
-    assert not any("." in flag for flag in flags)

@@ -75,8 +75,7 @@ def test_some_sentences_come_without_a_full_stop():
 # --- Determinism ---
 
 
-def test_the_same_seed_gives_the_same_corpus_and_another_seed_another():
-    assert pb.phrasebook.__wrapped__() == book()
+def test_another_seed_gives_another_corpus():
     assert pb.phrasebook(seed=1) != book()
 
 

@@ -21,10 +21,9 @@ from minitransformer import (
     ViTConfig,
     attention_distance,
     attention_entropy,
-    generate,
     logit_lens,
 )  # fmt: skip
-from minitransformer.explain import Switches, explain_documents, record
+from minitransformer.explain import record
 from minitransformer.explain.page import to_html
 from minitransformer.models.bart import BARTConfig
 from minitransformer.text.tokenizer import Tokenizer
@@ -299,23 +298,6 @@ def test_a_classifier_says_and_learns_classes(open_page):
     assert f"the right class “{best}”" in page.text("#inspector .equation")
 
 
-def test_switches_change_the_numbers_as_the_engines(open_page):
-    model = transformer()
-    tokenizer = words()
-    path = "decoder.layers.0.self_attention"
-    page = open_page(page_of(model, "I love you", target="the mat"), f"#heads:{path}")
-    page.page.locator('[data-key="check:head 1"]').click()
-    page.page.locator('[data-key="what-if"]').click()
-    for key in ("causal", "positions", "scale"):
-        page.page.locator(f'[data-key="check:{key}"]').click()
-    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
-    source = [*tokenizer.encode("I love you"), tokenizer.end_id]
-    off = Switches(causal=False, positions=False, scale=False, ablated={path: [1]})
-    expected = record(model, source, [tokenizer.start_id, *labels[:-1]], off).arrays
-    stages = ["#positions", "#scale", "#mask", "#heads"]
-    assert check_against(shown(page, stages), expected, "av") > 100
-
-
 PLACE_OF_LARGEST = """
 function placeOfLargest({ shape, data }) {
   let at = data.reduce((best, x, i) => (Math.abs(x) > Math.abs(data[best]) ? i : best), 0);
@@ -368,20 +350,6 @@ def test_a_selected_number_is_the_sum_that_is_shown(open_page):
 
 
 # ---------------------------------------------------------------- the file
-
-
-def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
-    model = scaled(GPT(GPTConfig(**sizes(n_positions=8, n_embd=12, n_layer=1, n_head=2))))
-    text = "I love you the cat sat on the"
-    page = open_page(page_of(model, text, 8))  # with all positions, at first
-    for most in (1, 2, 3, 4):
-        page.page.fill("#sentence", text)
-        (written,) = generate(model, [words().encode(text)], most)
-        assert page.text("#toolbar .answer") == f"→ …{words().decode(written)}".strip()
-        assert page.page.locator(".problem").count() == 0
-        rows = page.page.evaluate(f"() => ({STAGE})('#loss').querySelectorAll('.steps tbody tr').length")
-        assert rows == len(words().encode(text)) + len(written) - 1
-        text = text.rpartition(" ")[0]
 
 
 def test_a_text_that_cannot_be_read_is_refused_and_leaves_the_numbers_of_the_last_one(open_page):
@@ -675,16 +643,3 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
     assert (code, "expected a run folder or a preset, got nothing" in err) == (2, True)
     code, _, err = cli("explain", "mine", "-o", "page.svg")
     assert (code, "is not the name of an HTML page" in err) == (2, True)
-
-
-def test_the_documents_numbers_stand_beside_ours(open_page):
-    before = mg.get_rng_state().numpy()
-    page = open_page(explain_documents().page, "#documents")
-    assert (mg.get_rng_state().numpy() == before).all()  # its model was trained without the caller's draws
-    sections = page.texts("#screen .example")
-    assert len(sections) == 10
-    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
-    page.page.evaluate("() => { location.hash = '#scores'; }")
-    page.page.locator("h2#scores").wait_for()
-    assert page.texts("#screen .printed")[:4] == ["✓ 0.96", "✓ 4.15", "✓ 2.46", "✗ 3.21"]
-    assert page.text("#toolbar .answer") == "→ Je t'aime"

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitransformer.data.datasets import tinyshakespeare
-from minitransformer.data.phrasebook import phrasebook
 from minitransformer.errors import UserError
 from minitransformer.text.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerError
 
@@ -58,11 +57,6 @@ def test_the_layout_follows_from_the_texts(layout):
 @pytest.mark.parametrize("text", SENTENCES)
 def test_a_sentence_comes_back_exactly(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_the_phrasebook_has_plain_words():
-    tokenizer = Tokenizer.train_word([side for pair in phrasebook().train for side in pair])
-    assert (tokenizer.layout, tokenizer.vocab_size) == ("word", 844)
 
 
 # --- Texts that plain tokens do not give back ---
@@ -252,14 +246,6 @@ def test_an_unknown_word_is_named_whole_however_its_accents_are_written(words):
 def test_a_word_vocabulary_can_be_limited_to_the_most_frequent():
     tokenizer = Tokenizer.train_word(["a a a b b c"], vocab_size=6)
     assert set(tokenizer.token_to_id) == {*SPECIAL_TOKENS, "a", "b"}
-
-
-def test_one_vocabulary_serves_both_languages():
-    book = phrasebook().train[:300]
-    both = Tokenizer.train_word([side for pair in book for side in pair])
-    for language in (0, 1):
-        alone = Tokenizer.train_word([pair[language] for pair in book])
-        assert alone.token_to_id.keys() <= both.token_to_id.keys()
 
 
 def test_an_unknown_word_is_unk(words):

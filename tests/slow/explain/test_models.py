@@ -1,0 +1,54 @@
+"""The page of a model's sentence, in a real browser: language models, the documents' model, and switches."""
+
+import minigrad as mg
+from minitransformer import (
+    GPT,
+    GPTConfig,
+    generate,
+)  # fmt: skip
+from minitransformer.explain import Switches, explain_documents, record
+from tests.explain.test_page import STAGE, check_against, page_of, scaled, shown, sizes, transformer, words
+
+
+def test_a_language_model_writes_as_long_as_its_positions_last(open_page):
+    model = scaled(GPT(GPTConfig(**sizes(n_positions=8, n_embd=12, n_layer=1, n_head=2))))
+    text = "I love you the cat sat on the"
+    page = open_page(page_of(model, text, 8))  # with all positions, at first
+    for most in (1, 2, 3, 4):
+        page.page.fill("#sentence", text)
+        (written,) = generate(model, [words().encode(text)], most)
+        assert page.text("#toolbar .answer") == f"→ …{words().decode(written)}".strip()
+        assert page.page.locator(".problem").count() == 0
+        rows = page.page.evaluate(f"() => ({STAGE})('#loss').querySelectorAll('.steps tbody tr').length")
+        assert rows == len(words().encode(text)) + len(written) - 1
+        text = text.rpartition(" ")[0]
+
+
+def test_the_documents_numbers_stand_beside_ours(open_page):
+    before = mg.get_rng_state().numpy()
+    page = open_page(explain_documents().page, "#documents")
+    assert (mg.get_rng_state().numpy() == before).all()  # its model was trained without the caller's draws
+    sections = page.texts("#screen .example")
+    assert len(sections) == 10
+    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
+    page.page.evaluate("() => { location.hash = '#scores'; }")
+    page.page.locator("h2#scores").wait_for()
+    assert page.texts("#screen .printed")[:4] == ["✓ 0.96", "✓ 4.15", "✓ 2.46", "✗ 3.21"]
+    assert page.text("#toolbar .answer") == "→ Je t'aime"
+
+
+def test_switches_change_the_numbers_as_the_engines(open_page):
+    model = transformer()
+    tokenizer = words()
+    path = "decoder.layers.0.self_attention"
+    page = open_page(page_of(model, "I love you", target="the mat"), f"#heads:{path}")
+    page.page.locator('[data-key="check:head 1"]').click()
+    page.page.locator('[data-key="what-if"]').click()
+    for key in ("causal", "positions", "scale"):
+        page.page.locator(f'[data-key="check:{key}"]').click()
+    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
+    source = [*tokenizer.encode("I love you"), tokenizer.end_id]
+    off = Switches(causal=False, positions=False, scale=False, ablated={path: [1]})
+    expected = record(model, source, [tokenizer.start_id, *labels[:-1]], off).arrays
+    stages = ["#positions", "#scale", "#mask", "#heads"]
+    assert check_against(shown(page, stages), expected, "av") > 100
