@@ -59,7 +59,7 @@ LEAVES = {
         "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py",
         "benchmarks/__main__.py", "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py",
         "docs/graphs.md", "tests/slow/repository/test_graph_demos.py", "tests/repository/test_notebooks.py",
-        "tests/repository/test_reference.py",
+        "tests/slow/repository/test_reference.py",
     ),
     "debug": (
         "minitransformer/cli/card.py", "minitransformer/runs/card.py", "benchmarks/cards.py",
@@ -98,7 +98,7 @@ LEAVES = {
     "gradcheck": ("minigrad/__main__.py",),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (
-        "tools/reference.py", "docs/pytorch.md", "tests/repository/test_reference.py",
+        "tools/reference.py", "docs/pytorch.md", "tests/slow/repository/test_reference.py",
         "tests/repository/test_stub.py",
     ),
 }  # fmt: skip

@@ -14,9 +14,9 @@ from ..data.splits import Sources
 from ..errors import counted
 from ..files import one_line, to_json
 from ..recipes import Recipe
-from ..runs import run as runs
 from ..runs.card import Card, make_card
 from ..runs.memory_needed import check_memory
+from ..runs.run import load_splits
 from ..tasks import task_class
 from .arguments import Flag
 from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
@@ -53,7 +53,7 @@ def read_command(argv: list[str]) -> tuple[Recipe, Options]:
 
 def card_of(recipe: Recipe, sources: Sources, clock: Callable[[], float] = time.perf_counter) -> Card:
     """Make the card of a recipe, with its own data or files of yours. `clock` times the steps."""
-    splits = runs.load_splits(recipe, sources=sources)
+    splits = load_splits(recipe, sources=sources)
     kind = task_class(recipe.task)
     tokenizer = kind.train_tokenizer(recipe.data, recipe.vocab_size, splits)
     labels = kind.labels(recipe.data, splits)

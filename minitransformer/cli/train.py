@@ -24,7 +24,6 @@ from ..errors import UserError, counted
 from ..files import check_name, one_line, printable, shell_command
 from ..recipes import Recipe
 from ..recipes.expectations import check_names
-from ..runs import run as runs
 from ..runs.evaluations import METRICS
 from ..runs.folder import (
     EVENTS,
@@ -44,7 +43,7 @@ from ..runs.live import LiveRun
 from ..runs.machine import describe_machine, describe_versions, rounding_differences
 from ..runs.memory_needed import check_memory
 from ..runs.original import Original
-from ..runs.run import check_same_data
+from ..runs.run import Run, build_model, check_labels, check_same_data, load_splits
 from ..tasks import Task, task_class
 from ..text.tokenizer import Tokenizer, TokenizerError
 from ..training.checkpoint import Checkpoints
@@ -269,8 +268,12 @@ def train(training: Training, stack: ExitStack) -> bool:
 
 def prepare(training: Training) -> TrainingSetup:
     """Read the data, and build task and model."""
-    recipe, resumed = training.recipe, training.resumed
-    splits = runs.load_splits(recipe, sources=training.sources)
+    recipe = training.recipe
+    resumed = training.resumed
+    kind = task_class(recipe.task)
+
+    # the data, which must be that of the run to resume or to repeat
+    splits = load_splits(recipe, sources=training.sources)
     notes = splits.notes  # about how the files were read
     if resumed is not None:
         check_same_data(training.folder, resumed.record, splits)
@@ -278,19 +281,24 @@ def prepare(training: Training) -> TrainingSetup:
     elif training.original is not None:
         training.original.check_data(splits)
     checked = checksums(splits)
-    kind = task_class(recipe.task)
-    source = initial_run(training)
+
+    # the tokenizer, and examples that can be used
+    source = initial_run(training)  # of --init-from
     recipe, tokenizer = choose_tokenizer(training, splits, source)
     labels = kind.labels(recipe.data, splits) if resumed is None else resumed.record.labels
     check_memory(recipe, tokenizer, labels, training.device)
     reading = kind.reading(splits)
     splits = kind.filter(recipe.data, tokenizer, splits)
     is_new = resumed is None and training.original is None  # other runs already have their data
-    warnings = runs.check_labels(recipe, splits, training.sources, refused=is_new)
+    warnings = check_labels(recipe, splits, training.sources, refused=is_new)
+
+    # the task, and the model with its initial weights
     task = build_task(recipe, tokenizer, splits, labels, source)
     random.manual_seed(recipe.training.seed)
-    model = runs.build_model(recipe, tokenizer, labels).to(training.device)
+    model = build_model(recipe, tokenizer, labels).to(training.device)
     inherited = [] if source is None else initialize(model, source)
+
+    # what is printed, and written to run.json
     warnings = [*kind.warnings(recipe.data, tokenizer, splits), *warnings]
     lines = [one_line(line) for line in [*notes, describe_splits(kind, splits), *warnings]]
     init_from = source.to_json() if source else None
@@ -446,7 +454,7 @@ def finish(
         command = _resume_command(training)
         console.print(f"stopped after step {trainer.step}; the run is saved. Continue with: {command}")
         return
-    run = runs.Run(folder, device=training.device)
+    run = Run(folder, device=training.device)
     console.print(f"trained in {trainer.seconds:.0f} s; the best checkpoint is {run.checkpoint.name}")
     scores = evaluate(run, setup.splits)
     for each in PICTURES:
@@ -556,7 +564,7 @@ def _resume_command(training: Training) -> str:
     return shell_command(words)
 
 
-def print_results(run: runs.Run, splits: dict[str, Any], scores: dict[str, Any]) -> None:
+def print_results(run: Run, splits: dict[str, Any], scores: dict[str, Any]) -> None:
     """Print the scores, and a few examples."""
     report(scores, run.task)
     for line in compare_with_recipe(run, scores):

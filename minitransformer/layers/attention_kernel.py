@@ -18,8 +18,8 @@ def attend_to_views(
 ):
     """The library's own attention kernel, on views of the projections.
 
-    It writes its gradients into views of the projections' gradients. A kernel of the user's does not; in that
-    case None is returned, and the definition runs, which calls it.
+    It writes its gradients into views of the projections' gradients, which a kernel that a user registers
+    cannot do. If there is one, this returns None, and the definition of `multi_head_attention` calls it.
     """
     if mask is not None and mask.ndim == 4 and mask.shape[0] not in (1, x.shape[0]):
         return None  # the result has the mask's batch

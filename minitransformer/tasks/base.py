@@ -144,6 +144,7 @@ class Task(TaskData, Objective, Scores, ReadsTexts):
         return 0
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor:
+        """The sum of the cross-entropies of all targets. Tasks define `logits`, which calls the model."""
         return loss_sum(self.logits(model, batch), batch.target, label_smoothing)
 
     # ------------------------------------------------------------ the scores

@@ -204,9 +204,8 @@ class Trainer:
             if self.ranks.rank == 0:
                 self._guard(stack.enter_context(lock(self.folder)))
             log = stack.enter_context(Log(None if self.ranks.rank else self._log, self._warn))
-            stack.enter_context(
-                np.errstate(over="ignore", invalid="ignore", divide="ignore")
-            )  # _update checks
+            # no warnings: `_check_finite` raises an error
+            stack.enter_context(np.errstate(over="ignore", invalid="ignore", divide="ignore"))
             stopped = stack.enter_context(stop_signals())
             show = stack.enter_context(show_progress(self.console, self.step, self.config.steps, self.device))
             self.check_monitor()

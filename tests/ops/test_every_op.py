@@ -143,6 +143,9 @@ def test_every_op_can_be_reached_by_a_public_name():
 # ---------------------------------------------------------------- finite differences
 
 
+SECOND_ORDER = ("softmax", "layer_norm", "cross_entropy", "scaled_dot_product_attention", "gelu", "linear")
+
+
 def check_gradients(record, fused, order):
     """Compare the gradients at each sample with finite differences."""
     from minigrad.gradcheck.every_op import ATOL, RTOL
@@ -159,14 +162,14 @@ def check_gradients(record, fused, order):
 
 
 def in_each_order(forms, quick):
-    """Each form in both orders, if it is quick or not: breadth's ops and, of ops without a kernel, second
-    derivatives are in `tests/slow/sweeps`, and so are PyTorch's for both."""
+    """Each form in both orders, if it is quick or not: breadth's ops and second derivatives are in
+    `tests/slow/sweeps`, and so are PyTorch's for both."""
     return [
         pytest.param(record, fused, order, id=f"{form.id}-{order}")
         for form in forms
         for record, fused in [form.values]
         for order in (1, 2)
-        if quick == (not is_breadth(record) and (order == 1 or record.name in COMPOSITES))
+        if quick == (not is_breadth(record) and (order == 1 or record.name in SECOND_ORDER))
     ]
 
 

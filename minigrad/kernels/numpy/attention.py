@@ -104,8 +104,8 @@ def attend(
     """Return the result and its gradient function.
 
     With a mask or dropout, or more scores than a tile holds, `_Tiled` computes it, otherwise
-    `_attend_in_one_tile`. The gradient function writes into new arrays; or into the arrays `into`, if it gets
-    them, which no other kernel's takes: the heads of a projection are views of one array.
+    `_attend_in_one_tile`. The gradient function takes one more argument than those of other kernels: `into`,
+    the arrays to write to, since the heads of a projection are views of one array. By default, new ones.
 
     dv = Wᵀ g, dW = g vᵀ, dS = W (dW - sum(dW W)), dq = scale dS k, dk = scale dSᵀ q.
     """
