@@ -123,7 +123,7 @@ class Optimizer:
         self.check_options({**self.defaults, **group})
         if group.get("lr", self.defaults["lr"]) < 0:
             raise OptionError(
-                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\nPass one."
+                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\nPass 0 or more."
             )
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
@@ -507,7 +507,7 @@ def _check_ranges(options: Mapping[str, Any]) -> None:
         if name == "lr" and is_number and value < 0:
             continue  # combined schedules may reach it, as in PyTorch; `add_param_group` raises
         if not is_number or not value >= 0:
-            raise OptionError(f"{name} must be a non-negative number, got {value!r}.\nPass one.")
+            raise OptionError(f"{name} must be a non-negative number, got {value!r}.\nPass 0 or more.")
     betas = options.get("betas", (0.0, 0.0))
     numbers = isinstance(betas, tuple | list) and all(isinstance(b, int | float | np.number) for b in betas)
     if not numbers or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):

@@ -35,9 +35,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return linear(as_tensor(input), as_tensor(weight), None if bias is None else as_tensor(bias))
     if not fits:
         with_bias = "" if bias is None else f" and a bias of shape {bias.shape}"
+        fix = "Pass an input (..., in), a weight (out, in) and a bias (out,)."
+        if len(shape) == 2 and input.ndim and input.shape[-1] != shape[1]:
+            fix = f"The last axis of the input must be {shape[1]}, got {input.shape[-1]}. {fix}"
         raise ShapeError(
             f"linear got an input of shape {input.shape} and a weight of shape {weight.shape}{with_bias}.\n"
-            f"Pass an input (..., in), a weight (out, in) and a bias (out,)."
+            f"{fix}"
         )
     return linalg.linear(input, weight, bias)
 

@@ -119,7 +119,7 @@ def test_integers_are_not_divided_by_0(name, dtype, divisor):
 
 
 def test_what_does_not_fit_is_explained():
-    with pytest.raises(MinigradError, match=r"300 at index \[1\] cannot be uint8"):
+    with pytest.raises(MinigradError, match=r"300 at index \[1\] cannot be converted to uint8"):
         mg.tensor([1, 300], dtype="uint8")
     with pytest.raises(MinigradError, match="does not fit int64"):
         mg.tensor([2**63, -1])
