@@ -222,7 +222,9 @@ def tensordot(a, b, dims=2):
             )
         dims = range(a.ndim - dims, a.ndim), range(dims)
     if len(dims) != 2:
-        raise OptionError(f"dims must be an integer or two lists of axes, got {len(dims)}.\nPass two.")
+        raise OptionError(
+            f"dims must be an integer or two lists of axes, got a list of length {len(dims)}.\nPass two."
+        )
     pairs = [(axis_of(i, a.ndim), axis_of(j, b.ndim)) for i, j in zip(*dims, strict=True)]
     if any(len(set(axes)) < len(pairs) for axes in zip(*pairs, strict=True)):
         raise ShapeError(f"an axis is repeated in dims={dims}.\nName each axis once.")

@@ -124,7 +124,7 @@ def _find_coupling(d: Derivative) -> Verdict | None:
         )
     if extra:
         return Verdict(
-            f"elements mixed along {_axes(extra)}: the gradient sums over it, the value does not",
+            f"elements mixed along {_axes(extra)}: the gradient sums there, the value does not",
             f"Do not sum the gradient over {_axes(extra)}: each element has its own.",
         )
     difference = axes_of(d.analytic - d.numeric)

@@ -66,7 +66,9 @@ def repeat_interleave(x, repeats, dim=None, *, output_size=None):
     if output_size not in (None, total):
         raise ShapeError(f"output_size is {output_size}, but the repeats add up to {total}.\nLeave it out.")
     if repeats.dtype.kind not in "iu" or (repeats < 0).any():
-        raise OptionError(f"repeats must be at least 0, got {repeats}.\nPass non-negative integers.")
+        raise OptionError(
+            f"repeats must be non-negative integers, got {repeats}.\nPass the number of copies."
+        )
     if repeats.size == 1:
         spread = broadcast_to(
             unsqueeze(x, dim + 1), (*x.shape[: dim + 1], repeats.item(), *x.shape[dim + 1 :])

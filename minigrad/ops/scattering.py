@@ -12,7 +12,7 @@ import numpy as np
 from ..core.costs import zero_flops
 from ..core.devices import array_module, is_array, on_cpu, through_cpu, to_device_of
 from ..core.dtypes import is_floating, uint8
-from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError
+from ..core.errors import ArgumentError, DtypeError, OptionError, ShapeError, counted
 from ..core.half import round_once
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
@@ -265,9 +265,11 @@ def _slices(name, x, dim, index, source, negative=False):
         source = source if source.ndim else view_as_shape(source, (1,))
         expected = (*line.shape[:dim], len(places), *line.shape[dim + 1 :])
         if source.shape != expected:
-            raise ShapeError(f"source must have shape {expected}, got {source.shape}.\nReshape it.")
+            raise ShapeError(f"source must have shape {expected}, got {source.shape}.\nPass that shape.")
     elif isinstance(source, Tensor):
-        raise ShapeError(f"source must have {line.ndim} axes, got shape {source.shape}.\nReshape it.")
+        raise ShapeError(
+            f"source must have {counted(line.ndim, 'axis', 'axes')}, got shape {source.shape}.\nReshape it."
+        )
     return line, (slice(None),) * dim + (places,), source
 
 
@@ -394,7 +396,7 @@ def slice_scatter(x, src, dim=0, start=None, end=None, step=1):
 def _write_region(x, src, at):
     expected = x.array[at].shape
     if src.shape != expected:
-        raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nReshape it.")
+        raise ShapeError(f"src must have shape {expected}, got {src.shape}.\nPass that shape.")
     return replaced(x, as_tensor(src).to(x.dtype), at)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.costs import zero_flops
 from ..core.devices import to_device_of
-from ..core.errors import OptionError, ShapeError
+from ..core.errors import OptionError, ShapeError, counted
 from ..core.namespace import namespace
 from ..core.op import derived, differentiable
 from ..core.tensor import as_tensor
@@ -119,7 +119,8 @@ def dsplit(x, indices_or_sections):
 
 def _split_evenly(x, sections, dim, least):
     if x.ndim < least:
-        raise ShapeError(f"expected at least {least} axes, got shape {x.shape}.\nUse tensor_split.")
+        needed = counted(least, "axis", "axes")
+        raise ShapeError(f"expected at least {needed}, got shape {x.shape}.\nUse a tensor with more axes.")
     if isinstance(sections, int) and (sections < 1 or x.shape[dim] % sections):
         raise ShapeError(
             f"cannot split axis {dim} of length {x.shape[dim]} into {sections} equal pieces.\n"

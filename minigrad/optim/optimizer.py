@@ -123,7 +123,8 @@ class Optimizer:
         self.check_options({**self.defaults, **group})
         if group.get("lr", self.defaults["lr"]) < 0:
             raise OptionError(
-                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\nPass 0 or more."
+                f"lr must be a non-negative number, got {group.get('lr', self.defaults['lr'])!r}.\n"
+                "Pass 0 or more."
             )
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:

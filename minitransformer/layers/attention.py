@@ -111,6 +111,6 @@ class MultiHeadAttention(nn.Module):
         q = F.linear(query, q_weight, q_bias)
         if cache is None:
             return q, F.linear(memory, kv_weight, kv_bias)
-        if not cache.length:
-            cache.append(F.linear(memory, kv_weight, kv_bias), self.num_kv_heads)
-        return q, cache.read(q, self.num_kv_heads, self.head_dim)
+        if cache.length:
+            return q, cache.read(q, self.num_kv_heads, self.head_dim)
+        return q, cache.append(F.linear(memory, kv_weight, kv_bias), self.num_kv_heads)

@@ -1,8 +1,8 @@
 """Splits a text into words in the same way as a tagger's training data.
 
 A file of tagged words shows which punctuation marks are part of a word (U.S., don't, well-known, 3.14) and
-which are separate words. `marked_words` collects these words, and `WordSplitter` splits other texts in the
-same way.
+which are separate words. `words_with_marks` collects these words; `WordSplitter` splits other texts the same
+way.
 """
 
 from __future__ import annotations

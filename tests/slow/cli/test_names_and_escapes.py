@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.cli.test_streams import RED, shows
+from tests.slow.cli.test_streams import RED, shows
 from tests.tiny import TINY
 
 

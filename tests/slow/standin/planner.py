@@ -59,7 +59,7 @@ def layouts(dtype, queries, keys, width, value_width, backward, crossed=False, h
 
     def split(length, parts, width):
         x = np.empty((2, length, parts, heads, width), dtype).transpose(2, 0, 3, 1, 4)
-        return [(part.shape, ours._steps(part)) for part in x]
+        return [(part.shape, ours._strides(part)) for part in x]
 
     if crossed:
         q, kv = split(queries, 1, width), split(keys, 2, width)
