@@ -119,7 +119,7 @@ X = mg.ones(2, 3)
         (lambda: X.index_fill(1, [-4], 0), RangeError, "index -4 .* axis 1 with 3", "-3 to 2"),
         (lambda: X.scatter(1, [[0.5]], 1.0), DtypeError, "integers, got float64", r"\.long\(\)"),
         (lambda: X.scatter_add(1, [[0, 1]], mg.ones(1, 1)), ShapeError, r"\(1, 2\).*\(1, 1\)", "larger"),
-        (lambda: X.index_copy(0, [0], X), ShapeError, r"\(1, 3\), got \(2, 3\)", "Reshape"),
+        (lambda: X.index_copy(0, [0], X), ShapeError, r"\(1, 3\), got \(2, 3\)", "Pass that shape"),
         (lambda: X.index_put(([0],), mg.arange(3)), DtypeError, "float32, got int64", "Convert"),
         (lambda: X.unflatten(1, (2, -1)), ShapeError, r"axis 1 has 3 .* \(2, -1\)", "multiply to 3"),
         (lambda: X.permute(0, 0), ShapeError, r"\(0, 0\) is not a permutation of the 2 axes", "once"),
