@@ -46,6 +46,7 @@ def pytest_addoption(parser):
         metavar="PARTS",
         help="parts of the packages that are not here (tools/without.py)",
     )
+    parser.addoption("--seeds", default="0", help="seeds of the lessons (tests/slow/lessons): 1,2,3")
     parser.addoption("--kernels", choices=["numpy", "jit"], help="which kernels compute composite operations")
 
 

@@ -1,0 +1,101 @@
+"""The lessons in demos/lessons: their order, their parts, and that what they send the reader to exists."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from minitransformer.cli import VERBS
+from tools.without import PARTS
+
+pytestmark = pytest.mark.needs(*PARTS)  # the lessons are about all of them
+
+ROOT = Path(__file__).parents[2]
+LESSONS = sorted((ROOT / "demos" / "lessons").glob("[0-9]*.py"))
+MOST_WORDS = 120  # between two cells of code
+
+
+def name_of(lesson):
+    return lesson.stem
+
+
+lessons = pytest.mark.parametrize("lesson", LESSONS, ids=name_of)
+
+
+def cells(lesson):
+    """Pairs (kind, text): "markdown" without its comment signs, or "code"."""
+    parts = re.split(r"^# %%(.*)\n", lesson.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert not parts[0].strip()
+    found = []
+    for kind, text in zip(parts[1::2], parts[2::2], strict=True):
+        if "[markdown]" in kind:
+            found.append(("markdown", re.sub(r"^# ?", "", text, flags=re.MULTILINE).strip()))
+        else:
+            found.append(("code", text.strip()))
+    return found
+
+
+def prose(lesson):
+    return "\n\n".join(text for kind, text in cells(lesson) if kind == "markdown")
+
+
+def section(lesson, heading):
+    return prose(lesson).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+@lessons
+def test_a_lesson_begins_with_what_one_will_be_able_to_do(lesson):
+    first = cells(lesson)[0]
+    assert first[0] == "markdown"
+    assert re.match(rf"# {int(lesson.stem[:2])}\. .+\n\nAfter this lesson you can ", first[1])
+
+
+@lessons
+def test_prose_between_two_cells_is_short(lesson):
+    pieces = [text for kind, text in cells(lesson) if kind == "markdown"]
+    for text in pieces:
+        words = re.sub(r"\$\$.*?\$\$|\|.*\||```.*?```", "", text, flags=re.DOTALL).split()
+        assert len(words) <= MOST_WORDS, f"{len(words)} words: {text[:60]}"
+    kinds = [kind for kind, _ in cells(lesson)]
+    assert ("markdown", "markdown") not in list(zip(kinds, kinds[1:], strict=False))
+
+
+@lessons
+def test_a_lesson_predicts_shows_checks_and_can_be_changed(lesson):
+    called = [
+        node.func.id
+        for node in ast.walk(ast.parse(lesson.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    for name in ("predict", "show", "control", "read_settings"):
+        assert name in called, name
+    assert called.count("check") >= 4
+
+
+@lessons
+def test_a_lesson_quotes_the_paper(lesson):
+    assert re.search(r"^> ", prose(lesson), re.MULTILINE)
+    assert "Attention Is All You Need" in prose(lesson)
+
+
+@lessons
+def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
+    assert len(re.findall(r"^\d+\. ", section(lesson, "Exercises"), re.MULTILINE)) == 2
+    assert "learn" in VERBS
+    lines = re.findall(r"^- (.+)", section(lesson, "Read next"), re.MULTILINE)
+    assert len(lines) >= 2
+    for line in lines:
+        names = re.findall(r"`([^`]+)`", line)
+        file = ROOT / names[0]
+        assert file.is_file(), names[0]
+        if len(names) > 1:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+            assert names[1] in defined, line
+
+
+def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
+    assert [int(lesson.stem[:2]) for lesson in LESSONS] == list(range(1, len(LESSONS) + 1))
+    for lesson, following in zip(LESSONS, LESSONS[1:], strict=False):
+        assert f"`demos/lessons/{following.name}`" in section(lesson, "Read next")

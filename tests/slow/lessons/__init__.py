@@ -1,0 +1,1 @@
+"""minigrad.graph: what takes long."""
