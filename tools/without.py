@@ -40,6 +40,7 @@ FOLDERS: dict[str, str | None] = {
     "explain": "minitransformer/explain",
     "plots": "minitransformer/plots",
     "inspection": "minitransformer/inspection",
+    "learn": "minitransformer/learn",
     "cli": "minitransformer/cli",
     "tasks": None,  # all but translation and language modelling: files, which are in LEAVES
 }
@@ -70,6 +71,7 @@ LEAVES = {
         "tests/repository/test_notebooks.py", "benchmarks/page.py", "benchmarks/__main__.py",
     ),
     "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
+    "learn": ("minitransformer/cli/learn.py", "tests/learn"),
     "inspection": (
         "minitransformer/generation/attentions.py", "minitransformer/training/diagnostics.py",
         "tests/layers/test_recording.py", "benchmarks/recording.py", "benchmarks/__main__.py",

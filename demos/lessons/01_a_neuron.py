@@ -231,6 +231,6 @@ if settings.rate <= 2:
 #
 # ## Read next
 #
-# - `minigrad/ops/arithmetic.py`, `multiply`: the value, and one gradient for each factor.
+# - `minigrad/core/arithmetic.py`, `multiply`: the value, and one gradient for each factor.
 # - `minigrad/core/backward.py`, `walk_back`: the loop that you did by hand.
 # - Next lesson: `demos/lessons/02_an_engine.py`

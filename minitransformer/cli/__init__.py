@@ -36,6 +36,9 @@ VERBS = {
 # explain (needs graph): the page that walks a sentence through a model
 VERBS["explain"] = 'walk a sentence through a model: minitransformer explain runs/phrasebook "I love you"'
 
+# learn (needs gradcheck): exercises with a tutor
+VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"
+
 # verbs that look at a recipe or a run
 VERBS |= {
     "graph": "draw the computation graph of a loss, with gradients: minitransformer graph runs/phrasebook",

@@ -40,6 +40,14 @@ def prose(lesson):
     return "\n\n".join(text for kind, text in cells(lesson) if kind == "markdown")
 
 
+def defined(file):
+    """The names of all functions, classes and variables that a file assigns, at any depth."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
+    return names | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
 def section(lesson, heading):
     return prose(lesson).split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
@@ -90,9 +98,7 @@ def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
         file = ROOT / names[0]
         assert file.is_file(), names[0]
         if len(names) > 1:
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-            assert names[1] in defined, line
+            assert names[1] in defined(file), line
 
 
 def test_lessons_are_numbered_without_gaps_and_each_names_the_next():

@@ -12,6 +12,9 @@ from importlib.util import find_spec
 import pytest
 
 from tests.repository.test_lessons import LESSONS, name_of
+from tools.without import PARTS
+
+pytestmark = pytest.mark.needs(*PARTS)  # lessons are about all of them
 
 
 def pytest_generate_tests(metafunc):

@@ -1,0 +1,127 @@
+"""What the checks of exercises are written with: values are compared, gradients are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+
+
+class Wrong(Exception):
+    """An answer is wrong: what is wrong with it, and what to do about it."""
+
+    def __init__(self, verdict: str, advice: str = "") -> None:
+        super().__init__(verdict)
+        self.verdict = verdict
+        self.advice = advice
+
+
+def compare(
+    call: str,
+    value: Any,
+    expected: Any,
+    mistakes: Mapping[str, Any] | None = None,
+    advice: str = "",
+    tolerance: float = 1e-6,
+) -> None:
+    """Raise Wrong unless `value`, the result of `call`, is `expected`.
+
+    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give: the verdict is
+    true whenever it is used. `tolerance` is relative to the largest expected number.
+    """
+    if value is None:
+        raise Wrong(f"{call} returns nothing", "End the function with `return` and the result.")
+    found = _array(value, call)
+    right = _array(expected, call)
+    if found.shape != right.shape:
+        for verdict, wrong in (mistakes or {}).items():
+            if _equal(found, _array(wrong, call), tolerance):
+                raise Wrong(verdict, advice)
+        shapes = f"{list(found.shape)}, expected {list(right.shape)}"
+        raise Wrong(f"{call} has shape {shapes}", advice or "Write the shape beside each line.")
+    if _equal(found, right, tolerance):
+        return
+    for verdict, wrong in (mistakes or {}).items():
+        if _equal(found, _array(wrong, call), tolerance):
+            raise Wrong(verdict, advice)
+    if not np.isfinite(found).all() and np.isfinite(right).all():
+        index = np.argwhere(~np.isfinite(found))[0]
+        raise Wrong(
+            f"{call}{_place(index)} is {found[tuple(index)]}, expected {right[tuple(index)]:.6g}", advice
+        )
+    off = np.abs(found - right)
+    off[found == right] = 0  # two infinities
+    index = np.unravel_index(int(np.nanargmax(off)), off.shape)
+    count = int((off > tolerance * _scale(right)).sum())
+    numbers = f"{found[index]:.6g}, expected {right[index]:.6g}"
+    some = f"; {count} of {found.size} numbers differ" if found.size > 1 else ""
+    raise Wrong(f"{call}{_place(index)} is {numbers}{some}", advice)
+
+
+def check_gradient(
+    call: str,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    mistakes: Mapping[str, Callable[..., Any]] | None = None,
+) -> None:
+    """Raise Wrong unless the gradients of `function` agree with finite differences at `inputs`.
+
+    `mistakes` maps a verdict to a function with that mistake; its gradients are compared with the answer's.
+    Otherwise the verdict is gradcheck's.
+    """
+    report = mg.gradcheck(function, list(inputs), raise_exception=False)
+    if report:
+        return
+    for verdict, wrong in (mistakes or {}).items():
+        if _same_gradients(function, wrong, inputs):
+            raise Wrong(verdict)
+    numbers = ""
+    if report.elements:
+        numbers = (
+            f" (input {report.input} at {list(report.index)}: yours gives {report.analytic:.6g}, "
+            f"finite differences {report.numeric:.6g})"
+        )
+    raise Wrong(f"the gradient of {call}: {report.verdict}{numbers}", report.advice)
+
+
+def _same_gradients(one: Callable[..., Any], other: Callable[..., Any], inputs: Sequence[Any]) -> bool:
+    try:
+        pairs = zip(_gradients(one, inputs), _gradients(other, inputs), strict=True)
+        return all(_equal(a, b, 1e-6) for a, b in pairs)
+    except (mg.MinigradError, ValueError):  # a mistake of shapes has no gradients to compare
+        return False
+
+
+def _gradients(function: Callable[..., Any], inputs: Sequence[Any]) -> list[np.ndarray]:
+    out = function(*inputs)
+    weights = mg.tensor(np.random.default_rng(0).uniform(0.5, 1.5, out.shape))
+    leaves = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    found = mg.autograd.grad([(out * weights).sum()], leaves, allow_unused=True)
+    return [np.zeros(x.shape) if g is None else g.numpy() for x, g in zip(leaves, found, strict=True)]
+
+
+def _array(value: Any, call: str) -> np.ndarray:
+    try:
+        return np.asarray(value.numpy() if isinstance(value, Tensor) else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise Wrong(
+            f"{call} is of type {kind}", "Return an array of numbers, all rows equally long."
+        ) from None
+
+
+def _equal(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
+    return a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance * _scale(b), equal_nan=True)
+
+
+def _scale(expected: np.ndarray) -> float:
+    finite = np.abs(expected[np.isfinite(expected)])
+    return float(finite.max(initial=0.0)) or 1.0
+
+
+def _place(index: Sequence[Any]) -> str:
+    return f"[{', '.join(str(int(i)) for i in index)}]" if len(index) else ""

@@ -1,0 +1,78 @@
+"""Scaled dot-product attention."""
+
+import math
+from types import ModuleType
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.nn import functional as F
+
+from ..checking import Wrong, compare
+
+LESSON = 8
+REASONING = "shapes"
+HINTS = (
+    "Four lines: scores, mask, softmax, weighted sum. Write the shape of each beside it before the code.",
+    "The scores are (..., T, S): every query times every key. Softmax goes along S, the keys, so that each "
+    "query's weights sum to 1.",
+    "scores = q @ k.mT / sqrt(d_k); where the mask is False, -inf; weights = softmax(scores, -1); "
+    "out = weights @ v.",
+)
+
+
+def check(answer: ModuleType) -> None:
+    random = np.random.default_rng(0)
+    q, k, v = (mg.tensor(random.normal(size=shape)) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 6)))
+    raw = q @ k.mT
+    scaled = raw / math.sqrt(4)
+    softmax = F.softmax
+    _check_weights(answer, q, k, v, raw, scaled)
+    out = answer.attention(q, k, v)[0]
+    compare("attention(q, k, v)[0]", out, softmax(scaled, -1) @ v, {"the values are not weighted": v})
+    mask = random.random((3, 5)) < 0.6
+    mask[:, 0] = True
+    mask[:, 1] = False
+    may = mg.tensor(mask)
+    added = np.where(mask, 0.0, 1.0)
+    compare(
+        "attention(q, k, v, mask)[1]",
+        answer.attention(q, k, v, mask)[1],
+        softmax(scaled.masked_fill(~may, -math.inf), -1),
+        {
+            "the mask has no effect": softmax(scaled, -1),
+            "the mask is the wrong way round: True means that a query may attend": softmax(
+                scaled.masked_fill(may, -math.inf), -1
+            ),
+            "the mask is applied after softmax, so the weights no longer sum to 1": softmax(scaled, -1) * may,
+            "hidden scores are set to 0, not to -inf: exp(0) is 1, so hidden keys still get weight": softmax(
+                scaled * may, -1
+            ),
+            "the mask is added as 0 and 1, not as 0 and -inf": softmax(scaled - mg.tensor(added), -1),
+        },
+        "Softmax gives weight 0 to a score of -inf: set the score where the mask is False.",
+    )
+
+
+def _check_weights(
+    answer: ModuleType, q: mg.Tensor, k: mg.Tensor, v: mg.Tensor, raw: mg.Tensor, scaled: mg.Tensor
+) -> None:
+    result = answer.attention(q, k, v)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise Wrong("attention returns something other than a pair", "Return `out, weights`.")
+    compare(
+        "attention(q, k, v)[1]",
+        result[1],
+        F.softmax(scaled, -1),
+        {
+            "the scores are not divided by sqrt(d_k)": F.softmax(raw, -1),
+            "the scores are divided by d_k, not by its square root": F.softmax(raw / 4, -1),
+            "the scores are divided by the square root of T, not of d_k": F.softmax(raw / math.sqrt(3), -1),
+            "the scores are multiplied by sqrt(d_k), not divided": F.softmax(raw * 2, -1),
+            "softmax goes along the queries: each key's weights sum to 1, not each query's": F.softmax(
+                scaled, -2
+            ),
+            "there is no softmax: the weights are the scaled scores": scaled,
+        },
+        "Equation 1: softmax(Q K^T / sqrt(d_k)), along the keys, the last axis.",
+    )

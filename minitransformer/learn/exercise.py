@@ -1,0 +1,86 @@
+"""An exercise: our solution with a blank, from which the learner's file is made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from types import ModuleType
+
+from ..errors import UserError, did_you_mean
+
+NAMES = (  # in the order of the lessons
+    "multiply", "softmax", "attention",
+)  # fmt: skip
+REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
+
+# a blank: `# BLANK: what to write`, our lines, `# END`
+BLANK = re.compile(r"^( *)# BLANK: (.+)\n((?:.*\n)*?)\1# END\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: its text, our solution, three hints, and the check of an answer."""
+
+    number: int
+    name: str
+    source: str  # our solution, with its blanks marked
+    lesson: int
+    reasoning: str  # of REASONING
+    hints: tuple[str, str, str]
+    check: Callable[[ModuleType], None]  # raises Wrong
+
+    @property
+    def title(self) -> str:
+        """The first line of the task, without a period."""
+        return self.task.partition("\n")[0].rstrip(".")
+
+    @property
+    def task(self) -> str:
+        return ast.get_docstring(ast.parse(self.source)) or ""
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.number:02}_{self.name}.py"
+
+    @property
+    def blank(self) -> str:
+        """The learner's file: each blank is an instruction and an error."""
+        return BLANK.sub(r"\1# YOUR CODE: \2\n\1raise NotImplementedError\n", self.source)
+
+    @property
+    def solution(self) -> str:
+        """Our solution without the marks of its blanks."""
+        return BLANK.sub(r"\3", self.source)
+
+    @property
+    def answers(self) -> list[str]:
+        """Our lines in each blank."""
+        return [found[2] for found in BLANK.findall(self.source)]
+
+
+@cache
+def exercises() -> tuple[Exercise, ...]:
+    """All exercises, in order."""
+    return tuple(_load(number, name) for number, name in enumerate(NAMES, 1))
+
+
+def _load(number: int, name: str) -> Exercise:
+    source = (files(__package__) / "exercises" / f"{name}.py").read_text(encoding="utf-8")
+    checks = import_module(f".checks.{name}", __package__)
+    return Exercise(number, name, source, checks.LESSON, checks.REASONING, checks.HINTS, checks.check)
+
+
+def find(which: str) -> Exercise:
+    """The exercise with this number or name."""
+    for exercise in exercises():
+        if which in (exercise.name, str(exercise.number), f"{exercise.number:02}"):
+            return exercise
+    raise UserError(
+        f"there is no exercise {which!r}.{did_you_mean(which, NAMES)}\n"
+        f"Choose a number from 1 to {len(NAMES)}, or a name; `minitransformer learn` lists them."
+    )

@@ -1,0 +1,1 @@
+"""Our solutions, with the blanks marked. `minitransformer learn` writes them without our lines."""

@@ -1,0 +1,54 @@
+"""What a learner has tried and solved, in a file of their own: exercises/progress.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from minigrad.io import write_atomically
+
+from ..errors import UserError
+from ..files import read_text
+
+FILE = "progress.json"
+
+
+@dataclass
+class Record:
+    """One exercise's progress."""
+
+    attempts: int = 0
+    hints: int = 0
+    solution_shown: bool = False
+    solved: bool = False
+
+
+class Progress:
+    """The records of a folder, by the exercises' names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / FILE
+        self.records = _read(self.file) if self.file.exists() else {}
+
+    def of(self, name: str) -> Record:
+        return self.records.setdefault(name, Record())
+
+    def save(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({name: asdict(record) for name, record in self.records.items()}, indent=1)
+        write_atomically(self.file, f"{text}\n".encode())
+
+
+def _read(file: Path) -> dict[str, Record]:
+    try:
+        found = json.loads(read_text(file))
+        known = {field.name for field in fields(Record)}
+        return {
+            name: Record(**{key: value for key, value in record.items() if key in known})
+            for name, record in found.items()
+        }
+    except (json.JSONDecodeError, AttributeError, TypeError):
+        raise UserError(
+            f"{file} is not a progress file.\nMove it away: the next command writes a new one."
+        ) from None

@@ -1,0 +1,77 @@
+"""Every exercise: the blank gets a helpful verdict, typical mistakes get their own, our solution is right.
+
+The mistakes are in tests/learn/mistakes: `old` in our solution is replaced with `new`, and `verdict` is a
+part of what the tutor must say.
+"""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from minitransformer.learn import NAMES, check, exercises
+from minitransformer.learn.exercise import REASONING
+
+MISTAKES = Path(__file__).parent / "mistakes"
+
+each = pytest.mark.parametrize("exercise", exercises(), ids=NAMES)
+
+
+def mistakes_of(name):
+    return tomllib.loads((MISTAKES / f"{name}.toml").read_text(encoding="utf-8"))["mistake"]
+
+
+def outcome_of(exercise, source, tmp_path):
+    file = tmp_path / exercise.file_name
+    file.write_text(source, encoding="utf-8")
+    return check(exercise, file)
+
+
+@each
+def test_our_solution_is_right(exercise, tmp_path):
+    outcome = outcome_of(exercise, exercise.solution, tmp_path)
+    assert outcome.passed, outcome.verdict
+
+
+@each
+def test_the_blank_is_not_written_yet(exercise, tmp_path):
+    outcome = outcome_of(exercise, exercise.blank, tmp_path)
+    assert not outcome.passed
+    assert outcome.verdict.startswith("not written yet: line ")
+    assert "raise NotImplementedError" in outcome.advice
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [(exercise, mistake) for exercise in exercises() for mistake in mistakes_of(exercise.name)],
+    ids=lambda value: getattr(value, "name", "") or value["new"][:30],
+)
+def test_a_typical_mistake_has_its_verdict(exercise, mistake, tmp_path):
+    assert mistake["old"] in "".join(exercise.answers)
+    outcome = outcome_of(exercise, exercise.solution.replace(mistake["old"], mistake["new"], 1), tmp_path)
+    assert not outcome.passed
+    assert mistake["verdict"] in f"{outcome.verdict}\n{outcome.advice}"
+
+
+@each
+def test_an_exercise_blanks_a_few_lines_and_has_three_mistakes_and_hints(exercise):
+    lines = [line for line in "".join(exercise.answers).splitlines() if line.strip()]
+    assert 3 <= len(lines) <= 15
+    mistakes = mistakes_of(exercise.name)
+    assert len({mistake["verdict"] for mistake in mistakes}) >= 3
+    assert len(exercise.hints) == 3
+    assert exercise.reasoning in REASONING
+    assert exercise.task.count("\n") >= 3
+    assert not any(answer.strip() in exercise.blank for answer in exercise.answers)
+
+
+def test_a_mistake_in_the_file_is_given_with_its_line(tmp_path):
+    exercise = exercises()[0]
+    source = exercise.solution
+    line = source[: source.index("return g * y")].count("\n") + 1
+    bad = outcome_of(exercise, source.replace("return g * y", "return g *"), tmp_path)
+    assert bad.verdict == f"line {line} is not valid Python: invalid syntax"
+    missing = outcome_of(exercise, source.replace("def multiply", "def times"), tmp_path)
+    assert missing.verdict == "01_multiply.py does not define multiply"
+    name = outcome_of(exercise, source.replace("z = x * y", "z = x * w"), tmp_path)
+    assert name.verdict.startswith("line 16 raised NameError: name 'w' is not defined")
