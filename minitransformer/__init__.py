@@ -120,6 +120,8 @@ if TYPE_CHECKING:
         record_activations,
         record_attention,
     )
+    from .inspection.word_files import WordVectors, fill_embedding, load_word_vectors, save_word_vectors
+    from .inspection.words import analogy, nearest_words, project_vectors, word_similarities, word_vectors
 
 _MODULES[".inspection.recording"] = [
     "ablate_heads",
@@ -129,13 +131,35 @@ _MODULES[".inspection.recording"] = [
     "record_activations",
     "record_attention",
 ]
+_MODULES[".inspection.words"] = [
+    "analogy",
+    "nearest_words",
+    "project_vectors",
+    "word_similarities",
+    "word_vectors",
+]
+_MODULES[".inspection.word_files"] = [
+    "WordVectors",
+    "fill_embedding",
+    "load_word_vectors",
+    "save_word_vectors",
+]
 __all__ += [
+    "WordVectors",
     "ablate_heads",
+    "analogy",
     "attention_distance",
     "attention_entropy",
+    "fill_embedding",
+    "load_word_vectors",
     "logit_lens",
+    "nearest_words",
+    "project_vectors",
     "record_activations",
     "record_attention",
+    "save_word_vectors",
+    "word_similarities",
+    "word_vectors",
 ]
 
 # old import paths

@@ -1,4 +1,4 @@
-"""Looking inside a model: attention maps, activations, ablated heads, logit lens."""
+"""Looking inside a model: attention maps, activations, ablated heads, logit lens, word vectors."""
 
 from ..old_paths import add_old_paths
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import UserError, counted
 from ..layers.positions import positional_encoding as sinusoids
+from ..projection import principal_components
 from .style import (
     BLUE,
     COLOURS,
@@ -77,12 +78,7 @@ def embeddings(
             raise UserError(f"{len(each)} {name} for {counted(len(x), 'vector')}.\nPass one for each.")
     if x.ndim != 2 or len(x) < 2:
         raise UserError(f"vectors of shape {x.shape}.\nPass (N, D), at least two.")
-    u, s, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
-    shares = s**2 / max((s**2).sum(), np.finfo(float).tiny)
-    points = np.zeros((len(x), 2))
-    points[:, : min(2, len(s))] = (u * s)[:, :2]
-    furthest = points[np.abs(points).argmax(0), [0, 1]]
-    points *= np.where(furthest < 0, -1, 1)  # makes the sign independent of the linear algebra library
+    points, shares = principal_components(x, 2)
     names = () if labels is None else labels
     group_of = [None] * len(x) if groups is None else [*groups]
     kinds = [*dict.fromkeys(group_of)]
@@ -97,7 +93,7 @@ def embeddings(
         if groups is not None:
             for text in panel.legend(handletextpad=0.2).get_texts():
                 text.set_parse_math(False)
-        first, second = (f"{100 * share:.0f}% of the variance" for share in [*shares, 0.0][:2])
+        first, second = (f"{100 * share:.0f}% of the variance" for share in shares)
         panel.set(xlabel=f"first component ({first})", ylabel=f"second component ({second})")
         panel.set_xticks([])
         panel.set_yticks([])

@@ -1,0 +1,174 @@
+"""Files of word vectors, as word2vec and GloVe write them in text form, and embeddings that begin with them.
+
+    loaded = load_word_vectors("glove.6B.100d.txt")
+    nearest_words(*loaded, "king")
+    fill_embedding(model, tokenizer, *loaded)
+
+Each line has a word and its numbers, separated by spaces. word2vec's files begin with a line that says how
+many words and how many dimensions there are (Mikolov et al. 2013, "Efficient Estimation of Word
+Representations in Vector Space"); GloVe's do not (Pennington et al. 2014, "GloVe: Global Vectors for Word
+Representation").
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from minigrad import nn, no_grad
+from minigrad.core.tensor import constant
+from minigrad.io import write_atomically
+
+from ..errors import UserError, counted, truncated_repr
+from ..files import check_is_text, printable, read_bytes
+from .words import vectors_and_tokens, weight_of
+
+WORD_STARTS = (" ", "▁", "Ġ")  # how tokenizers mark that a token begins a word
+LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
+
+
+class WordVectors(NamedTuple):
+    """A table of vectors, and the word of each row."""
+
+    vectors: Float[np.ndarray, "V D"]
+    tokens: list[str]
+
+
+def load_word_vectors(path: str | Path) -> WordVectors:
+    """Read word vectors from a text file of word2vec or GloVe, as float32."""
+    content = read_bytes(path, LIMIT)
+    check_is_text(path, content)
+    lines = _lines(path, content)  # one at a time: all would take ten times the memory of the vectors
+    first = next(lines, None)
+    if first is None:
+        raise UserError(f"{printable(path)} is empty.\nPass a file with a word and its numbers on each line.")
+    header = _header(first[1])
+    dims = header[1] if header else len(first[1]) - 1
+    rows: dict[str, Float[np.ndarray, " D"]] = {}
+    for number, columns in lines if header else chain([first], lines):
+        word, vector = _word_and_vector(f"line {number} of {printable(path)}", columns, dims)
+        if word in rows:
+            raise UserError(
+                f"line {number} of {printable(path)} has the word {truncated_repr(word)} again.\n"
+                f"Remove one of its lines."
+            )
+        rows[word] = vector
+    if header and len(rows) != header[0]:
+        raise UserError(
+            f"{printable(path)} has {counted(len(rows), 'word')}, its first line says {header[0]:,}.\n"
+            f"Download it again, or correct its first line."
+        )
+    if not rows:
+        raise UserError(f"{printable(path)} has no vectors: only its first line.\nPass a file with words.")
+    return WordVectors(np.stack([*rows.values()]), [*rows])
+
+
+def _lines(path: str | Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The number and the columns of each line that is not blank.
+
+    Only "\\n" ends a line, and only spaces and tabs separate columns: words contain other white space.
+    """
+    for number, line in enumerate(io.BytesIO(content), 1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise UserError(
+                f"line {number} of {printable(path)} is not UTF-8.\n"
+                f"Save the file as UTF-8; of word2vec's formats, pass the text format, not the binary one."
+            ) from None
+        if text := text.rstrip(" \t\r\n"):
+            yield number, [column for column in text.replace("\t", " ").split(" ") if column]
+
+
+def _header(columns: list[str]) -> tuple[int, int] | None:
+    """The numbers of words and dimensions in word2vec's first line; None if it is a word and its vector."""
+    if len(columns) == 2 and all(column.isascii() and column.isdigit() for column in columns):
+        return int(columns[0]), int(columns[1])
+    return None
+
+
+def _word_and_vector(place: str, columns: list[str], dims: int) -> tuple[str, Float[np.ndarray, " dims"]]:
+    """The last `dims` columns are the vector: words of GloVe contain spaces, such as ". . ."."""
+    split = len(columns) - dims
+    if split < 1 or dims < 1 or (split > 1 and all(map(_is_number, columns[1:split]))):
+        raise UserError(
+            f"{place} has {counted(len(columns) - 1, 'number')}, expected {dims:,}.\n"
+            f"Give each word as many numbers as the first."
+        )
+    try:
+        numbers = [float(column) for column in columns[split:]]
+    except ValueError:
+        wrong = next(column for column in columns[split:] if not _is_number(column))
+        raise UserError(
+            f"{place} has {truncated_repr(wrong)} where a number is expected.\n"
+            f"Write a word and its numbers, separated by spaces."
+        ) from None
+    with np.errstate(over="ignore"):
+        vector = np.array(numbers).astype(np.float32)
+    if not np.isfinite(vector).all():
+        raise UserError(f"{place} has a number that is not finite in float32.\nRemove the line.")
+    return " ".join(columns[:split]), vector
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def save_word_vectors(path: str | Path, vectors: Any, tokens: Any, header: bool = True) -> None:
+    """Write a text file of word vectors: word2vec's, or without `header` GloVe's.
+
+    `vectors` and `tokens` are those of `nearest_words`: a model and its tokenizer, for example. Numbers are
+    written such that `load_word_vectors` reads the same float32.
+    """
+    table, names = vectors_and_tokens(vectors, tokens)
+    seen: set[str] = set()
+    for word in names:
+        if not word or word in seen or not {" ", "\t", "\n", "\r"}.isdisjoint(word):
+            problem = "is twice among the tokens" if word in seen else "is empty or has white space"
+            raise UserError(
+                f"the token {truncated_repr(word)} {problem}: a text file of vectors cannot hold it.\n"
+                f"Leave it out, with its vector."
+            )
+        seen.add(word)
+    lines = [f"{len(table)} {table.shape[1]}"] if header else []
+    for word, vector in zip(names, table.astype(np.float32), strict=True):
+        lines.append(" ".join([word, *map(str, vector)]))
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+@no_grad()
+def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: Any) -> int:
+    """Set the rows of an embedding, or of a model's, for the words that the table has; returns their number.
+
+    The mark of a word's beginning in a token, such as "▁", is left out of the comparison. The rows of other
+    tokens stay as they are. An embedding that multiplies by sqrt(d_model), as the paper's does, will multiply
+    these rows, too.
+    """
+    table, words = vectors_and_tokens(vectors, tokens)
+    _, names = vectors_and_tokens(embedding, tokenizer)
+    weight = weight_of(embedding)
+    if weight.shape[1] != table.shape[1]:
+        raise UserError(
+            f"vectors of {counted(table.shape[1], 'dimension')} for an embedding of {weight.shape[1]:,}.\n"
+            f"Make a model whose width is {table.shape[1]}, or project the vectors: project_vectors."
+        )
+    row_of = {word: i for i, word in enumerate(words)}
+    found = {i: row_of[name] for i, token in enumerate(names) if (name := _word_of(token)) in row_of}
+    if found:
+        weight[[*found]] = constant(table[[*found.values()]], weight)
+    return len(found)
+
+
+def _word_of(token: str) -> str:
+    """The token without the mark of a word's beginning."""
+    return token.lstrip("".join(WORD_STARTS)) or token

@@ -1,0 +1,215 @@
+"""Word vectors: similar words and analogies that were planted are found; files hold what was written."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minitransformer import (
+    BERT,
+    BERTConfig,
+    Seq2Seq,
+    Seq2SeqConfig,
+    Tokenizer,
+    WordVectors,
+    analogy,
+    fill_embedding,
+    load_word_vectors,
+    nearest_words,
+    project_vectors,
+    save_word_vectors,
+    word_similarities,
+    word_vectors,
+)
+from minitransformer.errors import UserError
+
+ROYALTY, PERSON, GENDER, FRUIT = np.eye(4)
+PLANTED = {
+    "man": PERSON - GENDER,
+    "woman": PERSON + GENDER,
+    "king": PERSON - GENDER + ROYALTY,
+    "queen": PERSON + GENDER + ROYALTY,
+    "prince": 0.6 * PERSON - GENDER + ROYALTY,
+    "apple": FRUIT,
+    "pear": 5 * FRUIT + 0.1 * PERSON,
+    "<PAD>": 0 * FRUIT,
+}
+WORDS = [*PLANTED]
+TABLE = np.stack([*PLANTED.values()])
+
+
+def embedding_of(table):
+    embedding = nn.Embedding(*table.shape)
+    embedding.weight.data = mg.tensor(table.astype(np.float32))
+    return embedding
+
+
+# ---------------------------------------------------------------- similar words, analogies, projections
+
+
+def test_the_nearest_words_are_those_at_the_smallest_angle():
+    (first, cosine), (second, _) = nearest_words(TABLE, WORDS, "apple", 2)
+    assert (first, second) == ("pear", "man")  # however long the vectors are; cosines of 0 in their order
+    assert cosine == pytest.approx(5 / np.hypot(5, 0.1))
+    assert len(nearest_words(TABLE, WORDS, "apple", 99)) == len(WORDS) - 1
+    assert all(np.isfinite(cosine) for _, cosine in nearest_words(TABLE, WORDS, "<PAD>"))
+
+
+def test_king_minus_man_plus_woman_is_queen():
+    (word, cosine), *_ = analogy(TABLE, WORDS, "king", "man", "woman")
+    assert word == "queen"
+    unit = lambda x: x / np.linalg.norm(x)
+    sought = unit(PLANTED["king"]) - unit(PLANTED["man"]) + unit(PLANTED["woman"])
+    assert cosine == pytest.approx(unit(sought) @ unit(PLANTED["queen"]))
+    assert analogy(TABLE, WORDS, "man", "king", "queen", 1)[0][0] == "woman"
+    found = [word for word, _ in analogy(TABLE, WORDS, "man", "man", "woman", 99)]
+    assert len(found) == len(WORDS) - 2
+    assert not {"man", "woman"} & {*found}
+
+
+def test_a_table_may_be_an_array_a_tensor_an_embedding_or_a_model_with_its_tokenizer():
+    tokenizer = Tokenizer.train_word(["man woman king queen prince apple pear"])
+    rows = [PLANTED.get(tokenizer.id_to_token[i], 0 * FRUIT) for i in range(tokenizer.vocab_size)]
+    table = np.stack(rows).astype(np.float32)
+    model = BERT(BERTConfig(tokenizer.vocab_size, 4, 1, 2, 4))
+    model.embedding = embedding_of(table)
+    for vectors in (table, mg.tensor(table), embedding_of(table), model):
+        assert nearest_words(vectors, tokenizer, "apple", 1)[0][0] == "pear"
+    with pytest.raises(UserError, match="8 tokens for 11 vectors"):
+        nearest_words(model, WORDS, "apple")
+    with pytest.raises(UserError, match="ReLU has no table of word vectors"):
+        nearest_words(nn.ReLU(), WORDS, "apple")
+    with pytest.raises(UserError, match=r"word vectors of shape \(3,\)"):
+        nearest_words([1, 2, 3], "abc", "a")
+
+
+def test_a_word_without_a_vector_is_refused_with_similar_ones():
+    with pytest.raises(UserError, match=r"no vector of 'quen'. Did you mean queen\?\nChoose one of the 8"):
+        analogy(TABLE, WORDS, "king", "man", "quen")
+    with pytest.raises(UserError, match=r"count = 0 is out of range"):
+        nearest_words(TABLE, WORDS, "king", 0)
+
+
+def test_similarities_are_the_cosines_of_all_pairs():
+    chosen = ["apple", "king", "queen", "<PAD>"]
+    found = word_similarities(TABLE, WORDS, chosen)
+    np.testing.assert_allclose(np.diag(found), [1, 1, 1, 0])
+    assert found[1, 2] == found[2, 1] == pytest.approx(1 / 3)
+    np.testing.assert_array_equal(word_vectors(TABLE, WORDS, chosen)[1], PLANTED["king"])
+    np.testing.assert_array_equal(word_vectors(TABLE, WORDS, "king"), [PLANTED["king"]])
+
+
+def test_a_projection_has_the_directions_of_the_largest_variance_and_their_shares():
+    random = np.random.default_rng(0)
+    points = random.normal(size=(200, 3)) * [3, 1, 0.1]
+    turned = points @ np.linalg.qr(random.normal(size=(3, 3)))[0] + 7
+    coordinates, shares = project_vectors(turned)
+    variances = np.linalg.eigvalsh(np.cov(turned.T))[::-1]
+    np.testing.assert_allclose(shares, (variances / variances.sum())[:2])
+    np.testing.assert_allclose(coordinates.var(0, ddof=1), variances[:2])
+    distances = lambda x: np.linalg.norm(x[:, None] - x, axis=-1)
+    whole, all_shares = project_vectors(mg.tensor(turned), 3)
+    np.testing.assert_allclose(distances(whole), distances(turned), atol=1e-9)
+    assert all_shares.sum() == pytest.approx(1)
+    assert project_vectors(np.ones((2, 5)))[0].tolist() == [[0, 0], [0, 0]]
+    assert project_vectors(np.array([[1.0, 2, 3]]), 2)[1].tolist() == [0, 0]
+    with pytest.raises(UserError, match="dims = 4 is out of range"):
+        project_vectors(turned, 4)
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("header", [True, False], ids=["word2vec", "glove"])
+def test_a_file_holds_the_words_and_every_bit_of_their_vectors(tmp_path, header):
+    path = tmp_path / "vectors.txt"
+    table = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    table[1] = [1e-30, -3e15, 0.1]
+    words = ["le", "été", "don't", "a\u00a0b\u2028"]  # white space of other kinds belongs to a word
+    save_word_vectors(path, mg.tensor(table), words, header)
+    first, *_ = path.read_text(encoding="utf-8").split("\n")
+    assert first == "4 3" if header else first.startswith("le ")
+    loaded = load_word_vectors(path)
+    assert loaded.tokens == words
+    assert loaded.vectors.dtype == np.float32
+    assert np.array_equal(loaded.vectors, table)
+    assert nearest_words(*loaded, "le", 3)
+
+
+def test_files_of_other_programs_are_read(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(b"2 3\r\n</s> 1 2 3 \r\nthe 4 5e-1 -6 \r\n")  # word2vec ends lines with a space
+    assert load_word_vectors(path).vectors.tolist() == [[1, 2, 3], [4, 0.5, -6]]
+    path.write_bytes(b"\xef\xbb\xbfthe\t1\t2\n. . . 3 4\n\n1990 5 6\n")  # GloVe has words with spaces
+    assert load_word_vectors(path) == WordVectors(pytest.approx(np.array([[1, 2], [3, 4], [5, 6]])), [
+        "the", ". . .", "1990",
+    ])  # fmt: skip
+    path.write_bytes(b"7 5  6\n8 1  2\n")  # words that are numbers
+    assert load_word_vectors(path).tokens == ["7", "8"]
+
+
+BAD = {
+    "empty": (b"", "is empty.\nPass a file with a word"),
+    "blank": (b"\n \n", "is empty"),
+    "too few columns": (b"a 1 2\nb 1\n", "line 2 of .*bad.txt has 1 number, expected 2"),
+    "too many columns": (b"a 1 2\n\nb 1 2 3\n", "line 3 of .*bad.txt has 3 numbers, expected 2"),
+    "too few for the header": (b"1 3\na 1 2\n", "line 2 of .*bad.txt has 2 numbers, expected 3"),
+    "no numbers": (b"the cat sat\n", "line 1 of .*bad.txt has 'cat' where a number"),
+    "only words": (b"the\ncat\n", "line 1 of .*bad.txt has 0 numbers"),
+    "a word among the numbers": (b"a 1 2\nb 1 x\n", "line 2 of .*bad.txt has 'x' where a number"),
+    "a decimal comma": (b"a 0,5 2\n", "line 1 of .*bad.txt has '0,5' where a number"),
+    "twice": (b"a 1 2\nb 1 2\na 3 4\n", "line 3 of .*bad.txt has the word 'a' again"),
+    "not UTF-8": ("a 1 2\né 1 2\n".encode("latin-1"), "line 2 of .*bad.txt is not UTF-8"),
+    "word2vec's binary format": (b"1 2\nabc \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\n", "not the binary one"),
+    "compressed": (b"\x1f\x8b\x08\x00", "is compressed .gzip..\nDecompress it: gunzip"),
+    "not finite": (b"a 1 nan\n", "line 1 of .*bad.txt has a number that is not finite"),
+    "not finite in float32": (b"a 1 1e50\n", "line 1 of .*bad.txt has a number that is not finite"),
+    "cut off": (b"3 2\na 1 2\nb 1 2\n", "bad.txt has 2 words, its first line says 3"),
+    "no words": (b"0 5\n", "bad.txt has no vectors"),
+    "no dimensions": (b"1 0\na\n", "line 2 of .*bad.txt has 0 numbers, expected 0"),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_the_line(tmp_path, name):
+    content, message = BAD[name]
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        load_word_vectors(path)
+    assert str(caught.value).count("\n") == 1
+    with pytest.raises(UserError, match=r"cannot read .*: No such file"):
+        load_word_vectors(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("word", ["", "a b", "a\n", "b"])
+def test_words_that_a_file_cannot_hold_are_refused(tmp_path, word):
+    with pytest.raises(UserError, match="a text file of vectors cannot hold it"):
+        save_word_vectors(tmp_path / "v.txt", np.ones((2, 2)), ["b", word])
+    assert not [*tmp_path.iterdir()]
+
+
+# ---------------------------------------------------------------- embeddings that begin with them
+
+
+def test_the_rows_of_known_words_are_filled_and_the_others_stay():
+    tokenizer = Tokenizer.train_word(["king apple tree"])
+    model = Seq2Seq(Seq2SeqConfig(tokenizer.vocab_size, embedding_dim=4, hidden_size=3))
+    before = model.embedding.weight.numpy().copy()
+    assert fill_embedding(model, tokenizer, TABLE, WORDS) == 3  # with <PAD>
+    after = model.embedding.weight
+    for token, i in tokenizer.token_to_id.items():
+        expected = PLANTED.get(token, before[i])
+        np.testing.assert_array_equal(after.numpy()[i], expected.astype(np.float32), err_msg=token)
+    assert after.requires_grad
+    assert after.is_leaf
+    assert fill_embedding(model.embedding, tokenizer, np.ones((1, 4)), ["none"]) == 0
+    with pytest.raises(UserError, match="vectors of 3 dimensions for an embedding of 4"):
+        fill_embedding(model, tokenizer, np.ones((1, 3)), ["king"])
+
+
+def test_the_mark_of_a_words_beginning_is_no_part_of_the_word():
+    embedding = embedding_of(np.zeros((4, 4)))
+    assert fill_embedding(embedding, ["▁king", "Ġqueen", " man", "▁"], TABLE, WORDS) == 3
+    np.testing.assert_array_equal(embedding.weight.numpy()[:3], TABLE[[2, 3, 0]])
