@@ -174,6 +174,9 @@ check("the right one passes", mg.gradcheck(lambda x: x.softmax(-1), [x]))
 #
 # What was said minus what was right, as in lesson 1. Each wrong word is pushed down by its probability.
 # The right word is pushed up by what it lacks to 1.
+#
+# For several positions, "Transformers - Attention Is All You Need" sums their losses.
+# `F.cross_entropy`, like most trainers, takes the mean: the same gradient, divided by their number.
 
 # %%
 scores = mg.tensor(SCORES[None], requires_grad=True)  # (1, 10): one position, ten words
@@ -185,6 +188,11 @@ print(f"the loss of 'Je' is {loss.item():.4f} = -log {y[JE]:.3f}")
 check("the gradient is y - onehot", np.allclose(push, y - np.eye(10)[JE]))
 nothing = F.cross_entropy(mg.zeros(1, 10), [JE]).item()
 check("equal scores for ten words have the loss log 10 = 2.303", np.isclose(nothing, np.log(10)))
+
+positions = mg.tensor(np.stack([SCORES] * 3))  # (3, 10): three positions
+total = F.cross_entropy(positions, [JE, 5, 6], reduction="sum").item()
+mean = F.cross_entropy(positions, [JE, 5, 6]).item()
+check("the sum over 3 positions is 3 times the mean", np.isclose(total, 3 * mean))
 
 
 # %%
@@ -213,9 +221,6 @@ def picture_of_softmax():
 picture_of_softmax()
 
 # %% [markdown]
-# For several positions, "Transformers - Attention Is All You Need" writes the loss as a sum over them.
-# `F.cross_entropy`, like most trainers, takes the mean: the same gradient, divided by their number.
-#
 # ## What goes wrong: another loss on softmax
 #
 # Why not the squared error, $\frac{1}{2} \sum_i (y_i - [i = t])^2$? Its $g$ is $y_i - [i = t]$, and
@@ -302,7 +307,8 @@ check("cross_entropy is finite where two steps are not", at_once == 800.0 and np
 # - \mu}{\sqrt{\sigma^2 + \epsilon}}, \quad y_i = \gamma_i h_i + \beta_i$$
 #
 # So two of our documents write it. "The Transformer architecture" writes $(x - \mu) / (\sigma +
-# \epsilon)$. Is that the same?
+# \epsilon)$. Is that the same? (And $\sigma^2$ divides by $n$. Some libraries' `std` divides by $n - 1$
+# unless told otherwise.)
 
 # %%
 EPS = 1e-5
@@ -323,6 +329,7 @@ print("root form:", root_form(row).round(5))
 print("sum form: ", sum_form(row).round(5))
 h = root_form(row)
 check("mean 0, variance 1", np.isclose(h.mean(), 0) and np.isclose(h.var(), 1, atol=1e-4))
+check("dividing by n - 1 would give the variance 3/4", np.isclose((row / row.std(ddof=1)).var(), 0.75))
 check("on this row the two forms differ by less than 0.0001", abs(h - sum_form(row)).max() < 1e-4)
 check("F.layer_norm is the root form", np.allclose(F.layer_norm(mg.tensor(row), (4,)).numpy(), h))
 check("shift and scale are ignored", np.allclose(root_form(5 * row + 3), h, atol=1e-4))
@@ -435,8 +442,8 @@ def picture_of_norm():
     axes.set(
         title="Each arrow is at right angles to the line from the centre",
         aspect="equal",
-        xlim=(-2.7, 2.7),
-        ylim=(-2.7, 2.7),
+        xlim=(-3.2, 3.2),
+        ylim=(-3.2, 3.2),
     )
     axes.set(xlabel="first number above the others", ylabel="second number above the third")
     axes.legend(loc="upper left")
