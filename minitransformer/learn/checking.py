@@ -24,28 +24,29 @@ def compare(
     call: str,
     value: Any,
     expected: Any,
-    mistakes: Mapping[str, Any] | None = None,
+    mistakes: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
     advice: str = "",
     tolerance: float = 1e-6,
 ) -> None:
     """Raise Wrong unless `value`, the result of `call`, is `expected`.
 
-    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give: the verdict is
-    true whenever it is used. `tolerance` is relative to the largest expected number.
+    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give (or lists such
+    pairs), so a verdict is true whenever it is used. `tolerance` is relative to the largest expected number.
     """
     if value is None:
         raise Wrong(f"{call} returns nothing", "End the function with `return` and the result.")
+    pairs = list(mistakes.items() if isinstance(mistakes, Mapping) else mistakes)
     found = _array(value, call)
     right = _array(expected, call)
     if found.shape != right.shape:
-        for verdict, wrong in (mistakes or {}).items():
+        for verdict, wrong in pairs:
             if _equal(found, _array(wrong, call), tolerance):
                 raise Wrong(verdict, advice)
         shapes = f"{list(found.shape)}, expected {list(right.shape)}"
         raise Wrong(f"{call} has shape {shapes}", advice or "Write the shape beside each line.")
     if _equal(found, right, tolerance):
         return
-    for verdict, wrong in (mistakes or {}).items():
+    for verdict, wrong in pairs:
         if _equal(found, _array(wrong, call), tolerance):
             raise Wrong(verdict, advice)
     if not np.isfinite(found).all() and np.isfinite(right).all():
@@ -53,8 +54,7 @@ def compare(
         raise Wrong(
             f"{call}{_place(index)} is {found[tuple(index)]}, expected {right[tuple(index)]:.6g}", advice
         )
-    off = np.abs(found - right)
-    off[found == right] = 0  # two infinities
+    off = np.where(found == right, 0.0, np.abs(found - right))  # 0 also for two infinities
     index = np.unravel_index(int(np.nanargmax(off)), off.shape)
     count = int((off > tolerance * _scale(right)).sum())
     numbers = f"{found[index]:.6g}, expected {right[index]:.6g}"

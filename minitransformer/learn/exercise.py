@@ -14,7 +14,7 @@ from types import ModuleType
 from ..errors import UserError, did_you_mean
 
 NAMES = (  # in the order of the lessons
-    "multiply", "softmax", "attention",
+    "multiply", "walk_back", "linear", "softmax", "cross_entropy", "layer_norm", "attention", "adam",
 )  # fmt: skip
 REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
 

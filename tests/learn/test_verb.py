@@ -20,7 +20,8 @@ def learn(capsys, *words):
     return code, out.out + out.err
 
 
-def test_the_exercises_are_listed_with_progress(capsys):
+def test_the_exercises_are_listed_with_progress(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     code, shown = learn(capsys)
     assert code == 0
     assert all(exercise.title in shown for exercise in exercises())

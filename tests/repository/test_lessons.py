@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_prose_between_two_cells_is_short(lesson):
         words = re.sub(r"\$\$.*?\$\$|\|.*\||```.*?```", "", text, flags=re.DOTALL).split()
         assert len(words) <= MOST_WORDS, f"{len(words)} words: {text[:60]}"
     kinds = [kind for kind, _ in cells(lesson)]
-    assert ("markdown", "markdown") not in list(zip(kinds, kinds[1:], strict=False))
+    assert ("markdown", "markdown") not in list(pairwise(kinds))
 
 
 @lessons
@@ -103,5 +104,5 @@ def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
 
 def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
     assert [int(lesson.stem[:2]) for lesson in LESSONS] == list(range(1, len(LESSONS) + 1))
-    for lesson, following in zip(LESSONS, LESSONS[1:], strict=False):
+    for lesson, following in pairwise(LESSONS):
         assert f"`demos/lessons/{following.name}`" in section(lesson, "Read next")

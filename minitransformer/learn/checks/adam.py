@@ -1,0 +1,57 @@
+"""One step of Adam."""
+
+from types import ModuleType
+
+import numpy as np
+
+from ..checking import Wrong, compare
+
+LESSON = 14
+REASONING = ""
+HINTS = (
+    "Five lines, in the order of the text. The corrected means are used for the step and not kept.",
+    "At t = 1 the corrected means are g and g^2, so the first step has size lr, whatever the gradient's "
+    "scale: check that by hand.",
+    "m / (1 - beta1**t), v / (1 - beta2**t), then parameter - lr * m' / (sqrt(v') + eps).",
+)
+LR, B1, B2, EPS = 0.1, 0.8, 0.95, 0.01
+
+
+def check(answer: ModuleType) -> None:
+    p, g, m, v = (np.array(x) for x in ([1.0, -2.0], [0.5, 3.0], [0.2, -0.1], [0.4, 0.09]))
+    before = [x.copy() for x in (p, g, m, v)]
+    settings = {"lr": LR, "beta1": B1, "beta2": B2, "eps": EPS}
+    result = answer.adam_step(p, g, m, v, 3, **settings)
+    if any((x != y).any() for x, y in zip((p, g, m, v), before, strict=True)):
+        raise Wrong("adam_step changes its arguments in place", "Return new arrays: no +=, no *=.")
+    m1 = B1 * m + (1 - B1) * g
+    v1 = B2 * v + (1 - B2) * g**2
+    swapped = (
+        "the weights of the mean are exchanged: beta keeps the old mean, 1 - beta takes the new gradient"
+    )
+    kept = "{0} is the corrected mean: return {0} itself, the corrected one is for the step only"
+    compare("m", result[1], m1, {
+        swapped: (1 - B1) * m + B1 * g,
+        kept.format("m"): m1 / (1 - B1**3),
+        "m takes the whole gradient: the factor 1 - beta1 is missing": B1 * m + g,
+    })  # fmt: skip
+    compare("v", result[2], v1, {
+        swapped: (1 - B2) * v + B2 * g**2,
+        "v averages the gradient, not its square": B2 * v + (1 - B2) * g,
+        kept.format("v"): v1 / (1 - B2**3),
+        "v uses beta1: it has its own, beta2": B1 * v + (1 - B1) * g**2,
+    })  # fmt: skip
+    step = lambda m, v, lr=LR: p - lr * m / (np.sqrt(v) + EPS)
+    mc, vc = m1 / (1 - B1**3), v1 / (1 - B2**3)
+    compare("the parameter", result[0], step(mc, vc), {
+        "the means are not corrected: divide by 1 - beta**t": step(m1, v1),
+        "v is not corrected": step(mc, v1),
+        "m is not corrected": step(m1, vc),
+        "the correction uses beta, not beta**t": step(m1 / (1 - B1), v1 / (1 - B2)),
+        "the step goes uphill: the sign is wrong": step(mc, vc, -LR),
+        "the square root of v is missing": p - LR * mc / (vc + EPS),
+        "eps is under the root: it is added to the root": p - LR * mc / np.sqrt(vc + EPS),
+        "eps is missing": p - LR * mc / np.sqrt(vc),
+        "the step uses the gradient, not its mean m": p - LR * g / (np.sqrt(vc) + EPS),
+        "t counts from 1: the correction uses beta**(t - 1)": step(m1 / (1 - B1**2), v1 / (1 - B2**2)),
+    })  # fmt: skip
