@@ -4,8 +4,9 @@
 # After this lesson you can compute a sinusoidal encoding by hand, derive why a shift of it is a
 # rotation, and say what a model does without positions, and beyond those that it was trained on.
 #
-# A recurrent network reads words in order. Attention reads all of them at once. "Attention Is All You
-# Need", section 3.5, says what follows:
+# A recurrent network reads words in order. Attention reads all of them at once, and has no order.
+#
+# "Attention Is All You Need", section 3.5:
 #
 # > Since our model contains no recurrence and no convolution, in order for the model to make use of the
 # > order of the sequence, we must inject some information about the relative or absolute position of
@@ -217,7 +218,8 @@ def cosine(a, b):
 
 
 cat, mat = np.random.default_rng(settings.seed).normal(size=(2, 64))
-close, scores = {}, {}
+close = {}
+scores = {}
 for name, encode in (("integers", integers), ("waves", positional_encoding)):
     p = encode(10_008, 64)
     close[name] = cosine(cat + p[10_000], mat + p[10_000])
