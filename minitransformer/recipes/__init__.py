@@ -90,6 +90,14 @@ def _without_vocabulary(config_class: type) -> dict[str, Any]:
 
 
 LIMIT = 2**15  # characters of a recipe
+FOR_FILES = {  # the suffix of a data file -> the recipe to train on it, and what that gives
+    ".txt": ("shakespeare-char-cpu", "a GPT that continues your text"),
+    ".tsv": ("phrasebook", "a translator of your pairs"),
+    ".csv": ("bert-classify", "a classifier of your texts"),
+    ".jsonl": ("bert-classify", "a classifier of your texts"),
+    ".conll": ("bert-tag", "a tagger"),
+    ".conllu": ("bert-tag", "a tagger"),
+}
 TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string in quotes"}
 
 
@@ -106,6 +114,13 @@ def load_recipe(name: str) -> Recipe:
     """Load a recipe of the package by name, or your own by path (`mine.toml`)."""
     if name.endswith(".toml"):
         return parse_recipe(read_text(name, LIMIT), Path(name).stem, printable(name))
+    if (suffix := Path(name).suffix.lower()) in FOR_FILES:
+        recipe, gives = FOR_FILES[suffix]
+        raise RecipeError(
+            f"{printable(name)} is a data file, not a recipe.\n"
+            f"Train {gives} with `minitransformer train {recipe} --data {printable(name)}`; "
+            f"docs/your-data.md lists other recipes."
+        )
     if name not in names():
         raise RecipeError(
             f"there is no recipe {name!r:.80}.{did_you_mean(name, names())}\n"

@@ -11,7 +11,15 @@ from minitransformer import GPTConfig, LlamaConfig
 from minitransformer.cli.train import parse
 from minitransformer.errors import UserError
 from minitransformer.models.bart import BARTConfig
-from minitransformer.recipes import RecipeError, load_recipe, names, parse_recipe, to_toml, with_own_data
+from minitransformer.recipes import (
+    FOR_FILES,
+    RecipeError,
+    load_recipe,
+    names,
+    parse_recipe,
+    to_toml,
+    with_own_data,
+)
 from minitransformer.recipes.expectations import check_names, compare, condition
 from minitransformer.tasks import task_class
 from minitransformer.tasks.translation import PairData
@@ -56,6 +64,16 @@ def test_an_absurd_recipe_is_a_short_error(text, problem):
         parse_recipe(text, "mine", "mine.toml")
     assert "mine.toml" in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("suffix", FOR_FILES)
+def test_for_a_data_file_the_error_says_what_to_type(suffix):
+    recipe, _ = FOR_FILES[suffix]
+    assert recipe in names()
+    with pytest.raises(
+        RecipeError, match=rf"mine{suffix} is a data file(?s:.)*train {recipe} --data mine{suffix}`"
+    ):
+        load_recipe(f"mine{suffix}")
 
 
 def test_a_recipe_is_a_regular_file(tmp_path):
