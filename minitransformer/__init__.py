@@ -112,6 +112,7 @@ _MODULES = {
 
 # inspection: looks inside a model
 if TYPE_CHECKING:
+    from .inspection.heads import HeadScores, score_heads
     from .inspection.recording import (
         ablate_heads,
         attention_distance,
@@ -131,6 +132,7 @@ _MODULES[".inspection.recording"] = [
     "record_activations",
     "record_attention",
 ]
+_MODULES[".inspection.heads"] = ["HeadScores", "score_heads"]
 _MODULES[".inspection.words"] = [
     "analogy",
     "nearest_words",
@@ -145,6 +147,7 @@ _MODULES[".inspection.word_files"] = [
     "save_word_vectors",
 ]
 __all__ += [
+    "HeadScores",
     "WordVectors",
     "ablate_heads",
     "analogy",
@@ -158,6 +161,7 @@ __all__ += [
     "record_activations",
     "record_attention",
     "save_word_vectors",
+    "score_heads",
     "word_similarities",
     "word_vectors",
 ]

@@ -211,7 +211,7 @@ def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]
     `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include
     (Clark et al. 2019, "What Does BERT Look At?", section 3.3).
     """
-    weights = _weights(weights)
+    weights = weights_array(weights)
     return _mean_over_queries(-(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1), weights, mask)
 
 
@@ -222,13 +222,13 @@ def attention_distance(weights: Any, mask: Any = None, past: int = 0) -> Float[n
     queries follow `past` tokens (Vig and Belinkov 2019, "Analyzing the Structure of Attention in a
     Transformer Language Model").
     """
-    weights = _weights(weights)
+    weights = weights_array(weights)
     queries, keys = weights.shape[-2:]
     distance = np.abs(np.arange(keys) - np.arange(past, past + queries)[:, None])
     return _mean_over_queries((weights * distance).sum(-1), weights, mask)
 
 
-def _weights(weights: Any) -> Float[np.ndarray, "B H T S"]:
+def weights_array(weights: Any) -> Float[np.ndarray, "B H T S"]:
     if isinstance(weights, (list, tuple)):
         raise UserError(
             f"attention weights must be an array (B, H, T, S), got a list of {len(weights)}.\n"

@@ -18,12 +18,14 @@ from .style import (
     PAGE,
     PALE,
     as_array,
+    common_pattern,
     label_ticks,
     labels_of,
     length,
     new_figure,
     plot_style,
     save,
+    write_numbers,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def attention_heads(
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}
-    pattern, names = _common_pattern([printable(name) for name in layers])
+    pattern, names = common_pattern([printable(name) for name in layers])
     layers = {
         name: _heads(each, queries, keys, row) for name, each in zip(names, layers.values(), strict=True)
     }
@@ -87,20 +89,6 @@ def attention_heads(
         figure.supxlabel("key (attended to)", fontsize=8)
         figure.supylabel(f"query ({pattern})" if pattern else "query", fontsize=8, parse_math=False)
         return save(figure, path)
-
-
-def _common_pattern(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The pattern that module paths share, "decoder.layers.*.cross_attention", and where each differs."""
-    parts = [path.split(".") for path in paths]
-    if len(parts) < 2:
-        return "".join(paths), [""] * len(paths)
-    shortest = min(map(len, parts)) - 1
-    same = lambda i: len({part[i] for part in parts}) == 1
-    first = next((i for i in range(shortest) if not same(i)), shortest)
-    last = next((i for i in range(shortest - first) if not same(-1 - i)), shortest - first)
-    pattern = [*parts[0][:first], "*", *parts[0][len(parts[0]) - last :]]
-    names = [".".join(part[first : len(part) - last]) for part in parts]
-    return ".".join(pattern) if len(pattern) > 1 else "", names
 
 
 def attention_arcs(
@@ -260,11 +248,7 @@ def alignment(
         label_ticks(panel.yaxis, down, height)
         panel.spines[:].set_visible(False)
         cell = min(width / len(source), height / len(target))
-        for (t, s), weight in np.ndenumerate(mean):
-            if weight >= 0.1 and cell > 0.17:
-                colour = "white" if weight > 0.5 else "black"
-                number = f"{weight:.2f}".removeprefix("0")
-                panel.text(s, t, number, ha="center", va="center", fontsize=6, color=colour)
+        write_numbers(panel, np.where(mean < 0.1, np.nan, mean), cell)
         panel.set_xlabel("source (attended to)")
         panel.set_ylabel("target")
         return save(figure, path)

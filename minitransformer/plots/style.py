@@ -39,6 +39,7 @@ TOKEN_SIZE = 6.5  # points
 # inches: the height of a token's label, and the width per character
 LINE = 0.115
 CHARACTER = 0.062
+LEAST_CELL = 0.17  # inches: a cell of a heat map with room for its number
 FORMATS = ("svg", "png", "pdf")
 
 
@@ -102,6 +103,32 @@ def to_bytes(figure: Figure, kind: str) -> bytes:
 
 def as_array(values: Any) -> np.ndarray:
     return values.numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def two_digits(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")
+
+
+def write_numbers(panel: Any, table: np.ndarray, cell: float) -> None:
+    """Write the numbers into the cells of a heat map, if there is room."""
+    for (row, column), value in np.ndenumerate(table):
+        if cell > LEAST_CELL and not np.isnan(value):
+            colour = "white" if value > 0.5 else "black"
+            panel.text(column, row, two_digits(value), ha="center", va="center", fontsize=6, color=colour)
+
+
+def common_pattern(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The pattern that module paths share, "decoder.layers.*.cross_attention", and where each differs."""
+    parts = [path.split(".") for path in paths]
+    if len(parts) < 2:
+        return "".join(paths), [""] * len(paths)
+    shortest = min(map(len, parts)) - 1
+    same = lambda i: len({part[i] for part in parts}) == 1
+    first = next((i for i in range(shortest) if not same(i)), shortest)
+    last = next((i for i in range(shortest - first) if not same(-1 - i)), shortest - first)
+    pattern = [*parts[0][:first], "*", *parts[0][len(parts[0]) - last :]]
+    names = [".".join(part[first : len(part) - last]) for part in parts]
+    return ".".join(pattern) if len(pattern) > 1 else "", names
 
 
 # ---------------------------------------------------------------- labels of tokens

@@ -232,3 +232,33 @@ def test_curves_are_those_of_the_log(tmp_path):
     assert [line.get_ydata()[0] for line in (*losses.lines, *rates.lines)] == [2, 3, 3, 4, 0.1, 0.1]
     with pytest.raises(UserError, match=r"c has no log.jsonl"):
         plots.training_curves(tmp_path / "c")
+
+
+# ---------------------------------------------------------------- scores of heads
+
+
+@pytest.mark.needs("inspection")
+def test_scores_of_heads_are_a_table_for_each_relation_with_layers_in_order():
+    from minitransformer import score_heads
+
+    tokens = [*"abca."]
+    maps = {f"layers.{i}.self_attention": attention(1, 2 + i // 10, 5, 5, seed=i) for i in range(12)}
+    maps["layers.3.self_attention"] = np.tril(attention(1, 2, 5, 5))
+    scores = score_heads(maps, [tokens])
+    figure = plots.head_scores(scores.sorted_by("next token"))
+    panels = [panel for panel in figure.axes if panel.get_visible()]
+    assert [panel.get_title().split("\n")[0] for panel in panels] == scores.relations
+    table = panels[0].images[0].get_array()
+    assert table.shape == (12, 3)
+    np.testing.assert_array_equal(table[2], [*scores.of("previous token")[4:6], np.nan])
+    np.testing.assert_array_equal(table[11], scores.of("previous token")[-3:])
+    assert names(panels[0].yaxis) == [str(i) for i in range(12)]
+    assert panels[0].get_title().endswith(".20-.32 by chance")  # the mean of 1/2 to 1/5 is that of layer 3
+    assert panels[1].get_title().endswith(".20 by chance")
+    assert f"{table[2, 0]:.2f}"[1:] in texts(panels[0])
+    alone = score_heads({"layers.3.self_attention": maps["layers.3.self_attention"]}, [tokens])
+    figure = plots.head_scores(alone)
+    assert figure.axes[1].get_title() == "next token\nno such keys"
+    assert names(figure.axes[0].yaxis) == ["layers.3"]
+    wide = score_heads({"layers.3.self_attention": attention(1, 16, 5, 5)}, [tokens])
+    assert plots.head_scores(wide).axes[-1].get_ylabel() == "score"  # no room for numbers: a scale instead
