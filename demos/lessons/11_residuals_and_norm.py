@@ -1,0 +1,356 @@
+# %% [markdown]
+# # 11. Add & norm
+#
+# After this lesson you can say what a residual connection and a layer norm do to the gradient of a deep
+# stack, what goes wrong without each of them, and what more layers are good for.
+#
+# "Attention Is All You Need", section 3.1:
+#
+# > That is, the output of each sub-layer is LayerNorm(x + Sublayer(x)), where Sublayer(x) is the
+# > function implemented by the sub-layer itself.
+#
+# That is post-norm. Most models of today are pre-norm: x + Sublayer(LayerNorm(x)). This lesson measures
+# both, and each part alone.
+
+# %%
+from dataclasses import dataclass
+
+import numpy as np
+from lesson import Settings, check, control, predict, read_settings, show
+from matplotlib.figure import Figure
+
+import minigrad as mg
+from minigrad import nn, optim
+from minigrad.nn import functional as F
+from minitransformer.layers import EncoderLayer, LayerConfig, Residual
+
+
+@dataclass
+class Lesson(Settings):
+    depth: int = 12
+    """The number of layers. Try 3, 6 and 24."""
+    steps: int = 200
+    """Training steps of each small model. Try 50."""
+    guess: float | None = None
+    """Your prediction: the part of the gradient that gets through 12 bare layers."""
+
+
+settings = read_settings(Lesson)
+
+# %% [markdown]
+# ## Five ways to put a function into a stack
+#
+# A layer of the encoder has two sub-layers: attention and feed-forward. `Around` puts one of them, f,
+# into the stack. The last two ways are the library's `Residual`; the first three leave something out.
+
+
+# %%
+class Around(nn.Module):
+    def __init__(self, d_model, way):
+        super().__init__()
+        self.way = way
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x, f):  # x (B, T, D)
+        if self.way == "bare":
+            return f(x)
+        if self.way == "norm only":
+            return self.norm(f(x))
+        if self.way == "add only":
+            return x + f(x)
+        if self.way == "post-norm":
+            return self.norm(x + f(x))
+        return x + f(self.norm(x))  # pre-norm
+
+
+WAYS = ("bare", "norm only", "add only", "post-norm", "pre-norm")
+
+# %%
+D = 32
+x = mg.randn(2, 5, D)
+f = nn.Linear(D, D)
+for way in ("post-norm", "pre-norm"):
+    ours = Around(D, way)(x, f)
+    library = Residual(LayerConfig(D, 4, 4 * D, norm_first=way == "pre-norm"))(x, f)
+    check(f"{way} is the library's Residual", np.allclose(ours.numpy(), library.numpy(), atol=1e-6))
+
+# %% [markdown]
+# ## What the norm does
+#
+# Layer norm takes the vector of one token, subtracts its mean $\mu$ and divides by its standard
+# deviation $\sigma$. The documents print two forms. "Transformer Network" divides by $\sqrt{\sigma^2 +
+# \epsilon}$, "The Transformer architecture" by $\sigma + \epsilon$. They differ only for a vector that
+# is almost constant. PyTorch and this library use the first.
+#
+# The size of x does not matter to it, which has a consequence for the gradient. For $c > 0$ and a small
+# $\epsilon$,
+#
+# $$\mathrm{LN}(c\,x) = \mathrm{LN}(x) \quad\Rightarrow\quad c\,\mathrm{LN}'(c\,x) = \mathrm{LN}'(x)
+# \quad\text{(the chain rule, on both sides)}$$
+#
+# so an input that is $c$ times as large gets a gradient that is $c$ times as small.
+
+# %%
+EPS = 1e-5
+
+
+def under_the_root(v):
+    return (v - v.mean()) / np.sqrt(v.var() + EPS)
+
+
+def beside_the_root(v):
+    return (v - v.mean()) / (v.std() + EPS)
+
+
+token = np.random.default_rng(settings.seed).standard_normal(D)
+differences = {}
+for size in (1.0, 0.001):
+    a, b = under_the_root(size * token), beside_the_root(size * token)
+    differences[size] = abs(a - b).max()
+    print(f"a vector of size {size:g}: deviation {a.std():.3f} and {b.std():.3f}")
+check("on an ordinary vector, both forms give deviation 1", abs(a.std() - b.std()) > 0.3 > differences[1.0])
+
+# %%
+target = mg.randn(5, D)
+
+
+def gradient_of(c):
+    scaled = (c * x[0]).detach().requires_grad_()  # (T, D)
+    (F.layer_norm(scaled, (D,)) * target).sum().backward()
+    return float((scaled.grad**2).mean() ** 0.5)
+
+
+ratio = gradient_of(1.0) / gradient_of(10.0)
+print(f"an input 10 times as large: a gradient {ratio:.2f} times as small")
+check("the gradient through a norm falls as the input grows", abs(ratio - 10) < 0.1)
+
+# %% [markdown]
+# ## What the residual does
+#
+# Let $J_i$ be the Jacobian of sub-layer $i$, the matrix of the derivatives of its outputs by its
+# inputs. The chain rule multiplies the Jacobians of a stack; with $y = x + f(x)$, each gets the
+# derivative of $x$ by itself, $I$, added:
+#
+# $$\text{bare:}\quad \frac{\partial y}{\partial x} = J_n \cdots J_2 J_1 \qquad
+# \text{add:}\quad \frac{\partial y}{\partial x} = (I + J_n) \cdots (I + J_1) = I + \sum_i J_i + \dots$$
+#
+# If each $J_i$ shrinks a vector, the bare product shrinks exponentially. The other contains $I$,
+# whatever the $J_i$ are.
+
+# %%
+rng = np.random.default_rng(settings.seed)
+bare, added = np.eye(D), np.eye(D)
+for _ in range(24):  # 12 layers of two sub-layers; each halves a vector on average
+    J = 0.5 * rng.standard_normal((D, D)) / np.sqrt(D)
+    bare = J @ bare
+    added = (np.eye(D) + J) @ added
+print(f"the product of 24: {np.linalg.norm(bare):.1e}; with I added to each: {np.linalg.norm(added):.1e}")
+check("without I, the product vanishes", np.linalg.norm(bare) < 1e-5)
+check("with I, it does not vanish, it grows", np.linalg.norm(added) > 10)
+
+# %% [markdown]
+# So a residual alone prevents a vanishing gradient, and invites an exploding one.
+#
+# ## Twelve real layers
+#
+# Now the encoder's own layers, as they are initialized. A random gradient of size 1 arrives at the
+# output. We follow it down, and the values up.
+
+
+# %%
+def make_layer(way, d_model=D):
+    layer = EncoderLayer(LayerConfig(d_model, num_heads=4, d_ff=4 * d_model))
+    layer.residual1 = Around(d_model, way)
+    layer.residual2 = Around(d_model, way)
+    return layer
+
+
+def size_of(x):
+    return float(np.sqrt(np.mean(x.numpy() ** 2)))
+
+
+def measure(way, depth):
+    """Sizes of the gradients and of the values after 0 to `depth` layers, and how much tokens differ."""
+    states = [mg.randn(16, 8, D, requires_grad=True)]  # (B, T, D)
+    for _ in range(depth):
+        states.append(make_layer(way)(states[-1]))
+        states[-1].retain_grad()
+    (states[-1] * mg.randn(*states[-1].shape)).sum().backward()
+    differ = [size_of(x - x.mean(1, keepdim=True)) / size_of(x) for x in states]  # between tokens of a text
+    return [size_of(x.grad) for x in states], [size_of(x) for x in states], differ
+
+
+# %%
+guess = predict(
+    "12 bare layers, a gradient of size 1 at the output. What size has it at the input?",
+    settings.guess,
+)
+found = {way: measure(way, 12) for way in WAYS}
+guess.compare(found["bare"][0][0])
+for way, (gradients, values, _) in found.items():
+    print(f"{way:10} gradient at the input {gradients[0]:8.2g}   values at the output {values[-1]:8.2g}")
+
+check("bare: the gradient vanishes, by more than 99%", found["bare"][0][0] < 0.01)
+check("add only: the gradient explodes, more than a hundredfold", found["add only"][0][0] > 100)
+for way in ("post-norm", "pre-norm"):
+    check(f"{way}: the gradient keeps its size, within a factor of 20", 1 / 20 < found[way][0][0] < 20)
+
+# %% [markdown]
+# "Transformer Network" says that residuals prevent vanishing gradients. They do. Alone, they make the
+# gradient explode. "The Transformer architecture" says that the norm avoids that, and it does.
+#
+# ## What the gradient does not show
+#
+# "Norm only" has a decent gradient, too. Its fault is another. Attention averages tokens. Without the
+# residual, each layer replaces a token by an average, and after a few layers all tokens of a text are
+# the same vector. The third panel shows it.
+
+
+# %%
+def picture(depth):
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for way in WAYS:
+        for panel, sizes in zip(panels, measure(way, depth), strict=True):
+            panel.plot(range(depth + 1), sizes, label=way, lw=2, ls="-" if "-norm" in way else "--")
+    titles = (
+        "Gradient: bare vanishes,\nadd only explodes",
+        "Values: with a norm they stay bounded,\nor grow slowly",
+        "Difference between tokens:\nwithout the residual, all become alike",
+    )
+    for panel, title in zip(panels, titles, strict=True):
+        panel.set(title=title, xlabel="after layer (0 = the input)", yscale="log")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("root mean square")
+    panels[2].set_ylim(1e-8, 3)
+    panels[0].legend()
+    show(figure, "11-depth", settings)
+
+
+control(picture, settings, depth=(1, 24))
+check("norm only: after 12 layers all tokens of a text are alike", found["norm only"][2][-1] < 0.001)
+check(
+    "pre-norm keeps tokens apart better than post-norm", found["pre-norm"][2][-1] > found["post-norm"][2][-1]
+)
+
+# %% [markdown]
+# ## One layer against six
+#
+# What is depth for? A task that needs two looks. Each token is a number that names a position, so
+# $x[x[i]]$ is what stands at the position that token i names. One layer of attention can fetch that. We
+# ask for one look more, $x[x[x[i]]]$. It starts from what the first look found, so one layer must fail,
+# and two may do.
+
+
+# %%
+T = 6  # tokens, and values of each
+
+
+def examples(rng, number):
+    x = rng.integers(0, T, (number, T))
+    once = np.take_along_axis(x, x, axis=1)  # x[x[i]]
+    return x, np.take_along_axis(x, once, axis=1)  # x[x[x[i]]]
+
+
+class Model(nn.Module):
+    def __init__(self, way, depth):
+        super().__init__()
+        self.words = nn.Embedding(T, D)
+        self.positions = nn.Embedding(T, D)
+        self.layers = nn.ModuleList([make_layer(way) for _ in range(depth)])
+        self.output = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, T))
+
+    def forward(self, ids):  # (B, T) -> logits (B, T, T)
+        x = self.words(ids) + self.positions(mg.arange(T))
+        for layer in self.layers:
+            x = layer(x)
+        return self.output(x)
+
+
+# %%
+def train(way, depth, steps=settings.steps):
+    """The part of right answers in each step; every batch is new, so this is also the score on new data."""
+    rng = np.random.default_rng(settings.seed)
+    model = Model(way, depth)
+    optimizer = optim.AdamW(model.parameters(), lr=3e-3)
+    right = []
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50)  # warm-up
+        x, y = examples(rng, 48)
+        logits = model(mg.tensor(x))
+        optimizer.zero_grad()
+        F.cross_entropy(logits.flatten(0, 1), mg.tensor(y.reshape(-1))).backward()
+        optim.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        right.append((logits.numpy().argmax(-1) == y).mean())
+    return right
+
+
+# %% [markdown]
+# Five models: one, two and six pre-norm layers, and six layers with a part left out. A guess would be
+# right for one token in six.
+
+# %%
+MODELS = (("pre-norm", 1), ("pre-norm", 2), ("pre-norm", 6), ("bare", 6), ("add only", 6))
+curves = {model: train(*model) for model in MODELS}
+scores = {model: float(np.mean(right[-20:])) for model, right in curves.items()}
+for (way, depth), score in scores.items():
+    print(f"{depth} layers, {way}: {score:.0%} right at the end")
+
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.subplots()
+for (way, depth), right in curves.items():
+    smooth = np.convolve(right, np.ones(10) / 10, "valid")
+    axes.plot(smooth, "-" if way == "pre-norm" else "--", label=f"{depth} x {way}", lw=2)
+axes.axhline(1 / T, color="grey", ls=":", label="guessing")
+axes.set(
+    title="Two looks need two layers, with residual and norm", xlabel="step", ylabel="right", ylim=(0, 1.03)
+)
+axes.legend()
+show(figure, "11-training", settings)
+
+# %%
+if settings.steps >= 200:
+    one, two, six = (scores["pre-norm", depth] for depth in (1, 2, 6))
+    check("one layer cannot look twice: it stays below 80%", one < 0.8)
+    check("two layers can, and so can six: above 90%", min(two, six) > 0.9)
+    check("without residual and norm, six layers do worse than one", scores["bare", 6] < one)
+    check(
+        "with the residual alone, too: the gradient that explodes teaches nothing",
+        scores["add only", 6] < one,
+    )
+
+# %% [markdown]
+# "Transformers - Attention Is All You Need" says that residuals make "deep networks (6+ layers)
+# trainable". Here that holds with the norm, and fails without it. Six layers are not better than two,
+# because the task needs two. They cost three times as much.
+#
+# ## Why pre-norm today
+#
+# The paper's post-norm divides the *sum* by its size, and with it the path that the gradient takes
+# through $x$. At the start, $x$ and $f(x)$ have about the same size, so each norm divides by about
+# $\sqrt 2$. In pre-norm, nothing stands on that path: it is $I$. The price is that values grow with the
+# depth, so a last norm follows the stack.
+
+# %%
+post, pre = found["post-norm"], found["pre-norm"]
+print(f"values after 12 layers: post-norm {post[1][-1]:.2f}, pre-norm {pre[1][-1]:.2f}")
+check("post-norm: values have size 1 after each layer", np.allclose(post[1][1:], 1, atol=0.01))
+check("pre-norm: values grow with depth, but slowly", 1.5 < pre[1][-1] < 12)
+check("pre-norm: every layer passes the gradient on undiminished", min(pre[0]) > 0.8)
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. `minitransformer learn 17`: a pre-norm and a post-norm sub-layer, and what the gradient of the
+#    residual is.
+# 2. Add `("post-norm", 6)` to `MODELS`. Then train it and `("pre-norm", 6)` without warm-up and with a
+#    learning rate of 1e-2. Which one still learns? Explain it with the first panel of the first
+#    picture.
+#
+# ## Read next
+#
+# - `minitransformer/layers/encoder_decoder.py`, `Residual`: both norms, in two lines.
+# - `minitransformer/layers/encoder_decoder.py`, `EncoderLayer`: a layer is two of them.
+# - `minigrad/ops/normalization.py`, `layer_norm`: the norm, and its gradient.
+# - Next lesson: `demos/lessons/12_encoder_decoder.py`
