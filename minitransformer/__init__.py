@@ -113,6 +113,7 @@ _MODULES = {
 # inspection: looks inside a model
 if TYPE_CHECKING:
     from .inspection.heads import HeadScores, score_heads
+    from .inspection.probes import ProbeScores, probe_layers
     from .inspection.recording import (
         ablate_heads,
         attention_distance,
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
         record_activations,
         record_attention,
     )
+    from .inspection.states import attention_distances, layer_states
     from .inspection.word_files import WordVectors, fill_embedding, load_word_vectors, save_word_vectors
     from .inspection.words import analogy, nearest_words, project_vectors, word_similarities, word_vectors
 
@@ -133,6 +135,8 @@ _MODULES[".inspection.recording"] = [
     "record_attention",
 ]
 _MODULES[".inspection.heads"] = ["HeadScores", "score_heads"]
+_MODULES[".inspection.probes"] = ["ProbeScores", "probe_layers"]
+_MODULES[".inspection.states"] = ["attention_distances", "layer_states"]
 _MODULES[".inspection.words"] = [
     "analogy",
     "nearest_words",
@@ -143,20 +147,25 @@ _MODULES[".inspection.words"] = [
 _MODULES[".inspection.word_files"] = [
     "WordVectors",
     "fill_embedding",
+    "layer_states",
     "load_word_vectors",
     "save_word_vectors",
 ]
 __all__ += [
     "HeadScores",
+    "ProbeScores",
     "WordVectors",
     "ablate_heads",
     "analogy",
     "attention_distance",
+    "attention_distances",
     "attention_entropy",
     "fill_embedding",
+    "layer_states",
     "load_word_vectors",
     "logit_lens",
     "nearest_words",
+    "probe_layers",
     "project_vectors",
     "record_activations",
     "record_attention",

@@ -23,9 +23,10 @@ from tests.gpus import gpu_of_kind, gpus
 
 # not the phrasebook, which has no shapes and a million calls
 CHECKED = (
-    "data.batching", "generation", "inspection.heads", "inspection.relations", "inspection.word_files",
-    "inspection.words", "layers.attention", "layers.config", "layers.embeddings", "layers.encoder_decoder",
-    "layers.head_sizes", "layers.masks", "layers.positions", "models", "projection", "text.tokenizer",
+    "data.batching", "generation", "inspection.heads", "inspection.probes", "inspection.relations",
+    "inspection.states", "inspection.word_files", "inspection.words", "layers.attention", "layers.config",
+    "layers.embeddings", "layers.encoder_decoder", "layers.head_sizes", "layers.masks", "layers.positions",
+    "models", "projection", "text.tokenizer",
 )  # fmt: skip
 install_import_hook([f"minitransformer.{part}" for part in CHECKED], "beartype.beartype")
 

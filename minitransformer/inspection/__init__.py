@@ -1,4 +1,4 @@
-"""Looking inside a model: attention maps, activations, ablated heads, logit lens, word vectors."""
+"""Looking inside a model: attention, activations, logit lens, scores of heads, probes, words."""
 
 from ..old_paths import add_old_paths
 
