@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -306,19 +306,31 @@ class _Check:
     def _evidence(self, i: int, m: Measured) -> Evidence:
         """Collect the evidence for a verdict on the i-th checked input."""
         if not m.compared.wrong.any():
-            return Evidence(False, [], [], [], None, lambda: ())
+            return Evidence(False, [], [], [], None, lambda: (), lambda: ([], []), self.order)
         outs = [on_cpu(out.array) for out in self.function.tensors()]
         aligned = len(outs) == 1 and outs[0].shape == m.compared.x.shape
         lengths = _lengths("axis {} of the input", "the input", m.compared.x.shape)
         for out in outs if not aligned else ():
             lengths += _lengths("axis {} of the output", "the output", out.shape)
-        others = [
-            (self.arguments.label(number), on_cpu(x.array))
-            for number, x in enumerate(self.arguments.values)
-            if isinstance(x, Tensor) and number != m.number and x.is_floating_point()
-        ]
+        others = self._others(m.number, m.compared.x.shape)
         weights = self.differences.weights.reshape(outs[0].shape) if aligned else None
-        return Evidence(m.found is None, lengths, outs, others, weights, partial(self._derivatives, i, outs))
+        derivatives = cache(partial(self._derivatives, i, outs))
+        used = partial(self._used, i, derivatives)
+        return Evidence(m.found is None, lengths, outs, others, weights, derivatives, used, self.order)
+
+    def _others(self, but: int, shape: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
+        """Return the other inputs by their labels; class indices for an input of `shape` as one-hot rows."""
+        found = []
+        for number, x in enumerate(self.arguments.values):
+            if number == but or not isinstance(x, Tensor | np.ndarray):
+                continue
+            array = on_cpu(x.array if isinstance(x, Tensor) else x)
+            name = self.arguments.label(number)
+            if array.dtype.kind == "f":
+                found.append((name, array))
+            elif _are_classes(array, shape):
+                found.append((f"one_hot({name})", np.eye(shape[-1])[array]))
+        return found
 
     def _derivatives(self, i: int, outs: list[np.ndarray]) -> list[Derivative]:
         """Return d output / d input of each output, numeric and analytic; [] if that would be slow."""
@@ -335,6 +347,29 @@ class _Check:
             )
             for y, numeric, analytic in zip(outs, parts, self.function.jacobian(leaf), strict=True)
         ]
+
+    def _used(self, i: int, derivatives: Callable[[], Sequence[Derivative]]) -> tuple[list[str], list[str]]:
+        """Return the labels of inputs that only the derivative depends on, and only the gradient."""
+        before = derivatives()
+        ignored = []
+        needless = []
+        for number, x in enumerate(self.arguments.values) if before else ():
+            if not isinstance(x, Tensor) or x.array.dtype.kind != "f" or not x.array.size:
+                continue
+            kept = x.array.copy()
+            try:
+                x.array[...] = kept * (1 + np.linspace(0.05, 0.1, kept.size).reshape(kept.shape))
+                after = self._derivatives(i, [d.y for d in before])
+            finally:
+                x.array[...] = kept
+            pairs = [*zip(before, after, strict=True)]
+            numeric = max(_change(a.numeric, b.numeric) for a, b in pairs)
+            analytic = max(_change(a.analytic, b.analytic) for a, b in pairs)
+            if numeric > 1e-4 and analytic < 1e-12:
+                ignored.append(self.arguments.label(number))
+            elif numeric < 1e-6 and analytic > 1e-3:
+                needless.append(self.arguments.label(number))
+        return ignored, needless
 
     # ------------------------------------------------------------ operation by operation
 
@@ -376,6 +411,18 @@ class _Check:
 def _first(*faults: Callable[[], GradcheckReport | None]) -> GradcheckReport | None:
     """Return the first report that is not None; `or` would skip it, because a report on a fault is false."""
     return next((found for fault in faults if (found := fault()) is not None), None)
+
+
+def _are_classes(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Return whether an array holds an index into the last axis of `shape` for each row."""
+    if array.dtype.kind not in "iu" or array.shape != shape[:-1] or not array.size:
+        return False
+    return array.min() >= 0 and array.max() < shape[-1]
+
+
+def _change(before: np.ndarray, after: np.ndarray) -> float:
+    """Return the largest change, relative to the largest number."""
+    return float(np.abs(after - before).max(initial=0.0) / (np.abs(before).max(initial=0.0) or 1.0))
 
 
 def _lengths(axis: str, whole: str, shape: tuple[int, ...]) -> list[tuple[str, int]]:

@@ -124,7 +124,8 @@ def verdict_on(m: Measured, everything: Sequence[Measured], evidence: Evidence) 
         )
     for other in everything:
         if other is not m and verdicts.are_swapped(c, other.compared):
-            return _swapped_verdict(m, other)
+            swapped = _swapped_verdict(m, other)
+            return swapped._replace(text=f"{swapped.text}{verdicts.exchange_in(evidence)}")
     return verdicts.verdict_of(c, evidence)
 
 

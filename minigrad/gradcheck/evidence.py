@@ -65,6 +65,9 @@ class Evidence(NamedTuple):
     others: list[tuple[str, np.ndarray]]  # the other inputs, by their labels
     weights: np.ndarray | None  # the upstream gradient, if there is one output, of the input's shape
     derivatives: Callable[[], Sequence[Derivative]]  # costs a backward pass for each output element
+    # the labels of the inputs that the derivative depends on, but not the gradient, and the reverse
+    used: Callable[[], tuple[list[str], list[str]]]
+    order: int
 
 
 # ---------------------------------------------------------------- which elements

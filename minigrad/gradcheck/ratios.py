@@ -1,10 +1,8 @@
-"""A gradient that is off by a factor: a constant one, or one that varies with the values."""
+"""A gradient that is off by a constant factor, and where the factor may come from."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -52,88 +50,14 @@ def constant_factor(c: Comparison, evidence: Evidence, where: np.ndarray) -> Ver
     )
 
 
-def varying_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
-    """Return a verdict if numeric is analytic times (or plus g times) a simple expression of x, y, others."""
-    n = c.numeric[c.wrong]
-    a = c.analytic[c.wrong]
-    if n.size < 3 or not (np.abs(a) > c.atol).all():
-        return None
-    for kind, target in (("times", n / a), ("plus", n - a)):
-        if np.ptp(target) <= 1e-3 * np.abs(target).max():
-            continue  # constants cannot be distinguished
-        for what, values in _expressions(c, evidence):
-            if kind == "plus" and evidence.weights is None:
-                continue
-            expected = values[c.wrong]
-            if kind == "plus":
-                expected = expected * evidence.weights[c.wrong]  # type: ignore[index]
-            k = _constant_ratio(target, expected)
-            if k:
-                sign = "" if k == 1 else "-" if k == -1 else f"{_format_fraction(k)} "
-                formula = f"analytic x {sign}{what}" if kind == "times" else f"analytic + g x {sign}{what}"
-                missing = "a factor is missing" if kind == "times" else "a term is missing"
-                return Verdict(
-                    f"{missing}: numeric = {formula}{_legend(what)}{where_wrong(c)}",
-                    "Write out the derivative by the chain rule and the product rule, factor by factor.",
-                )
-    return None
-
-
 def simple_fraction(k: float, tolerance: float) -> float:
     """Return k as a fraction with a small denominator, or 0."""
     plain = float(Fraction(k).limit_denominator(12))
     return plain if abs(plain - k) <= tolerance else 0.0
 
 
-def _legend(what: str) -> str:
-    names = {"x": "x is this input", "y": "y is the output"}
-    return "".join(f", where {said}" for name, said in names.items() if re.search(rf"\b{name}\b", what))
-
-
 def _format_fraction(k: float) -> str:
     return str(Fraction(k).limit_denominator(12))
-
-
-def _constant_ratio(target: np.ndarray, expected: np.ndarray) -> float:
-    """Return k, a simple fraction, if target = k expected everywhere, else 0."""
-    if not np.isfinite(expected).all() or not (np.abs(expected) > 1e-9).all():
-        return 0.0
-    ratio = target / expected
-    k = simple_fraction(float(np.median(ratio)), 1e-4)
-    return k if k and (np.abs(ratio - k) <= 10 * PRECISION * abs(k)).all() else 0.0
-
-
-def _expressions(c: Comparison, evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:
-    """Iterate over simple expressions of the values at the same index: input, output, other inputs."""
-    numbers = [("x", c.x)]
-    numbers += [("y", y) for y in evidence.outputs if y.shape == c.x.shape][:1]
-    for name, other in evidence.others:
-        if np.broadcast_shapes(other.shape, c.x.shape) == c.x.shape if _fits(other, c.x) else False:
-            numbers.append((name, np.broadcast_to(other, c.x.shape)))
-    for name, v in numbers:
-        bare = f"({name})" if " " in name else name
-        with np.errstate(all="ignore"):
-            yield bare, v
-            yield f"{bare}^2", v * v
-            yield f"1 / {bare}", 1 / v
-            yield f"1 / {bare}^2", 1 / (v * v)
-            yield f"(1 - {name})", 1 - v
-            yield f"(1 + {name})", 1 + v
-            yield f"(1 - {bare}^2)", 1 - v * v
-            yield f"(1 + {bare}^2)", 1 + v * v
-            yield f"1 / (1 - {name})", 1 / (1 - v)
-            yield f"1 / (1 + {name})", 1 / (1 + v)
-            yield f"1 / (1 - {bare}^2)", 1 / (1 - v * v)
-            yield f"1 / (1 + {bare}^2)", 1 / (1 + v * v)
-            yield f"log({name})", np.log(v)
-            yield f"{bare} (1 - {name})", v * (1 - v)
-            yield f"exp({name})", np.exp(v)
-            yield f"exp(-{name})", np.exp(-v)
-
-
-def _fits(other: np.ndarray, x: np.ndarray) -> bool:
-    pairs = zip(reversed(other.shape), reversed(x.shape), strict=False)
-    return 0 < other.ndim <= x.ndim and all(n in (1, m) for n, m in pairs)
 
 
 def _relation_to_output(k: float, evidence: Evidence) -> str:
@@ -148,6 +72,15 @@ def _relation_to_output(k: float, evidence: Evidence) -> str:
     return ""
 
 
+def _is_elementwise(evidence: Evidence) -> bool:
+    """Return whether each output depends on the input at its index alone, as far as is known."""
+    used = [
+        d.numeric.reshape(d.y.size, d.x.size) * ~np.eye(d.y.size, d.x.size, dtype=bool)
+        for d in evidence.derivatives()
+    ]
+    return not any((np.abs(m) > 1e-6).any() for m in used)
+
+
 def _origin_of(k: float, evidence: Evidence) -> str:
     """Describe where the factor may come from: the length of an axis, or a constant such as ln 2."""
     close = lambda value: value > 0 and abs(abs(k) / value - 1) < 10 * PRECISION
@@ -156,7 +89,7 @@ def _origin_of(k: float, evidence: Evidence) -> str:
         for what, n in lengths:
             if n > 2 and (close(math.sqrt(n / (n - 1))) or close(math.sqrt((n - 1) / n))):
                 return f"; {n} is {what}: one standard deviation divides by it, the other by {n - 1}"
-        lengths = []
+        lengths = [] if _is_elementwise(evidence) else lengths
     for what, n in lengths:
         if n > 2 and (close(n) or close(1 / n)):
             return f"; {n} is {what}, as between a mean and a sum"

@@ -138,13 +138,36 @@ def _find_coupling(d: Derivative) -> Verdict | None:
         what = "has the wrong sign" if k == -1 else f"is off by a factor (analytic = {k:.6g} x numeric)"
         return Verdict(f"the sum over {along} {what}", advice)
     few = terms <= 2 and blocks.shape[1] >= terms + 2
-    known = _describe_missing_sums(d, blocks, difference, terms) if few else ""
+    known = _describe_missing_sums(d, blocks, difference, terms, bool(missing)) if few else ""
     if known or (few and missing):
         count = "a sum" if terms == 1 else "two sums"
         lack = "missing" if missing else "missing or wrong"
         return Verdict(f"{lack}: {count} over {along}{known}", advice)
-    how = "does not" if missing else "does so differently"
-    return Verdict(f"the value couples elements along {along}, the gradient {how}", advice)
+    if not missing:
+        return None
+    text = f"the value couples elements along {_axes(missing)}, the gradient does not"
+    if not gradient and _has_right_diagonal(d):
+        text += ": only the diagonal of the derivative is there, each element's effect on its own output"
+    return Verdict(text, advice)
+
+
+def _has_right_diagonal(d: Derivative) -> bool:
+    shape = (d.y.size, d.x.size)
+    return bool(d.same(np.diag(d.analytic.reshape(shape)), np.diag(d.numeric.reshape(shape))).all())
+
+
+def describe(d: Derivative) -> str:
+    """Describe a derivative that fits no known mistake, or return nothing."""
+    if d.x.shape != d.y.shape or d.same(d.analytic, d.numeric).all():
+        return ""
+    difference = [
+        k
+        for k in range(d.x.ndim)
+        if (np.abs(_off_diagonal(d.analytic - d.numeric, k, d.x.ndim)) > 10 * d.tolerance).any()
+    ]
+    if not difference:
+        return ""
+    return f"the value couples elements along {_axes(difference)}, the gradient does so differently"
 
 
 def _diagonal_verdict(value: list[int]) -> Verdict | None:
@@ -172,14 +195,17 @@ def _off_diagonal_factor(d: Derivative, axes: list[int]) -> float:
     return k if abs(k) > RANK and (np.abs(a - k * n) <= 10 * d.tolerance + d.rtol * np.abs(n)).all() else 0.0
 
 
-def _describe_missing_sums(d: Derivative, blocks: np.ndarray, axes: list[int], terms: int) -> str:
+def _describe_missing_sums(
+    d: Derivative, blocks: np.ndarray, axes: list[int], terms: int, missing: bool
+) -> str:
     """Describe the sums that the gradient lacks, by the directions, along the inputs, of the missing part."""
     inputs, outputs = (_lines(v, axes) for v in (d.x, d.y))
     centered = inputs - inputs.mean(1, keepdims=True)
     ones = np.ones_like(inputs)
     if terms == 2:
         both = all(_spans(b, (one, c)) for b, one, c in zip(blocks, ones, centered, strict=True))
-        return ": the mean's and the variance's part, as if both were constants" if both else ""
+        constants = ", as if both were constants" if missing else ""
+        return f": the mean's and the variance's part{constants}" if both else ""
     with np.errstate(over="ignore"):
         exponentials = np.exp(outputs)
     known = {

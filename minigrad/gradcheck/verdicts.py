@@ -1,7 +1,8 @@
 """Verdicts: the likely mistake in a gradient, from the analytic and the numeric values alone.
 
 Each function below recognizes one common mistake: it tests whether that mistake would turn the numeric
-gradient into the analytic one. `structure` does so for whole Jacobians, `ratios` for single elements. If no
+gradient into the analytic one. `structure` does so for whole Jacobians, `ratios` for constant factors, and
+`formulas` searches for simple expressions of the input, the output and the other inputs. If no
 mistake fits, the verdict describes the wrong elements.
 """
 
@@ -12,10 +13,18 @@ import itertools
 import numpy as np
 
 from ..core.errors import GradientShapeError, MinigradError
-from . import ratios, structure
+from . import formulas, ratios, structure
 from .evidence import Comparison, Evidence, Verdict, first_index, region, subsets, where_wrong
 
-LOOK = "Start with the rule of the first op that this element reaches; mg.gradcheck_sweep varies the step."
+LOOK = (
+    "Write the value as steps (a = ..., b = f(a), ...), and the derivative of each beside it. Then check a "
+    "rule of the first step alone, and add the others one by one; or write the steps with minigrad's ops, "
+    "and compare x.grad with the rule's."
+)
+COUPLED = (
+    "Write one element's derivative with indices: d y[i] / d x[j], for i = j and for i != j. "
+    "The gradient of x[j] is the sum over i of g[i] times it."
+)
 BACK = "Move the gradient's axes back before returning it."
 
 
@@ -25,22 +34,31 @@ def verdict_of(c: Comparison, evidence: Evidence) -> Verdict:
         return _nonfinite_verdict(c)
     found = (
         _find_missing(c, evidence)
-        or ratios.constant_factor(c, evidence, c.wrong)
+        or _find_constant_factor(c, evidence)
         or _find_transpose(c)
         or _find_extra_sum(c, evidence)
     )
     if found:
         return found
-    for derivative in evidence.derivatives():
+    derivatives = evidence.derivatives()
+    for derivative in derivatives:
+        if found := formulas.verdict_of(derivative, evidence, where_wrong(c)):
+            return found
         if found := structure.verdict_of(derivative):
             return found
     found = (
         _find_missing_mask(c, evidence)
-        or ratios.varying_factor(c, evidence)
+        or (None if derivatives else formulas.verdict_of_gradient(c, evidence))
+        or _find_constant_term(c, evidence)
         or _find_permutation(c)
         or _find_small_error(c)
     )
-    return found or Verdict(f"no known pattern: {_describe_wrong(c)}{where_wrong(c)}", LOOK)
+    if found or (found := _find_unused(c, evidence)):
+        return found
+    coupled = next((text for d in derivatives if (text := structure.describe(d))), "")
+    if coupled:
+        return Verdict(coupled, COUPLED)
+    return Verdict(f"no known pattern: {_describe_wrong(c)}{where_wrong(c)}", LOOK)
 
 
 def verdict_of_shapes(error: GradientShapeError) -> Verdict:
@@ -92,6 +110,12 @@ def are_swapped(c: Comparison, other: Comparison) -> bool:
     return c.matches(other.numeric) and other.matches(c.numeric)
 
 
+def exchange_in(evidence: Evidence) -> str:
+    """Return which formula stands for which, if one quantity stands where another belongs, else nothing."""
+    found = (formulas.exchange_in(d, evidence) for d in evidence.derivatives())
+    return next((f"; the derivative {verdict.text}" for verdict in found if verdict), "")
+
+
 # ---------------------------------------------------------------- one mistake each
 
 
@@ -111,6 +135,30 @@ def _find_missing(c: Comparison, evidence: Evidence) -> Verdict | None:
         f"gradient missing ({kind} where the slope is not){where_wrong(c)}",
         "Return a gradient for this input from the rule, and do not detach (.data, .numpy()).",
     )
+
+
+def _find_constant_factor(c: Comparison, evidence: Evidence) -> Verdict | None:
+    found = ratios.constant_factor(c, evidence, c.wrong)
+    if found and "sign flipped" not in found.text:
+        return found._replace(text=f"{found.text}{formulas.explain_factor(c, evidence)}")
+    return found
+
+
+def _find_constant_term(c: Comparison, evidence: Evidence) -> Verdict | None:
+    """Recognize a constant that some elements lack, such as those of a one-hot target."""
+    if sum(y.size for y in evidence.outputs) != 1 or c.wrong.sum() < 2 or c.wrong.all():
+        return None
+    lacks = (c.numeric - c.analytic)[c.wrong]
+    if np.ptp(lacks) > 1e-4 * np.abs(lacks).max():
+        return None
+    for axis in range(c.x.ndim):
+        others = tuple(i for i in range(c.x.ndim) if i != axis)
+        if others and (c.wrong.sum(others) == 1).all():
+            return Verdict(
+                f"a constant term is missing ({lacks[0]:.6g}) in 1 element for each index of axis {axis}",
+                "Subtract the one-hot targets in the gradient of a cross-entropy: softmax(x) - one_hot.",
+            )
+    return None
 
 
 def _find_transpose(c: Comparison) -> Verdict | None:
@@ -163,6 +211,24 @@ def _find_missing_mask(c: Comparison, evidence: Evidence) -> Verdict | None:
     if not found:
         return None
     return Verdict(f"{some}: the gradient lacks a mask; elsewhere {found.text}", advice)
+
+
+def _find_unused(c: Comparison, evidence: Evidence) -> Verdict | None:
+    """Recognize a gradient that does not depend on an input, unlike the derivative, or the reverse."""
+    ignored, needless = evidence.used()
+    if ignored:
+        return Verdict(
+            f"the gradient does not depend on {' and '.join(ignored)}, but the derivative does"
+            f"{where_wrong(c)}",
+            "A part of the value is taken for linear, or its backward is skipped: differentiate each step, "
+            "also softmax, exp, a division or a square.",
+        )
+    if needless:
+        return Verdict(
+            f"the gradient depends on {' and '.join(needless)}, but the derivative does not{where_wrong(c)}",
+            "Look for a factor that does not belong there: what enters the value linearly drops out.",
+        )
+    return None
 
 
 def _find_permutation(c: Comparison) -> Verdict | None:

@@ -143,7 +143,7 @@ def sigmoid(x, /):
     return y, (lambda g: g * y,)
 
 
-@mistake("tanh's derivative 1 - x**2", "no known pattern: analytic / numeric is", X)
+@mistake("tanh's derivative 1 - x**2", "uses the input where the output belongs: g (1 - x^2) for", X)
 def tanh(x, /):
     return np.tanh(x), (lambda g: g * (1 - x * x),)
 
@@ -163,7 +163,7 @@ def divide(x, y, /):
     return x / y, (lambda g: g / y, lambda g: -g * x / y)
 
 
-@mistake("the product rule's second term forgotten", "a factor is missing: numeric = analytic x (1 + x)", X)
+@mistake("the product rule's second term forgotten", "the second term of a product is missing", X)
 def x_exp_x(x, /):
     return x * np.exp(x), (lambda g: g * np.exp(x),)
 
@@ -637,7 +637,7 @@ def noisy(x, /):
 
 @mistake(
     "x * x.detach()",
-    "0.5 x numeric); its operation has the right gradient, so a part of the value is not",
+    "of the two uses of x in x x, one counts, the other is missing; its operation has the right",
     X,
     made_of_ops=True,
 )

@@ -1,0 +1,317 @@
+"""Simple expressions of the values that a derivative may depend on, evaluated at the entries of a Jacobian.
+
+An entry d y_i / d x_j belongs to an output element i and an input element j. Each expression is a row of
+numbers, one for each entry: of the input x_j, the output y, the other inputs, and sums of them along axes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from .evidence import Derivative, Evidence, subsets
+
+ROUNDING = 1e-5  # relative, of entries by finite differences
+EPS = 2e-4  # relative: what an eps of 1e-5 beside a variance changes
+ERF = np.vectorize(math.erf, otypes=[float])
+MOST_POINTS = 60  # of a search for products
+
+
+class Quantity(NamedTuple):
+    """A quantity at each entry, and how it is called: alone, and as a part of a formula."""
+
+    name: str
+    values: np.ndarray
+    inner: bool = False  # the element at the output's index, if the value couples elements
+    whole: bool = False  # a sum along axes, or made of one
+    tolerance: float = ROUNDING
+
+    @property
+    def bare(self) -> str:
+        return bare(self.name)
+
+
+def bare(name: str) -> str:
+    """Return a name as a factor: in parentheses, unless it is a word or a call."""
+    return f"({name})" if " " in name and not re.fullmatch(r"\w+\(.*\)", name) else name
+
+
+class Expression(NamedTuple):
+    """A formula of quantities, and its values at each entry."""
+
+    form: str  # with {} for the quantity, such as "(1 - {}^2)"
+    quantity: Quantity
+    values: np.ndarray
+
+    @property
+    def text(self) -> str:
+        name = self.quantity.name if "{n}" in self.form else self.quantity.bare
+        return self.form.replace("{n}", "{}").format(name)
+
+
+class Match(NamedTuple):
+    """A target that is k times a product of expressions."""
+
+    k: float
+    factors: tuple[Expression, ...]
+
+    @property
+    def text(self) -> str:
+        """The product without k, such as "x (1 - y)"; divisors come last."""
+        texts = [e.text for e in self.factors]
+        tops = [t for t in texts if not t.startswith("1 / ")]
+        return " / ".join([" ".join(tops) or "1", *(t[4:] for t in texts if t.startswith("1 / "))])
+
+    @property
+    def formula(self) -> str:
+        """The product times g, such as "2 g x" or "-g / x"."""
+        text = self.text
+        text = f"g{text[1:]}" if text.startswith("1 / ") else f"g {text}"
+        return f"{coefficient(self.k)}{text}"
+
+    def uses(self) -> set[str]:
+        return {e.quantity.name for e in self.factors}
+
+
+def coefficient(k: float) -> str:
+    """`2 `, `-`, `1/2 ` or nothing."""
+    if abs(k) == 1:
+        return "" if k == 1 else "-"
+    plain = Fraction(k).limit_denominator(1000)
+    return f"{plain} " if abs(plain - k) < 1e-9 else f"{k:.6g} "
+
+
+def legend(*texts: str) -> str:
+    """Explain the names in formulas: `, where x is this input and y is the output`."""
+    names = {"x": "x is this input", "y": "y is the output"}
+    said = [what for name, what in names.items() if any(re.search(rf"\b{name}\b", text) for text in texts)]
+    return f", where {' and '.join(said)}" if said else ""
+
+
+# ---------------------------------------------------------------- the expressions
+
+Form = tuple[str, Callable[[np.ndarray], np.ndarray]]
+
+# in this order, so that the first match is the simplest
+POLYNOMIALS: list[Form] = [
+    ("{}", lambda v: v),
+    ("{}^2", lambda v: v * v),
+    ("1 / {}", lambda v: 1 / v),
+    ("1 / {}^2", lambda v: 1 / (v * v)),
+    ("(1 - {n})", lambda v: 1 - v),
+    ("(1 + {n})", lambda v: 1 + v),
+    ("(1 - {}^2)", lambda v: 1 - v * v),
+    ("(1 + {}^2)", lambda v: 1 + v * v),
+    ("1 / (1 - {n})", lambda v: 1 / (1 - v)),
+    ("1 / (1 + {n})", lambda v: 1 / (1 + v)),
+    ("1 / (1 - {}^2)", lambda v: 1 / (1 - v * v)),
+    ("1 / (1 + {}^2)", lambda v: 1 / (1 + v * v)),
+    ("log({n})", np.log),
+    ("{} (1 - {n})", lambda v: v * (1 - v)),
+    ("{} (1 + {n})", lambda v: v * (1 + v)),
+    ("{}^3", lambda v: v**3),
+    ("exp({n})", np.exp),
+    ("exp(-{n})", lambda v: np.exp(-v)),
+]
+FUNCTIONS: list[Form] = [
+    ("exp(-{}^2)", lambda v: np.exp(-v * v)),
+    ("exp({n} - 1)", lambda v: np.exp(v - 1)),
+    ("sin({n})", np.sin),
+    ("cos({n})", np.cos),
+    ("tanh({n})", np.tanh),
+    ("(1 - tanh({n})^2)", lambda v: 1 / np.cosh(v) ** 2),
+    ("sigmoid({n})", lambda v: 1 / (1 + np.exp(-v))),
+    ("sigmoid({n}) (1 - sigmoid({n}))", lambda v: np.exp(-v) / (1 + np.exp(-v)) ** 2),
+    ("sqrt({n})", np.sqrt),
+    ("1 / sqrt({n})", lambda v: 1 / np.sqrt(v)),
+    ("Phi({n})", lambda v: (1 + ERF(v / math.sqrt(2))) / 2),
+    ("phi({n})", lambda v: np.exp(-v * v / 2) / math.sqrt(2 * math.pi)),
+]
+NORMALIZERS: list[Form] = POLYNOMIALS[:4]
+
+
+def expressions(quantities: Sequence[Quantity]) -> list[Expression]:
+    """Evaluate every form for every quantity; those that are not finite are left out."""
+    found = []
+    with np.errstate(all="ignore"):
+        for forms in (POLYNOMIALS, FUNCTIONS):
+            for quantity in quantities:
+                if quantity.whole:
+                    continue
+                named = quantity.name != "y" or forms is POLYNOMIALS
+                for form, function in forms if named else ():
+                    found.append(Expression(_form(form, quantity), quantity, function(quantity.values)))
+        for quantity in quantities:
+            for form, function in NORMALIZERS if quantity.whole else ():
+                found.append(Expression(form, quantity, function(quantity.values)))
+    return [e for e in found if np.isfinite(e.values).all() and np.abs(e.values).max(initial=0.0) < 1e12]
+
+
+def _form(form: str, quantity: Quantity) -> str:
+    """`{} (1 - {n})` names the quantity twice: write it out."""
+    if form.count("{") < 2:
+        return form
+    return form.replace("{n}", quantity.name).replace("{}", quantity.bare)
+
+
+# ---------------------------------------------------------------- the quantities
+
+
+def quantities_of(d: Derivative, evidence: Evidence, rows: np.ndarray, columns: np.ndarray) -> list[Quantity]:
+    """Return what the entries may depend on: (row, column) are flat indices of output and input elements."""
+    coupled = d.x.shape == d.y.shape and (rows != columns).any()
+    found = [Quantity("x", d.x.ravel()[columns])]
+    arrays = [("y", d.y), *evidence.others]
+    for name, array in arrays:
+        if array.size < 2:
+            continue
+        for shape, index, inner in ((d.x.shape, columns, False), (d.y.shape, rows, coupled)):
+            if _fits(array.shape, shape) and (name != "y" or array.shape == shape):
+                found.append(Quantity(name, np.broadcast_to(array, shape).ravel()[index], inner))
+                if not coupled:
+                    break  # at an entry, the output's index and the input's are the same
+    if coupled:
+        found.append(Quantity("x", d.x.ravel()[rows], inner=True))
+    found += _sums("x", d.x, d.x.shape, columns)
+    for name, array in evidence.others:
+        if array.size > 1 and array.ndim == d.y.ndim and _fits(array.shape, d.y.shape):
+            found += _sums(name, array, d.y.shape, rows)
+    return [q for q in found if np.isfinite(q.values).all()]
+
+
+def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(into), strict=False)
+    return 0 < len(shape) <= len(into) and all(n in (1, m) for n, m in pairs)
+
+
+def _sums(name: str, v: np.ndarray, shape: tuple[int, ...], index: np.ndarray) -> Iterator[Quantity]:
+    """Iterate over sums, norms and deviations along axes, and over what they normalize."""
+    for what, values, tolerance in _sums_along(name, v):
+        if _fits(values.shape, shape):
+            spread = np.broadcast_to(values, shape).ravel()[index]
+            yield Quantity(what, spread, whole=True, tolerance=tolerance)
+
+
+def _sums_along(name: str, v: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
+    """Iterate over (name, values with axes kept, tolerance), for each choice of axes."""
+    with np.errstate(all="ignore"):
+        exponentials = np.exp(v)
+        for axes in subsets(v.ndim) if v.ndim < 4 else ():
+            size = math.prod(v.shape[axis] for axis in axes)
+            if size < 2:
+                continue
+            total = lambda w, axes=axes: w.sum(axes, keepdims=True)
+            sd = v.std(axes, keepdims=True)
+            axis = "" if v.ndim == 1 else f", {'axis' if len(axes) == 1 else 'axes'} {_join(axes)}"
+            centered = v - v.mean(axes, keepdims=True)
+            for what, values, tolerance in (
+                ("sd", sd, EPS),
+                ("norm", np.sqrt(total(v * v)), EPS),
+                ("sum(exp)", total(exponentials), ROUNDING),
+                ("sum", total(v), ROUNDING),
+                ("sum_of_squares", total(v * v), ROUNDING),
+                ("max", v.max(axes, keepdims=True), ROUNDING),
+                ("softmax", exponentials / total(exponentials), ROUNDING),
+                ("normalize", centered / sd, EPS),
+                ("center", centered, ROUNDING),
+            ):
+                inside = f"exp({name})" if what == "sum(exp)" else name
+                yield f"{what.partition('(')[0]}({inside}{axis})", values, tolerance
+
+
+def _join(axes: Sequence[int]) -> str:
+    return " and ".join(map(str, axes))
+
+
+# ---------------------------------------------------------------- the search
+
+
+def simple_number(k: float, lengths: Sequence[int] = ()) -> float:
+    """Return k as a simple fraction, or as one over a length, or 0."""
+    plain = float(Fraction(k).limit_denominator(12))
+    inverse = 1 / k if k else 0.0
+    length = next((n for n in lengths if abs(abs(inverse) - n) < 1e-3 * n), 0)
+    for candidate in (plain, length and np.copysign(1 / length, k)):
+        if candidate and abs(candidate) <= 12 and abs(candidate - k) <= 1e-4 * abs(k):
+            return candidate
+    return 0.0
+
+
+def fits(target: np.ndarray, expected: np.ndarray, tolerance: float = ROUNDING) -> bool:
+    """Return whether two rows agree up to the rounding of finite differences."""
+    least = 1e-7 * float(np.abs(target).max(initial=0.0))
+    return bool((np.abs(target - expected) <= tolerance * np.abs(target) + least).all())
+
+
+def matches(
+    target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
+) -> Iterator[Match]:
+    """Iterate over the expressions e with target = k e base, for a simple number k."""
+    some = _some(target)
+    rows = np.array([e.values[some] for e in found]).reshape(-1, some.size) * base[some]
+    for at in proportional(target[some], rows):
+        e = found[int(at)]
+        distinct = _distinct(e.values)
+        if distinct < 2:
+            continue  # a constant cannot be told from others
+        k = _factor(target, e.values * base, e.quantity.tolerance, lengths)
+        # two numbers fit many a k, unless one is zero
+        if k and (distinct > 2 or abs(k) == 1 or (target.size > 5 and not e.values.all())):
+            yield Match(k, (e,))
+
+
+def products(
+    target: np.ndarray, base: np.ndarray, found: Sequence[Expression], lengths: Sequence[int] = ()
+) -> Iterator[Match]:
+    """Iterate over the pairs of expressions with target = k e f base, for a simple number k."""
+    some = _some(target)
+    found = [e for e in found if not e.quantity.whole and _distinct(e.values) > 2]
+    if len(found) < 2 or _distinct(target) < 5:
+        return
+    values = np.array([e.values[some] for e in found])
+    for i, e in enumerate(found[:-1]):
+        rows = values[i + 1 :] * (values[i] * base[some])
+        for at in proportional(target[some], rows):
+            f = found[i + 1 + int(at)]
+            number = _factor(target, e.values * f.values * base, ROUNDING, lengths)
+            if number and not _cancel(e, f):
+                yield Match(number, (e, f))
+
+
+def _some(target: np.ndarray) -> np.ndarray:
+    """Return the indices of a part of the entries, for a first look."""
+    return np.unique(np.linspace(0, target.size - 1, MOST_POINTS).astype(int))
+
+
+def proportional(target: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the indices of the rows that are the target times a number, roughly."""
+    with np.errstate(all="ignore"):
+        k = (rows @ target) / (rows * rows).sum(1)
+        off = np.abs(target - k[:, None] * rows)
+        return np.flatnonzero((off <= 2 * EPS * np.abs(target) + 1e-6 * np.abs(target).max()).all(1))
+
+
+def _cancel(e: Expression, f: Expression) -> bool:
+    """Return whether a product is no more than a number, or a single expression written as two."""
+    same = e.quantity == f.quantity if e.quantity is f.quantity else False
+    return same and ("1 / " in e.form) != ("1 / " in f.form) and e.form[:1] == f.form[:1]
+
+
+def _factor(target: np.ndarray, expected: np.ndarray, tolerance: float, lengths: Sequence[int]) -> float:
+    """Return k, a simple number, if target = k expected, else 0."""
+    square = float(expected @ expected)
+    if not square or not np.isfinite(square):
+        return 0.0
+    k = simple_number(float(target @ expected) / square, lengths)
+    return k if k and fits(target, k * expected, tolerance) else 0.0
+
+
+def _distinct(values: np.ndarray) -> int:
+    """Count the numbers that differ by more than rounding."""
+    ordered = np.sort(values)
+    return 1 + int((np.diff(ordered) > 1e-3 * np.abs(ordered).max(initial=0.0)).sum())
