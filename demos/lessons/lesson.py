@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,8 +126,12 @@ def control(function: Callable[..., Any], settings: Settings, **ranges: tuple[fl
 def show(picture: Figure | mg.graph.Graph, name: str, settings: Settings) -> None:
     """Show a figure or a graph: in a notebook itself, in a script as a file."""
     if in_notebook():
-        from IPython.display import display
+        from IPython.display import Image, display
 
+        if isinstance(picture, Figure):  # IPython draws figures only after pyplot was imported
+            memory = BytesIO()
+            picture.savefig(memory, format="png", dpi=100)
+            picture = Image(memory.getvalue())
         display(picture)
         return
     settings.pictures.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 pytest tests/slow/lessons --seeds 1,2,3
 """
 
+import importlib
 import runpy
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from matplotlib.figure import Figure
 
 from tests.repository.test_lessons import LESSONS, name_of
 from tools.without import PARTS
@@ -32,6 +34,17 @@ def test_what_a_lesson_claims_holds(lesson, seed, tmp_path, monkeypatch, capsys)
     assert shown.count("✓") >= 4
     assert "Predict: " in shown
     assert list(tmp_path.glob("*.png")) + list(tmp_path.glob("*.svg"))
+
+
+def test_a_notebook_shows_a_figure_as_a_picture(monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    monkeypatch.syspath_prepend(LESSONS[0].parent)
+    lesson = importlib.import_module("lesson")
+    shown = []
+    monkeypatch.setattr(lesson, "in_notebook", lambda: True)
+    monkeypatch.setattr(display, "display", shown.append)
+    lesson.show(Figure(), "name", lesson.Settings())
+    assert shown[0].data.startswith(b"\x89PNG")
 
 
 def test_a_lesson_runs_as_a_notebook(tmp_path):
