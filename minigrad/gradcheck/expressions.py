@@ -217,7 +217,8 @@ def _sums_along(name: str, v: np.ndarray) -> Iterator[tuple[str, np.ndarray, flo
                 ("sum_of_squares", total(v * v), ROUNDING),
                 ("max", v.max(axes, keepdims=True), ROUNDING),
                 ("softmax", exponentials / total(exponentials), ROUNDING),
-                ("normalize", centered / sd, EPS),
+                # of two elements, each is 1 or -1
+                ("normalize", centered / sd if size > 2 else np.full_like(v, np.nan), EPS),
                 ("center", centered, ROUNDING),
             ):
                 inside = f"exp({name})" if what == "sum(exp)" else name

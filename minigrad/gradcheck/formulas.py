@@ -430,6 +430,8 @@ def find_products(entries: Entries) -> Verdict | None:
 
 def find_term(entries: Entries) -> Verdict | None:
     """Recognize a missing term: numeric = analytic + k e."""
+    if _is_masked(entries):
+        return None
     difference = entries.numeric - entries.analytic
     ones = np.ones_like(difference)
     match = next(matches(difference, ones, entries.expressions, entries.lengths), None)
@@ -438,9 +440,17 @@ def find_term(entries: Entries) -> Verdict | None:
 
 def find_term_product(entries: Entries) -> Verdict | None:
     """Recognize a missing term that is a product of two expressions."""
+    if _is_masked(entries):
+        return None
     difference = entries.numeric - entries.analytic
     match = next(products(difference, np.ones_like(difference), entries.expressions), None)
     return _missing_term(match) if match else None
+
+
+def _is_masked(entries: Entries) -> bool:
+    """Return whether there is a gradient where the slope is zero: a matter of masks, not of terms."""
+    least = 1e-7 * float(np.abs(entries.numeric).max(initial=0.0))
+    return bool(((np.abs(entries.numeric) <= least) & (np.abs(entries.analytic) > 1e-5)).any())
 
 
 def _missing_term(match: Match) -> Verdict:
@@ -449,6 +459,8 @@ def _missing_term(match: Match) -> Verdict:
 
 def find_exchanged_term(entries: Entries) -> Verdict | None:
     """Recognize a term k e where k f is right: numeric - analytic = k (f - e)."""
+    if _is_masked(entries):
+        return None
     difference = entries.numeric - entries.analytic
     found = [e for e in entries.expressions if e.form in ("{}", "{}^2", "exp({n})", "1 / {}")]
     values = np.array([e.values for e in found])

@@ -686,6 +686,14 @@ def test_sigmoids_derivative_is_not_taken_for_a_chain():
     assert verdict_of(power, POSITIVE, Y) == "a factor is missing: numeric = analytic x (input 1)"
 
 
+def test_a_wrong_mask_is_not_taken_for_a_missing_term():
+    def relu(x, /):
+        return np.maximum(x, 0), (lambda g: g * (x < 0),)
+
+    signs = np.array([[1.5, -0.5, 2.0], [-1.0, 0.5, -2.5]])  # of two rows, which differ in sign
+    assert "not the value's mask" in verdict_of(relu, signs)
+
+
 def test_no_pattern_has_advice_on_what_to_do():
     def odd(x, /):
         return np.sin(x) * np.exp(np.cos(x)), (lambda g: g * np.arctan(x + 2) ** 3,)
