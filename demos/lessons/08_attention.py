@@ -363,3 +363,4 @@ show(figure, "08-one-matrix", settings)
 #   nothing.
 # - `minitransformer/layers/masks.py`, `causal_mask`: True = may attend, in one line.
 # - `minitransformer/inspection/recording.py`, `record_attention`: the weights of any trained model.
+# - Next lesson: `demos/lessons/09_why_scale.py`

@@ -270,3 +270,4 @@ check("with it in W_Q, the outputs are the same", np.allclose(plain(x), scaled(x
 # - `minigrad/ops/attention.py`, `scaled_dot_product_attention`: where the scale goes, forward and
 #   backward.
 # - `minitransformer/models/t5.py`, `T5`: attention without the division.
+# - Next lesson: `demos/lessons/10_many_heads.py`
