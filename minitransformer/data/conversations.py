@@ -31,8 +31,9 @@ def _capital(text: str) -> str:
 
 
 def _clauses(sentences: Sequence[Sentence], persons: Sequence[int]) -> list[Parts]:
-    """The statements whose subject is one of these persons."""
-    found = [s.parts for s in statements(sentences) if s.parts.is_clause]
+    """The statements whose subject is one of these persons. Reasons ("because it was tired") would be about
+    another subject."""
+    found = [s.parts for s in statements(sentences) if s.parts.is_clause and not s.parts.reference]
     return [parts for parts in found if parts.subject.person in persons]
 
 

@@ -32,7 +32,7 @@ _TYPES = {
     "animal": "animals cattle",
     "food": "food dishes drinks",
     "place": "places",
-    "thing": "things clothes openings furniture",
+    "thing": "things clothes openings furniture others",
     "topic": "subjects",
     "time": "time",
 }
@@ -148,11 +148,12 @@ def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
     auxiliary, main, finite = parts.verb
     subject = parts.subject
     asked: list[tuple[str, str]] = []
-    rest = [phrase.english for phrase in parts.rest]
+    phrases = [phrase for phrase in parts.rest if phrase.kind != "reason"]
+    rest = [phrase.english for phrase in phrases]
     if subject.person == IL and subject.kind:
         word = "Who" if ENTITY_TYPES[subject.kind] == "person" else "What"
         asked.append((" ".join([word, finite, *rest]), subject.english))
-    for i, phrase in enumerate(parts.rest):
+    for i, phrase in enumerate(phrases):
         others = " ".join([auxiliary, subject.english, main, *rest[:i], *rest[i + 1 :]])
         entity = ENTITY_TYPES.get(phrase.kind)
         if entity is None:  # a pronoun
@@ -161,7 +162,7 @@ def question_of(parts: Parts, number: int) -> tuple[str, str] | None:
             asked.append((f"When {others}", phrase.english))
         elif not phrase.preposition:
             asked.append((f"{'Who' if entity == 'person' else 'What'} {others}", phrase.english))
-        elif phrase.preposition != "to":
+        elif phrase.preposition not in ("to", "with"):
             asked.append((f"Where {others}", phrase.english))
     if not asked:
         return None

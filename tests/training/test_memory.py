@@ -214,10 +214,10 @@ def with_settings(recipe, **settings):
 @pytest.mark.parametrize(
     ("recipe", "settings", "vocab_size", "flag"),
     [
-        ("phrasebook", {"d_model": 100_000}, 844, "--d-model 100000"),
-        ("phrasebook", {"d_ff": 10**12}, 844, "--d-ff 1000000000000"),
-        ("phrasebook", {"positions": "learned", "max_positions": 10**12}, 844, "--max-positions 10"),
-        ("phrasebook", {"d_model": 10**18, "num_heads": 1}, 844, "--d-model 10"),
+        ("phrasebook", {"d_model": 100_000}, 995, "--d-model 100000"),
+        ("phrasebook", {"d_ff": 10**12}, 995, "--d-ff 1000000000000"),
+        ("phrasebook", {"positions": "learned", "max_positions": 10**12}, 995, "--max-positions 10"),
+        ("phrasebook", {"d_model": 10**18, "num_heads": 1}, 995, "--d-model 10"),
         ("phrasebook", {}, 2**62, f"--vocab-size {2**62}"),
         ("shakespeare-char", {"n_embd": 600_000}, 65, "--n-embd 600000"),
         ("shakespeare-char", {"n_inner": 10**12}, 65, "--n-inner 1000000000000"),
@@ -238,14 +238,14 @@ def test_a_training_that_does_not_fit_into_memory_names_the_flag_and_the_size(
 
 def test_a_model_to_evaluate_needs_its_weights_only(monkeypatch):
     recipe = load_recipe("phrasebook")
-    weights = 4 * Transformer(replace(recipe.model, vocab_size=844)).num_parameters()
+    weights = 4 * Transformer(replace(recipe.model, vocab_size=995)).num_parameters()
     monkeypatch.setattr("minitransformer.runs.memory_needed.available_memory", lambda: weights)
-    check_memory(recipe, tokenizer_of(844), training=False)
-    check_memory(recipe, tokenizer_of(844), device="cuda:0")
+    check_memory(recipe, tokenizer_of(995), training=False)
+    check_memory(recipe, tokenizer_of(995), device="cuda:0")
     with pytest.raises(UserError, match="weights, gradients"):
-        check_memory(recipe, tokenizer_of(844))
+        check_memory(recipe, tokenizer_of(995))
     with pytest.raises(UserError, match="memory for its weights, "):
-        check_memory(recipe, tokenizer_of(845), training=False)
+        check_memory(recipe, tokenizer_of(996), training=False)
 
 
 def test_a_model_that_cannot_be_built_is_not_called_too_large():

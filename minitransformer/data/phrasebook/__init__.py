@@ -7,8 +7,14 @@ every kind, and holds out 500 pairs as the test split.
 Every English sentence has exactly one French translation, so that a model can get all of them right.
 Where French needs more information than English gives, the choice is fixed: "you" is `tu`; "I", "you",
 "we", "they" and "them" are masculine; the past is the passé composé, and only "was" and "were" are the
-imperfect; "big" is `grand`; a question starts with `est-ce que`. Words with an ambiguous tense or number
-("read", "sheep") are left out, and so is "it". Nothing is contracted ("do not", "cannot").
+imperfect; "big" is `grand`; a question starts with `est-ce que`; a headline's nouns ("Dog bites man") have
+`un` or `une`. Words with an ambiguous tense or number ("read", "sheep") are left out. Nothing is contracted
+("do not", "cannot").
+
+"it" occurs in reasons only ("because it was too wide"), and is `il` or `elle` by the gender of the noun that
+it stands for; the adjective says which of two nouns that is, and `Sentence.parts.reference` where they are. A
+word with two senses ("bank", "bat", "light") is translated by the rest of its sentence, and
+`Sentence.parts.sense` has its meaning.
 """
 
 import re
@@ -16,16 +22,22 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
-from .grammar import Pair, Sentence
+from .documents import DOCUMENT_SENTENCES, held_out_sentences
+from .grammar import Pair, Reference, Sense, Sentence, tokens_of
+from .order import groups_by_words, minimal_pairs
 from .patterns import PATTERNS, BalancedSampler
 
-DOCUMENT_SENTENCES: tuple[Pair, ...] = (  # always in the training split
-    ("I love you", "Je t'aime"),
-    ("I love AI", "J'aime l'IA"),
-    ("I love cats.", "J'aime les chats."),
-    ("The cat sat on the mat", "Le chat s'est assis sur le tapis"),
-    ("The dog chased the cat", "Le chien a poursuivi le chat"),
-)
+__all__ = [
+    "DOCUMENT_SENTENCES",
+    "Pair",
+    "Phrasebook",
+    "Reference",
+    "Sense",
+    "Sentence",
+    "minimal_pairs",
+    "phrasebook",
+    "tokens_of",
+]
 
 HELD_OUT = 500
 RARE = 16  # occurrences; words below it get more sentences
@@ -53,13 +65,13 @@ def forms_of(pair: Pair) -> list[tuple[int, str]]:
 
 
 def draw_pairs(draw: BalancedSampler) -> list[Pair]:
-    """DOCUMENT_SENTENCES and samples of all patterns, without duplicates; each sample is a `Sentence`. A
-    second pass adds only sentences with a rare word."""
-    pairs: list[Pair] = list(DOCUMENT_SENTENCES)
+    """The documents' sentences and samples of all patterns, without duplicates; each sample is a `Sentence`.
+    Three more passes add only sentences with a rare word."""
+    pairs: list[Pair] = [*DOCUMENT_SENTENCES, *held_out_sentences()]
     seen = {bare(text) for pair in pairs for text in pair}
     counts = Counter(form for pair in pairs for form in forms_of(pair))
     draws = [pattern for pattern, count in PATTERNS.items() for _ in range(count)]
-    for number, pattern in enumerate(draws * 2):
+    for number, pattern in enumerate(draws * 4):
         sentence = pattern(draw)
         english, french = sentence
         keys = {bare(english), bare(french)}
@@ -77,19 +89,25 @@ def draw_pairs(draw: BalancedSampler) -> list[Pair]:
 
 @cache
 def phrasebook(seed: int = 0) -> Phrasebook:
-    """The corpus, a function of the seed. No sentence of either language occurs twice, and
-    the words of held-out pairs occur at least ten times in training."""
+    """The corpus, a function of the seed. No sentence of either language occurs twice, the words of held-out
+    pairs occur at least ten times in training, and sentences that differ only in the order of their words are
+    in the same split."""
     draw = BalancedSampler(seed)
     pairs = draw_pairs(draw)
     counts = Counter(form for pair in pairs for form in forms_of(pair))
     train: list[Pair] = []
-    test: list[Pair] = []
-    for pair in sorted(pairs, key=lambda _: draw.random()):
-        used = Counter(forms_of(pair))
+    test: list[Pair] = list(held_out_sentences())
+    for pair in test:
+        counts.subtract(forms_of(pair))
+    for group in sorted(groups_by_words(pairs), key=lambda _: draw.random()):
+        if set(group) & set(test):
+            continue
+        used = Counter(form for pair in group for form in forms_of(pair))
         familiar = all(counts[form] - used[form] >= 10 for form in used)
-        if len(test) < HELD_OUT and familiar and pair not in DOCUMENT_SENTENCES:
-            test.append(pair)
+        fits = len(test) + len(group) <= HELD_OUT
+        if fits and familiar and not set(group) & set(DOCUMENT_SENTENCES):
+            test += group
             counts.subtract(used)
         else:
-            train.append(pair)
+            train += group
     return Phrasebook(train, test)

@@ -25,12 +25,30 @@ from .lexicon import (
     TU,
     VERBS,
     WAS,
+    Noun,
     Verb,
     french_plural,
     words,
 )
 
 Pair = tuple[str, str]  # English, French
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words and punctuation marks, as the word tokenizer splits them: L'IA. -> L' IA ."""
+    return re.findall(r"[\w-]+'?|[^\w\s]", text)
+
+
+def places_of(pair: Pair, english: str, french: str) -> tuple[int, int]:
+    """Where a word stands in a sentence and in its translation; it must occur once in each."""
+    places = []
+    for text, word in zip(pair, (english, french), strict=True):
+        tokens = tokens_of(text)
+        if tokens.count(word) != 1:
+            raise ValueError(f"expected {word!r} once in {text!r}, found it {tokens.count(word)} times")
+        places.append(tokens.index(word))
+    return places[0], places[1]
+
 
 # --- Words to phrases -------------------------------------------------------------------------------------
 
@@ -46,6 +64,25 @@ class Phrase:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """What a pronoun refers to: places of words in English and in French, as `tokens_of` counts them."""
+
+    pronoun: tuple[int, int]  # it, he or she; il or elle
+    noun: tuple[int, int]  # the one that it stands for
+    other: tuple[int, int]  # the one that it could be mistaken for
+
+
+@dataclass(frozen=True)
+class Sense:
+    """A word with two meanings, and which of them it has: "bank" of money or of a river."""
+
+    word: str
+    meaning: str
+    place: tuple[int, int]  # in English and in French, as `tokens_of` counts
+    clue: tuple[int, int] | None = None  # of the word that decides, if it is another
+
+
+@dataclass(frozen=True)
 class Parts:
     """The parts of a sentence, from which `data/labels.py` takes labels."""
 
@@ -54,6 +91,8 @@ class Parts:
     verb: tuple[str, str, str]  # as returned by `english_verb`: auxiliary, main, finite
     rest: tuple[Phrase, ...]  # objects, places, times
     is_clause: bool = False  # made by `clause`: the verb is not a form of "be"
+    reference: Reference | None = None  # of the pronoun in a reason
+    sense: Sense | None = None  # of a word that has two
 
 
 class Sentence(tuple[str, str]):
@@ -103,11 +142,13 @@ def join_french(*parts: str) -> str:
     comes first: "de le pain" becomes "du pain", but "de la eau" becomes "de l'eau"."""
     text = re.sub(r"\bce est\b", "c'est", words(*parts))
     text = ELISION.sub(lambda match: BEFORE_VOWEL[match[0]], text)
-    return CONTRACTION.sub(lambda match: CONTRACTED[match[0]], text)
+    text = CONTRACTION.sub(lambda match: CONTRACTED[match[0]], text)
+    return text.replace(" ,", ",")
 
 
 def join_english(*parts: str) -> str:
-    return re.sub(r"\ba (?=[aeiou])", "an ", words(*parts)).replace("can not", "cannot")
+    text = re.sub(r"\ba (?=[aeiou])", "an ", words(*parts))
+    return text.replace("can not", "cannot").replace(" ,", ",")
 
 
 def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
@@ -117,19 +158,20 @@ def agree(masculine: str, feminine: str, phrase: Phrase) -> str:
 
 
 def noun_phrase(
-    determiner: str, name: str, adjective: str = "", plural: bool = False, negated: bool = False
+    determiner: str, name: str | Noun, adjective: str = "", plural: bool = False, negated: bool = False
 ) -> Phrase:
-    """the black cat, le chat noir. As the object of a negated verb, "a" and "some" become `de`."""
-    noun = NOUNS[name]
+    """the black cat, le chat noir; the quick brown fox, le renard brun rapide. As the object of a negated
+    verb, "a" and "some" become `de`."""
+    noun = NOUNS[name] if isinstance(name, str) else name
     number = ILS if plural else IL
     english = noun.english[plural]
     french = noun.french[plural]
-    if adjective:
-        described = ADJECTIVES[adjective]
+    for one in reversed(adjective.split()):  # the one next to the noun first
+        described = ADJECTIVES[one]
         form = agree(described.masculine, described.feminine, Phrase("", "", number, noun.feminine))
         if described.precedes and re.match(VOWEL, french) and not (plural or noun.feminine):
             form = described.before_vowel
-        english = f"{adjective} {english}"
+        english = f"{one} {english}"
         french = f"{form} {french}" if described.precedes else f"{french} {form}"
     article = DETERMINERS[determiner][2 if plural else noun.feminine]
     if negated and determiner in ("a", "some"):
@@ -137,7 +179,8 @@ def noun_phrase(
         determiner = determiner.replace("some", "any")
     if plural:
         determiner = determiner.replace("this", "these")
-    determiner = determiner.replace("general", "")
+    if determiner in ("general", "headline"):
+        determiner = ""
     return Phrase(words(determiner, english), words(article, french), number, noun.feminine, noun.kind)
 
 
@@ -160,7 +203,7 @@ def third_person(verb: str) -> str:
     if verb == "have":
         return "has"
     verb = re.sub(r"(?<=[^aeiou])y$", "ie", verb)
-    return words(verb + ("es" if verb.endswith(("ch", "o")) else "s"), *particle)
+    return words(verb + ("es" if verb.endswith(("ch", "o", "ss")) else "s"), *particle)
 
 
 def ing(verb: str) -> str:
@@ -238,16 +281,31 @@ def clause(
     return Sentence(*made, replace(made.parts, is_clause=True))
 
 
-def description(mode: str, past: bool, subject: Phrase, adjective: str, *rest: Phrase) -> Sentence:
-    """She is tired, elle est fatiguée. She is hungry, elle a faim."""
+def description(
+    mode: str, past: bool, subject: Phrase, adjective: str, *rest: Phrase, too: bool = False
+) -> Sentence:
+    """She is too tired, elle est trop fatiguée. She is hungry, elle a faim."""
     be = (WAS if past else BE)[subject.person]
     if adjective in NEEDS:
-        french = (AVAIT if past else AVOIR)[subject.person], NEEDS[adjective]
+        french = (AVAIT if past else AVOIR)[subject.person], words("trop" if too else "", NEEDS[adjective])
     else:
         described = ADJECTIVES[adjective]
         form = agree(described.masculine, described.feminine, subject)
-        french = (ETAIT if past else ETRE)[subject.person], form
+        french = (ETAIT if past else ETRE)[subject.person], words("trop" if too else "", form)
+    adjective = words("too" if too else "", adjective)
     return sentence(mode, subject, (be, adjective, f"{be} {adjective}"), french, *rest)
+
+
+def reason(past: bool, subject: Phrase, adjective: str, too: bool = False, link: str = "because") -> Phrase:
+    """because it was too tired, parce qu'il était trop fatigué; the link can also be a comma."""
+    english, french = description(STATEMENT, past, subject, adjective, too=too)
+    links = {"because": "parce que", ",": ","}
+    return Phrase(
+        f"{link} {english[0].lower()}{english[1:]}",
+        f"{links[link]} {french[0].lower()}{french[1:]}",
+        kind="reason",
+        preposition=link,
+    )
 
 
 def presentation(mode: str, subject: Phrase, verb: tuple[str, ...], thing: Phrase, *rest: Phrase) -> Sentence:

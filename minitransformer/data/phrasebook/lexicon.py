@@ -43,11 +43,12 @@ def french_plural(word: str) -> str:
 
 NOUN_TABLE = {  # English (/ irregular plural), gender, French (/ irregular plural)
     "people": "man/men m homme, woman/women f femme, boy m garçon, girl f fille, king m roi, queen f reine, "
-    "hero m héros",
-    "family": "mother f mère, father m père, brother m frère, sister f sœur, child/children m enfant",
+    "hero m héros, prince m prince, princess f princesse",
+    "family": "mother f mère, father m père, brother m frère, sister f sœur, child/children m enfant, "
+    "uncle m oncle, aunt f tante",
     "friends": "friend m ami, teacher m professeur, doctor m médecin, student m étudiant",
     "animals": "cat m chat, dog m chien, bird m oiseau, mouse/mice f souris, owl m hibou/hiboux, "
-    "rabbit m lapin",
+    "rabbit m lapin, goat f chèvre, fox m renard, animal m animal",
     "cattle": "horse m cheval, cow f vache",
     "things": "book m livre, letter f lettre, key f clé, car f voiture, box f boîte, flower f fleur, "
     "bag m sac, phone m téléphone, computer m ordinateur",
@@ -58,9 +59,11 @@ NOUN_TABLE = {  # English (/ irregular plural), gender, French (/ irregular plur
     "drinks": "water f eau, milk m lait, coffee m café, tea m thé",
     "places": "house f maison, garden m jardin, school f école, museum m musée, park m parc, "
     "church f église, hotel m hôtel, market m marché, station f gare, kitchen f cuisine, street f rue, "
-    "tree m arbre",
+    "tree m arbre, river f rivière, bridge m pont, palace m palais",
     "furniture": "mat m tapis, table f table, chair f chaise, bed m lit",
     "subjects": "AI f IA, music f musique, history f histoire, French m français",
+    # words of a few kinds of sentences
+    "others": "money m argent, boat m bateau, ball f balle, crown f couronne, tie f cravate, toy m jouet",
 }
 PREPOSED_TABLE = (  # masculine, feminine (if it is not the masculine with an e), masculine before a vowel
     "small petit, big grand, young jeune, good bon bonne, old vieux vieille vieil, "
@@ -68,17 +71,21 @@ PREPOSED_TABLE = (  # masculine, feminine (if it is not the masculine with an e)
 )
 POSTPOSED_TABLE = (
     "black noir, white blanc blanche, red rouge, blue bleu, happy heureux heureuse, sad triste, "
-    "tired fatigué, ill malade, hot chaud, cold froid"
+    "tired fatigué, ill malade, hot chaud, cold froid, brown brun, quick rapide, lazy paresseux paresseuse, "
+    "wide large, narrow étroit, deep profond, heavy lourd, light léger légère, hard dur, "
+    "comfortable confortable, delicious délicieux délicieuse"
 )
 # English base and past, infinitive; unless it is regular in -er: present, participle; auxiliary unless avoir
 VERB_TABLE = """
 love loved, aimer
+like liked, apprécier
 hate hated, détester
 see saw, voir, vois vois voit voyons voient, vu
 know knew, connaître, connais connais connaît connaissons connaissent, connu
 help helped, aider
 find found, trouver
 lose lost, perdre, perds perds perd perdons perdent, perdu
+bite bit, mordre, mords mords mord mordons mordent, mordu
 chase chased, poursuivre, poursuis poursuis poursuit poursuivons poursuivent, poursuivi
 watch watched, regarder
 look looked for, chercher
@@ -89,11 +96,15 @@ buy bought, acheter, achète achètes achète achetons achètent, acheté
 open opened, ouvrir, ouvre ouvres ouvre ouvrons ouvrent, ouvert
 write wrote, écrire, écris écris écrit écrivons écrivent, écrit
 wear wore, porter
+carry carried, porter
+cross crossed, traverser
 study studied, étudier
 give gave, donner
 show showed, montrer
 have had, avoir, ai as a avons ont, eu
 want wanted, vouloir, veux veux veut voulons veulent, voulu
+live lived, habiter
+jump jumped, sauter
 sleep slept, dormir, dors dors dort dormons dorment, dormi
 work worked, travailler
 sing sang, chanter
@@ -171,6 +182,7 @@ DETERMINERS = {  # masculine, feminine, plural
     "the": ("le", "la", "les"),
     "general": ("le", "la", "les"),  # "I love cats": J'aime les chats
     "a": ("un", "une", ""),
+    "headline": ("un", "une", ""),  # "Dog bites man": Un chien mord un homme
     "some": ("de le", "de la", "de les"),  # contracts to du, de la, des
     "this": ("ce", "cette", "ces"),
     "my": ("mon", "ma", "mes"),
@@ -184,6 +196,7 @@ DETERMINERS = {  # masculine, feminine, plural
 }
 PREPOSITIONS = {
     "in": "dans", "on": "sur", "under": "sous", "behind": "derrière", "near": "près de", "at": "à", "to": "à",
+    "over": "par-dessus", "of": "de", "with": "avec",
 }  # fmt: skip
 TIMES = {
     "every day": "tous les jours", "in the morning": "le matin", "now": "maintenant", "today": "aujourd'hui",
