@@ -150,13 +150,8 @@ for text, following in TREE.items():
         on_path = {n: child == best[n][0][: len(child)] for n in best}
         color = "C3" if on_path[1] else "C2" if on_path[2] else "lightgrey"
         axes.plot([len(text), len(child)], [height[text], height[child]], color=color, lw=1 + 8 * p, zorder=0)
-        axes.text(
-            len(child) + 0.03,
-            height[child] + 0.25 * (len(child) == 1),
-            f"{word} {p:g}",
-            va="center",
-            weight="bold",
-        )
+        up = 0.35 if len(child) == 1 else 0  # above its lines
+        axes.text(len(child) + 0.03 - up / 3, height[child] + up, f"{word} {p:g}", va="center", weight="bold")
 axes.set(title="Red: greedy, 0.24. Green: what two beams find, 0.36", xlim=(-0.1, 2.5))
 axes.axis("off")
 show(figure, "15-tree", settings)
@@ -361,8 +356,8 @@ check("a larger alpha makes longer translations", words[5.0] > words[0.0])
 #
 # 1. `minitransformer learn 25`: one step of beam search. (Also `minitransformer learn 24`: top p's
 #    filter.)
-# 2. Change one number of `TREE` so that two beams miss the likeliest text, and three find it. How many
-#    beams are sure to find it in a tree of depth 2 and 3 words at each step?
+# 2. Give `TREE` a third first word, so that two beams miss the likeliest text and three find it. How
+#    many beams are sure to find it, if there are 3 words to choose from in each of two steps?
 #
 # ## Read next
 #
@@ -370,3 +365,4 @@ check("a larger alpha makes longer translations", words[5.0] > words[0.0])
 #   chosen.
 # - `minitransformer/generation/beams.py`, `beam_search`: `beam_step` for many sentences at once.
 # - `minitransformer/generation/sampling.py`, `sample`: drawing a word with Gumbel noise.
+# - Next lesson: `demos/lessons/16_from_rnn_to_transformer.py`
