@@ -337,6 +337,7 @@ one, one_weights = learn(shared=True)
 print(f"loss with two matrices {two[-1]:.3f}, with one {one[-1]:.3f}; log 2 is {math.log(2):.3f}")
 check("two matrices learn it", two[-1] < 0.1)
 check("one matrix never gets below log 2", min(one) >= math.log(2))
+check("and it looks to both sides alike", np.allclose(one_weights, one_weights.T, atol=0.01))
 
 # %%
 figure = Figure(figsize=(8, 4.2), layout="constrained")
@@ -347,15 +348,14 @@ heat_map(right, one_weights, range(1, 7), f"one matrix: loss {one[-1]:.2f}, both
 show(figure, "08-one-matrix", settings)
 
 # %% [markdown]
-# The claim holds, and the proof says more: a single matrix cannot learn *any* relation that sends each
-# token to another one. It can learn to look at itself and at similar tokens.
+# The claim holds, and the proof says more: one matrix cannot learn *any* relation that sends each token
+# to another one.
 #
 # ## Exercises
 #
 # 1. `minitransformer learn 14`: scaled dot-product attention, with its mask.
-# 2. A query may be forbidden to attend to anything, as padding often is. What does $e^{-\infty} / 0$
-#    give, and what should it give? Call `attention` with a mask whose first row is all `-np.inf`, then
-#    the library's function.
+# 2. A query may be allowed no key at all. What should its output be? Call `attention` with a mask whose
+#    first row is all `-np.inf`, then the library's function.
 #
 # ## Read next
 #

@@ -247,7 +247,7 @@ def picture(heads):
     """The attention of each head in one sentence."""
     scores, weights = scores_of(train(heads))
     shown = min(heads, 6)
-    figure = Figure(figsize=(3.1 * shown + 0.6, 3.6), layout="constrained")
+    figure = Figure(figsize=(2.7 * shown + 0.6, 3.7), layout="constrained")
     panels = figure.subplots(1, shown, squeeze=False)[0]
     for head, panel in enumerate(panels):
         panel.imshow(weights[0, head], cmap="Blues", vmin=0, vmax=1)
@@ -315,9 +315,8 @@ panel.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 show(figure, "10-quality", settings)
 
 # %% [markdown]
-# Two heads are too few for three relations, in most runs. They sometimes manage, each with two
-# relations in different shares. So "one head, one relation" is what often happens, not a law. With
-# `--heads 6`, several do the same thing.
+# Two heads are too few in most runs. Sometimes they manage, each with two relations in different
+# shares. So "one head, one relation" is not a law.
 #
 # ## Exercises
 #
@@ -332,3 +331,4 @@ show(figure, "10-quality", settings)
 # - `minitransformer/layers/attention.py`, `MultiHeadAttention`: the four matrices, three of them in
 #   one.
 # - `minitransformer/inspection/heads.py`, `score_heads`: the scores, compared with chance.
+# - Next lesson: `demos/lessons/11_residuals_and_norm.py`
