@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,6 +63,49 @@ def compare(
     raise Wrong(f"{call}{_place(index)} is {numbers}{some}", advice)
 
 
+def compare_all(
+    calls: Sequence[str],
+    values: Sequence[Any],
+    expected: Sequence[Any],
+    mistakes: Mapping[str, Sequence[Any]],
+    advice: str = "",
+    tolerance: float = 1e-6,
+) -> None:
+    """Compare the results of several calls.
+
+    A mistake is named only if it gives the values of all calls: one number may be right, or the same for two
+    mistakes.
+    """
+    for verdict, wrong in mistakes.items():
+        if _all_equal(calls, values, wrong, tolerance) and not _all_equal(calls, values, expected, tolerance):
+            raise Wrong(verdict, advice)
+    for call, value, right in zip(calls, values, expected, strict=True):
+        compare(call, value, right, (), advice, tolerance)
+
+
+def _all_equal(
+    calls: Sequence[str], values: Sequence[Any], expected: Sequence[Any], tolerance: float
+) -> bool:
+    return all(
+        value is not None and _equal(_array(value, call), _array(right, call), tolerance)
+        for call, value, right in zip(calls, values, expected, strict=True)
+    )
+
+
+def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> Any:
+    """The result of a call. Raises Wrong if it changed an argument, or returned other than `count` values."""
+    name = function.__name__
+    before = copy.deepcopy(arguments)
+    result = function(*arguments)
+    for old, new in zip(before, arguments, strict=True):
+        if not _same(old, new):
+            raise Wrong(f"{name} changes its arguments in place", "Make new arrays, or work on a copy.")
+    if count > 1 and not (isinstance(result, (tuple, list)) and len(result) == count):
+        kind = "nothing" if result is None else f"something other than {count} values"
+        raise Wrong(f"{name} returns {kind}", "Keep its last line as it was.")
+    return result
+
+
 def check_gradient(
     call: str,
     function: Callable[..., Any],
@@ -102,6 +146,12 @@ def _gradients(function: Callable[..., Any], inputs: Sequence[Any]) -> list[np.n
     leaves = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     found = mg.autograd.grad([(out * weights).sum()], leaves, allow_unused=True)
     return [np.zeros(x.shape) if g is None else g.numpy() for x, g in zip(leaves, found, strict=True)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(np.array_equal(a, b))
 
 
 def _array(value: Any, call: str) -> np.ndarray:
