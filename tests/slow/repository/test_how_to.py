@@ -1,0 +1,68 @@
+"""The pages of docs/how-to: their commands run, one after the other, on small files and for a few steps."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.data.phrasebook import phrasebook
+from tools.without import PARTS
+
+pytestmark = pytest.mark.needs(*PARTS)
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHORT = ["--steps", "4", "--validate-every", "4", "--checkpoint-every", "4"]
+SMALL = {"runs/phrasebook": ["train", "phrasebook", *SHORT]}  # what a page takes for granted
+
+
+def write_files():
+    """The files that the pages speak of, from the phrasebook."""
+    pairs = phrasebook().train[:300]
+    english = [source for source, _ in pairs]
+    Path("mine.txt").write_text("\n".join(english), encoding="utf-8")
+    Path("pairs.tsv").write_text("\n".join("\t".join(pair) for pair in pairs), encoding="utf-8")
+    labelled = [f'"{text}",{"question" if text.endswith("?") else "statement"}' for text in english]
+    Path("messages.csv").write_text("\n".join(["text,label", *labelled]), encoding="utf-8")
+    tagged = [
+        "\n".join(f"{word}\t{'NAME' if word.istitle() else 'WORD'}" for word in text.split())
+        for text in english
+    ]
+    Path("words.conll").write_text("\n\n".join(tagged) + "\n", encoding="utf-8")
+
+
+def commands(page):
+    text = page.read_text(encoding="utf-8")
+    return [line for block in BLOCK.findall(text) for line in block.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "minitransformer " in "".join(commands(page))],
+    ids=lambda page: page.stem,
+)
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_files()
+    for run, words in SMALL.items():
+        if run in page.read_text(encoding="utf-8"):
+            assert main(words) == 0
+    for line in commands(page):
+        words = shlex.split(line, comments=True)
+        if not words or words[0] != "minitransformer":
+            continue
+        verb = words[1]
+        short = SHORT if verb in ("train", "sweep") else []
+        if "--resume" in words:
+            short = ["--steps", "6"]
+        code = main([*words[1:], *short])
+        assert code == 0, f"{line}\n{capsys.readouterr().err}"
+    capsys.readouterr()
+
+
+def test_each_page_is_in_the_start_page():
+    start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    assert all(f"how-to/{page.name}" in start for page in PAGES)
