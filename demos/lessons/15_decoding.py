@@ -101,7 +101,7 @@ def picture(temperature):
 
 
 control(picture, settings, temperature=(0.1, 5.0))
-cold, hot = (softmax(scale_by_temperature(SCORES, t))[0].max() for t in (0.1, 100))
+cold, hot = (softmax(scale_by_temperature(SCORES, t))[0].max() for t in (0.1, 100.0))
 check("temperature 0.1 is nearly greedy; 100 nearly a choice among ten alike", cold > 0.99 and hot < 0.11)
 check("top p = 0.7 keeps four words", np.isfinite(keep_top_p(SCORES, 0.7)).sum() == 4)
 
