@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.cli import VERBS
+from minitransformer.learn import find
 from tools.without import PARTS
 
 pytestmark = pytest.mark.needs(*PARTS)  # the lessons are about all of them
@@ -91,7 +91,6 @@ def test_a_lesson_quotes_the_paper(lesson):
 @lessons
 def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
     assert len(re.findall(r"^\d+\. ", section(lesson, "Exercises"), re.MULTILINE)) == 2
-    assert "learn" in VERBS
     lines = re.findall(r"^- (.+)", section(lesson, "Read next"), re.MULTILINE)
     assert len(lines) >= 2
     for line in lines:
@@ -100,6 +99,19 @@ def test_a_lesson_ends_with_two_exercises_and_what_to_read(lesson):
         assert file.is_file(), names[0]
         if len(names) > 1:
             assert names[1] in defined(file), line
+
+
+@lessons
+def test_a_lesson_is_in_the_table_of_the_course(lesson):
+    number, title = re.match(r"# (\d+)\. (.+)", cells(lesson)[0][1]).groups()
+    course = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    assert f"| {number}. [{title}](../demos/lessons/{lesson.name}) |" in course
+
+
+@lessons
+def test_the_exercises_that_a_lesson_names_are_of_that_lesson(lesson):
+    for number in re.findall(r"`minitransformer learn (\d+)`", section(lesson, "Exercises")):
+        assert find(number).lesson == int(lesson.stem[:2]), number
 
 
 def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
