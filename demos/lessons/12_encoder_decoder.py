@@ -393,3 +393,4 @@ control(picture, settings, vocabulary=(1_000, 100_000))
 # - `minitransformer/layers/encoder_decoder.py`, `DecoderLayer`: the three sub-layers.
 # - `minitransformer/models/transformer.py`, `Transformer`: `encode`, `decode` and `logits`.
 # - `minitransformer/layers/masks.py`, `padding_mask`: who may look at whom.
+# - Next lesson: `demos/lessons/13_teacher_forcing.py`
