@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -104,6 +105,71 @@ def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> 
         kind = "nothing" if result is None else f"something other than {count} values"
         raise Wrong(f"{name} returns {kind}", "Keep its last line as it was.")
     return result
+
+
+def check_cases(
+    function: Callable[..., Any],
+    cases: Sequence[tuple[Any, ...]],
+    right: Callable[..., Any],
+    mistakes: Mapping[str, Callable[..., Any]],
+    call: Callable[..., str],
+    advice: str | Callable[..., str] = "",
+    equal: Callable[[Any, Any], bool] | None = None,
+    otherwise: Callable[[str, Any, Any, str], None] | None = None,
+    by_luck: bool = False,
+    count: int = 1,
+) -> None:
+    """Raise Wrong unless `function` returns what `right` does for each case, a tuple of arguments.
+
+    `mistakes` maps the verdict on a typical mistake to a function with it. Of those that agree with the
+    answer where it is first wrong, the one that agrees in most cases is named; it must agree in all if the
+    results are so few that two functions may agree `by_luck`. If there is none, `otherwise` raises, or
+    `compare`. `call(*arguments)` is how messages call a case. `count` is the number of values that
+    the function returns.
+    """
+    equal = equal or _is_close
+    found: list[Any] = []
+    first = None  # the first case that is wrong
+    for i, arguments in enumerate(cases):
+        try:
+            found.append(result_of(function, *arguments, count=count))
+        except Exception:
+            if first is None:
+                raise
+            break
+        if first is None and not equal(found[i], right(*arguments)):
+            first = i
+    if first is None:
+        return
+    arguments = cases[first]
+    counts = {}
+    for verdict, wrong in mistakes.items():
+        agreeing = [_agrees(equal, value, wrong, cases[i]) for i, value in enumerate(found)]
+        if all(agreeing) if by_luck else agreeing[first]:
+            counts[verdict] = sum(agreeing)
+    told = advice if isinstance(advice, str) else advice(*arguments)
+    if counts:
+        raise Wrong(f"{call(*arguments)}: {max(counts, key=counts.__getitem__)}", told)
+    if otherwise:
+        otherwise(call(*arguments), found[first], right(*arguments), told)
+    compare(call(*arguments), found[first], right(*arguments), advice=told)
+
+
+def _agrees(
+    equal: Callable[[Any, Any], bool], value: Any, wrong: Callable[..., Any], arguments: tuple[Any, ...]
+) -> bool:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # such as the mean of nothing
+            return equal(value, wrong(*arguments))
+    except (ValueError, IndexError, TypeError):  # shapes that do not fit
+        return False
+
+
+def _is_close(value: Any, other: Any) -> bool:
+    try:
+        return _equal(_array(value, ""), _array(other, ""), 1e-6)
+    except Wrong:  # not numbers
+        return False
 
 
 def check_gradient(

@@ -14,7 +14,8 @@ from types import ModuleType
 from ..errors import UserError, did_you_mean
 
 NAMES = (  # in the order of the lessons
-    "multiply", "walk_back", "linear", "softmax", "cross_entropy", "layer_norm", "attention",
+    "multiply", "walk_back", "unbroadcast", "linear", "finite_differences", "softmax", "cross_entropy",
+    "layer_norm", "embedding", "analogy", "bpe_merge", "attention",
     "masks", "label_smoothing", "shift_right", "warm_up", "adam",
 )  # fmt: skip
 REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
