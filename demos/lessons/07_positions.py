@@ -465,3 +465,4 @@ check(
 # - `minitransformer/layers/positions.py`, `positional_encoding`: the waves as arrays, and the other
 #   schemes.
 # - `minitransformer/layers/relative_positions.py`, `rotary`: these rotations, inside attention.
+# - Next lesson: `demos/lessons/08_attention.py`
