@@ -16,7 +16,8 @@ from ..errors import UserError, did_you_mean
 NAMES = (  # in the order of the lessons
     "multiply", "walk_back", "unbroadcast", "linear", "finite_differences", "softmax", "cross_entropy",
     "layer_norm", "embedding", "analogy", "bpe_merge", "attention",
-    "masks", "label_smoothing", "shift_right", "warm_up", "adam",
+    "masks", "label_smoothing", "shift_right", "warm_up", "adam", "clip_norm",
+    "top_p", "beam_step",
 )  # fmt: skip
 REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
 

@@ -1,0 +1,242 @@
+"""One step of beam search."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..checking import compare_all, result_of
+
+LESSON = 15
+REASONING = "shapes"
+HINTS = (
+    "Write the table of candidates for 2 beams and 3 tokens: a row for each beam. What is added to which "
+    "row? What does the row of a finished beam look like?",
+    "Row b of the table is scores[b] + log_probabilities[b]; a finished beam has 0 at end_id and -inf "
+    "elsewhere in place of its log-probabilities. In the flat table, (b, t) is at b V + t.",
+    "totals = (scores[:, None] + steps).ravel(); best = np.argsort(-totals)[:k]; then totals[best], best "
+    "// V and best % V.",
+)
+
+
+class Case(NamedTuple):
+    scores: np.ndarray
+    log_probabilities: np.ndarray
+    finished: np.ndarray
+    end_id: int
+    k: int
+
+
+def _cases() -> list[Case]:
+    random = np.random.default_rng(3)
+
+    def draw(scores: tuple[float, ...], V: int, finished: tuple[int, ...], end: int, k: int) -> Case:
+        x = random.normal(size=(len(scores), V)) * 1.5
+        log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
+        done = np.isin(np.arange(len(scores)), finished)
+        return Case(np.array(scores), log_p, done, end, k)
+
+    return [
+        draw((-1.0, -1.6, -4.0), 5, (), 0, 3),
+        draw((-1.0, -1.3, -1.2), 5, (1,), 2, 3),
+        draw((0.0,), 6, (), 0, 4),  # the first step
+        draw((-2.0, -0.5, -1.1, -0.9), 4, (2,), 3, 4),  # as many beams as tokens
+        draw((-1.5, -0.7), 7, (0, 1), 4, 2),  # all finished
+        draw((-3.0, -2.5, -9.0), 4, (2,), 1, 2),  # fewer than there were
+        draw((-1.0, -1.1, -1.2, -1.3, -1.4, -9.0), 40, (3,), 7, 6),
+    ]
+
+
+def _is_end(c: Case) -> np.ndarray:
+    return np.arange(c.log_probabilities.shape[1]) == c.end_id
+
+
+def _steps(c: Case, of_finished: Callable[[Case], Any] | None = None) -> np.ndarray:
+    only_end = np.where(_is_end(c), 0.0, -np.inf)
+    row = only_end if of_finished is None else of_finished(c)
+    return np.where(c.finished[:, None], row, c.log_probabilities)
+
+
+def _with_free_end(c: Case) -> np.ndarray:
+    return np.where(c.finished[:, None] & _is_end(c), 0.0, c.log_probabilities)
+
+
+def _table(c: Case) -> np.ndarray:
+    return c.scores[:, None] + _steps(c)
+
+
+def _order(c: Case, table: np.ndarray) -> np.ndarray:
+    return np.argsort(-table.ravel(), kind="stable")[: c.k]
+
+
+def _best(c: Case, table: np.ndarray) -> np.ndarray:
+    return table.ravel()[_order(c, table)]
+
+
+def _across(c: Case) -> np.ndarray:
+    """The scores along the tokens, where the shapes allow it."""
+    square = len(c.scores) in (1, c.log_probabilities.shape[1])
+    return _best(c, c.scores + _steps(c)) if square else np.empty(0)
+
+
+WRONG_SCORES: dict[str, Callable[[Case], np.ndarray]] = {
+    "the scores of the beams are not added": lambda c: _best(c, _steps(c)),
+    "the scores are multiplied: log-probabilities add up": lambda c: _best(c, c.scores[:, None] * _steps(c)),
+    "finished beams grow as the others do": lambda c: _best(c, c.scores[:, None] + c.log_probabilities),
+    "finished beams are left out: they compete with the others": (
+        lambda c: _best(c, c.scores[:, None] + _steps(c, lambda c: -np.inf))
+    ),
+    "finished beams may take any token at no cost: end_id only": (
+        lambda c: _best(c, c.scores[:, None] + _steps(c, lambda c: 0.0))
+    ),
+    "finished beams pay for the second end: it costs nothing": (
+        lambda c: _best(
+            c,
+            c.scores[:, None]
+            + np.where(
+                c.finished[:, None] & ~_is_end(c),
+                -np.inf,
+                c.log_probabilities,
+            ),
+        )
+    ),
+    "finished and unfinished beams are exchanged": (
+        lambda c: _best(c, _table(c._replace(finished=~c.finished)))
+    ),
+    "finished beams may still take other tokens: end_id only": (
+        lambda c: _best(c, c.scores[:, None] + _with_free_end(c))
+    ),
+    "the log-probabilities are subtracted: they are added": (
+        lambda c: _best(c, c.scores[:, None] - _steps(c))
+    ),
+    "the best candidate is left out": lambda c: -np.sort(-_table(c).ravel())[1 : c.k + 1],
+    "the scores are indices of the flat table": lambda c: _order(c, _table(c)),
+    "the end costs nothing for all beams: only for finished ones": (
+        lambda c: _best(
+            c, c.scores[:, None] + np.where(_is_end(c), 0.0, _steps(c))
+        )
+    ),
+    "the worst candidates are kept, not the best": (
+        lambda c: np.sort(_table(c).ravel())[: c.k]
+    ),
+    "the candidates are in ascending order: the best comes first": lambda c: _best(c, _table(c))[::-1],
+    "each beam keeps its own best candidate: the k best of all are wanted": (
+        lambda c: _table(c).max(1)
+    ),
+    "each beam keeps its own best candidate: the k best of all are wanted, whatever their beams": (
+        lambda c: -np.sort(-_table(c).max(1))[: c.k]
+    ),
+    "each beam keeps its k best candidates: k of all are wanted": (
+        lambda c: -np.sort(-_table(c), 1)[:, : c.k]
+    ),
+    "each beam keeps its k best candidates: k of all are wanted, in one row": (
+        lambda c: -np.sort(-_table(c), 1)[:, : c.k].ravel()
+    ),
+    "the k best candidates of the first beam are kept": lambda c: -np.sort(-_table(c)[0])[: c.k],
+    "the scores are probabilities, not their logarithms": lambda c: np.exp(_best(c, _table(c))),
+    "probabilities are added to the scores, not log-probabilities": (
+        lambda c: _best(c, c.scores[:, None] + np.exp(_steps(c)))
+    ),
+    "all candidates are returned: k are wanted": (
+        lambda c: -np.sort(-_table(c).ravel())
+    ),
+    "one candidate is missing: k are wanted": lambda c: _best(c, _table(c))[:-1],
+    "the scores are those of the step alone: they add up over the text": (
+        lambda c: _steps(c).ravel()[_order(c, _table(c))]
+    ),
+    "the scores are those of the parents: the new token counts, too": (
+        lambda c: c.scores[_order(c, _table(c)) // c.log_probabilities.shape[1]]
+    ),
+}  # fmt: skip
+
+
+def _same_set(found: Any, right: np.ndarray) -> bool:
+    return np.shape(found) == right.shape and np.allclose(np.sort(found), np.sort(right))
+
+
+def _divided(c: Case, divisor: int) -> tuple[np.ndarray, np.ndarray]:
+    return divmod(_order(c, _table(c)), divisor)
+
+
+def check(answer: ModuleType) -> None:
+    cases = _cases()
+    results = [result_of(answer.beam_step, *case, count=3) for case in cases]
+    rights = [_best(c, _table(c)) for c in cases]
+    calls = [
+        f"{len(c.scores)} {'beam' if len(c.scores) == 1 else 'beams'} (finished: "
+        f"{np.flatnonzero(c.finished).tolist()}), V = {c.log_probabilities.shape[1]}, k = {c.k}"
+        for c in cases
+    ]
+    compare_all(
+        [f"{call}: new_scores" for call in calls],
+        [result[0] for result in results],
+        rights,
+        {
+            **{words: [wrong(c) for c in cases] for words, wrong in WRONG_SCORES.items()},
+            "the candidates are the right ones, and not sorted: the best comes first": [
+                found if _same_set(found, right) else right
+                for (found, _, _), right in zip(results, rights, strict=True)
+            ],
+        },
+        "Candidate (b, t) has the score scores[b] + log_probabilities[b, t].",
+    )
+    V = [c.log_probabilities.shape[1] for c in cases]
+    beams = [len(c.scores) for c in cases]
+    pairs = [_divided(c, v) for c, v in zip(cases, V, strict=True)]
+    by_beams = [_divided(c, n) for c, n in zip(cases, beams, strict=True)]
+    by_k = [_divided(c, c.k) for c in cases]
+    flat = [_order(c, _table(c)) for c in cases]
+    columns = [t * n + b for n, (b, t) in zip(beams, pairs, strict=True)]
+    advice = "In the flat table of rows of V entries, (b, t) is at b V + t."
+    exchanged = "parents and tokens are exchanged: b V + t divided by V is b, and t remains"
+    compare_all(
+        [f"{call}: parents" for call in calls],
+        [result[1] for result in results],
+        [parents for parents, _ in pairs],
+        {
+            exchanged: [tokens for _, tokens in pairs],
+            "the parents are those of a table (V, beams): ravel goes row by row, and a row is a beam": (
+                [i // v for i, v in zip(columns, V, strict=True)]
+            ),
+            "the parents are fractions: use //": [i / v for i, v in zip(flat, V, strict=True)],
+            "the parents are the index divided by the number of beams: a row has V entries": (
+                [parents for parents, _ in by_beams]
+            ),
+            "the parents are what remains of a division by the number of beams: a row has V entries": (
+                [rest for _, rest in by_beams]
+            ),
+            "the parents are the index divided by k: a row has V entries": [parents for parents, _ in by_k],
+            "the parents are what remains of a division by k: a row has V entries": [
+                rest for _, rest in by_k
+            ],
+            "the parents are indices of the flat table": flat,
+            "each beam is its own parent: the best candidates may share one": (
+                [np.arange(c.k) for c in cases]
+            ),
+        },
+        advice,
+    )
+    compare_all(
+        [f"{call}: tokens" for call in calls],
+        [result[2] for result in results],
+        [tokens for _, tokens in pairs],
+        {
+            "the tokens are the parents: a token is what remains of the division": [b for b, _ in pairs],
+            "the tokens are what remains of a division by the number of beams: a row has V entries": (
+                [rest for _, rest in by_beams]
+            ),
+            "the tokens are the index divided by the number of beams: a row has V entries": (
+                [quotient for quotient, _ in by_beams]
+            ),
+            "the tokens are what remains of a division by k: a row has V entries": [rest for _, rest in by_k],
+            "finished beams get token 0: end_id once more": (
+                [np.where(c.finished[b], 0, t) for c, (b, t) in zip(cases, pairs, strict=True)]
+            ),
+            "the tokens are indices of the flat table": flat,
+            "the tokens are the likeliest ones of the parents: a parent may have several children": (
+                [_table(c)[b].argmax(1) for c, (b, _) in zip(cases, pairs, strict=True)]
+            ),
+        },
+        advice,
+    )
