@@ -560,3 +560,4 @@ check("that explains most failures", (failed & some_dead).sum() > failed.sum() /
 # - `minigrad/core/op.py`, `differentiable`: what it adds to ours.
 # - `minigrad/core/call.py`, `make_callable`: from a call to a node.
 # - `minigrad/core/backward.py`, `walk_back`: now you know each line.
+# - Next lesson: `demos/lessons/03_tensors.py`
