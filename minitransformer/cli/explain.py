@@ -36,8 +36,8 @@ def run(argv: list[str]) -> None:
             target: The target of the loss; by default, what the model predicts.
             output: The page (.html).
             overwrite: Replace an existing file.
-            preset: Instead of a run, "documents": the example that the documents compute by hand (ten words,
-                vectors of width 4), with their numbers beside ours.
+            preset: Instead of a run, "documents": the example that "Transformer Network" works by hand (ten
+                words, vectors of width 4), with its printed numbers beside ours.
         """
         check_name(output)
         check_can_write(output, overwrite)

@@ -1,8 +1,8 @@
-"""The documents' worked examples: their numbers beside the ones computed from their inputs.
+"""Worked examples of three texts on the Transformer: their numbers, and ours from the same inputs.
 
-Their model is small enough for paper: ten words, vectors of width 4, one head. The embedding and the three
-projections are from the documents. They give no other weights, so the others are trained on the pair of
-sentences that the documents translate.
+The model of "Transformer Network" is small enough for paper: ten words, vectors of width 4, one head. It
+gives the embedding and the three projections, and no other weights, so the others are trained on the pair
+of sentences that it translates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from minigrad import optim
 from minigrad.nn import functional as F
 
 from ..layers.positions import positional_encoding
-from ..models.transformer import Transformer, TransformerConfig
+from ..models.presets import preset
+from ..models.transformer import Transformer
 from .page import Explanation, to_html
 from .picture import draw
 from .record import record
@@ -32,12 +33,12 @@ Computed = dict[str, np.ndarray]
 
 
 def examples() -> list[dict[str, Any]]:
-    """The documents' examples: inputs, and the results that they print."""
+    """The worked examples: inputs, and the results that are printed in the text that each is from."""
     return json.loads((files(__package__) / "documents.json").read_text(encoding="utf-8"))
 
 
 def explain_documents() -> Explanation:
-    """The walk-through of the documents' model on their sentence."""
+    """The walk-through of the model of "Transformer Network" on its sentence."""
     model, tokens = documents_model()
     source = [1, 2, 3]
     labels = [4, 5, 6, 9]
@@ -70,12 +71,7 @@ def documents_model() -> tuple[Transformer, list[str]]:
 
 def _train(given: Any) -> Transformer:
     """A model with their embedding and projections, and other weights trained on their pair of sentences."""
-    config = TransformerConfig(
-        vocab_size=10, d_model=4, num_heads=1, d_ff=16, num_encoder_layers=1, num_decoder_layers=1,
-        dropout=0.0, scale_embeddings=False, tie_embeddings=False,
-        pad_token_id=-1, bos_token_id=0, eos_token_id=9,
-    )  # fmt: skip
-    model = Transformer(config)
+    model = Transformer(preset("toy"))
     attention = model.encoder.layers[0].self_attention
     stacked = np.concatenate([np.array(given[w]).T for w in ("W_q", "W_k", "W_v")])
     stated = {
@@ -118,8 +114,8 @@ def comparison() -> dict[str, Any]:
     return {
         "examples": found,
         "beside": beside,
-        "note": "On the other stages, the first example runs through a whole model. The documents give the "
-        "embedding and the projections; the other weights were trained until the model says “Je t'aime”.",
+        "note": "On the other stages, the first example runs through a whole model. “Transformer Network” "
+        "gives its embedding and projections; the others were trained until the model says “Je t'aime”.",
     }
 
 

@@ -32,12 +32,14 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {  # the model type, and what d
         "transformer",
         {"vocab_size": 37000, "d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3},
     ),
-    # ten words and vectors of width 4: small enough to compute by hand
+    # the ten words of "Transformer Network", vectors of width 4, one head: small enough to compute by hand
     "toy": (
         "transformer",
         {
-            "vocab_size": 10, "d_model": 4, "num_heads": 4, "d_ff": 16, "dropout": 0.0,
+            "vocab_size": 10, "d_model": 4, "num_heads": 1, "d_ff": 16, "dropout": 0.0,
             "num_encoder_layers": 1, "num_decoder_layers": 1,
+            "scale_embeddings": False, "tie_embeddings": False,
+            "pad_token_id": -1, "bos_token_id": 0, "eos_token_id": 9,
         },
     ),
     # Touvron et al. 2023, table 2; the smallest of nanoGPT's sizes

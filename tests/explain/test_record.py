@@ -11,11 +11,13 @@ from minigrad.nn import functional as F
 from minitransformer import BART, BERT, GPT, T5, Transformer, ViT, generate, record_attention
 from minitransformer.errors import UserError
 from minitransformer.explain import Switches, explain, record
+from minitransformer.explain.documents import documents_model
 from minitransformer.explain.picture import static_picture
 from minitransformer.models.bart import BARTConfig
 from minitransformer.models.bert import BERTConfig
 from minitransformer.models.gpt import GPTConfig
 from minitransformer.models.llama import Llama, LlamaConfig
+from minitransformer.models.presets import preset
 from minitransformer.models.t5 import T5Config
 from minitransformer.models.transformer import TransformerConfig
 from minitransformer.models.vit import ViTConfig
@@ -213,3 +215,10 @@ def test_an_explanation_of_a_run_is_shown_and_saved(here):
             explain("mine", text)
     with pytest.raises(UserError, match="the input has 601 tokens, but this run takes at most"):
         explain("mine", "I " * 600)
+
+
+def test_the_preset_toy_is_the_model_that_is_worked_through_by_hand():
+    model, words = documents_model()
+    assert model.config == preset("toy")
+    assert words[:4] == ["<START>", "I", "love", "you"]
+    assert model.embedding.weight.shape == model.output.weight.shape == (10, 4)  # each state gets ten scores

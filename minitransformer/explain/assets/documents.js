@@ -1,15 +1,15 @@
-// The documents' worked examples: each number of theirs beside the recomputed one.
+// Worked examples of “Transformer Network” and other documents: each number of theirs beside the recomputed one.
 
 function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
-    thought: "The documents work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; ✗ marks a number that is off by more than 0.02, or 0.002 where three decimals are printed.",
+    thought: "“Transformer Network” and two other texts on the Transformer work through examples by hand. Here each of their numbers stands beside the one that follows from their inputs; ✗ marks a number that is off by more than 0.02, or 0.002 where three decimals are printed.",
     body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
   };
 }
 
 function documentExample({ about, document: source, note, compared }) {
-  return h("section", { class: "example" }, h("h3", {}, about), h("p", { class: "hint" }, `Document ${source}. ${note}`),
+  return h("section", { class: "example" }, h("h3", {}, about), h("p", { class: "hint" }, `“${source}”. ${note}`),
     compared.map(({ name, theirs, ours }) => h("figure", {}, h("figcaption", {}, name), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, h("table", { class: "beside" },
       h("tbody", {}, ours.map((row, t) => h("tr", {}, row.map((x, j) => {
         const printed = theirs[t]?.[j];

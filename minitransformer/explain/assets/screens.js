@@ -37,7 +37,7 @@ function makeScreens(e) {
     ["loss", "The loss", lossScreen],
     ["pull", "What each loss depends on", pullScreen],
     ["backward", "The backward pass", backwardScreen],
-    e.data.documents && ["documents", "The documents' examples", documentsScreen],
+    e.data.documents && ["documents", "Examples worked by hand", documentsScreen],
   ];
   return all.filter(Boolean).map(([address, title, render]) => ({ address, title, render }));
 }

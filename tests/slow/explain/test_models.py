@@ -30,6 +30,9 @@ def test_the_documents_numbers_stand_beside_ours(open_page):
     assert (mg.get_rng_state().numpy() == before).all()  # its model was trained without the caller's draws
     sections = page.texts("#screen .example")
     assert len(sections) == 10
+    titles = ["“Transformer Network”. "] * 3 + ["“Transformers - Attention Is All You Need”. "]
+    assert all(title in text for title, text in zip(titles, sections, strict=False))
+    assert "Document 0" not in " ".join(sections)
     assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
     page.page.evaluate("() => { location.hash = '#scores'; }")
     page.page.locator("h2#scores").wait_for()
