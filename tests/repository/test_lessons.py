@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import find
+from minitransformer.learn import exercises, find
 from tools.without import PARTS
 
 pytestmark = pytest.mark.needs(*PARTS)  # the lessons are about all of them
@@ -109,9 +109,11 @@ def test_a_lesson_is_in_the_table_of_the_course(lesson):
 
 
 @lessons
-def test_the_exercises_that_a_lesson_names_are_of_that_lesson(lesson):
-    for number in re.findall(r"`minitransformer learn (\d+)`", section(lesson, "Exercises")):
-        assert find(number).lesson == int(lesson.stem[:2]), number
+def test_a_lesson_names_all_of_its_exercises(lesson):
+    named = [find(number) for number in re.findall(r"`minitransformer learn (\d+)`", prose(lesson))]
+    expected = {exercise.name for exercise in exercises() if exercise.lesson == int(lesson.stem[:2])}
+    assert expected <= {exercise.name for exercise in named}
+    assert all(exercise.lesson <= int(lesson.stem[:2]) for exercise in named)
 
 
 def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
