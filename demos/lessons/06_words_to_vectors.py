@@ -373,8 +373,9 @@ check("love is near aime, and away from chat", aime[0, 1] > 0.5 and aime[0, 1] >
 #
 # ## Exercises
 #
-# 1. `minitransformer learn 9`, `learn 10` and `learn 11`: the embedding's gradient, the analogy, and
-#    how words are split into pieces (BPE) so that no word is unknown.
+# 1. `minitransformer learn 9`, `minitransformer learn 10` and `minitransformer learn 11`: the
+#    embedding's gradient, the analogy, and how words are split into pieces (BPE) so that no word is
+#    unknown.
 # 2. Run this lesson with `--window 1`. Which questions does it now answer differently, and why does
 #    "king" need a wide window to know that its palace is *his*?
 #

@@ -409,8 +409,8 @@ check("one layer learns either way", last[1, without] < last[3, without] - 0.5)
 # %% [markdown]
 # ## Exercises
 #
-# 1. `minitransformer learn 19`, `learn 20` and `learn 21`: the smoothed loss, the shift, and the
-#    schedule.
+# 1. `minitransformer learn 19`, `minitransformer learn 20` and `minitransformer learn 21`: the smoothed
+#    loss, the shift, and the schedule.
 # 2. A colleague's language model reaches a training loss of 0.01 on its first pass over a long text.
 #    Name two mistakes in masks or shifts that explain it. Which test above finds each, without
 #    training?
@@ -420,3 +420,4 @@ check("one layer learns either way", last[1, without] < last[3, without] - 0.5)
 # - `minitransformer/data/batching.py`, `collate`: the shift and the padding of real batches.
 # - `minigrad/optim/lr_scheduler.py`, `paper_schedule`: equation 3.
 # - `minitransformer/generation/sampling.py`, `greedy_or_sample`: the n passes.
+# - Next lesson: `demos/lessons/14_training.py`
