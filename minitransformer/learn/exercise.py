@@ -17,7 +17,7 @@ NAMES = (  # in the order of the lessons
     "multiply", "walk_back", "unbroadcast", "linear", "finite_differences", "softmax", "cross_entropy",
     "layer_norm", "embedding", "analogy", "bpe_merge", "attention",
     "masks", "label_smoothing", "shift_right", "warm_up", "adam", "clip_norm",
-    "top_p", "beam_step",
+    "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
 )  # fmt: skip
 REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
 

@@ -1,0 +1,42 @@
+"""One step of an LSTM, and why its memory keeps gradients.
+
+Hochreiter and Schmidhuber 1997; the forget gate is by Gers et al. 2000. The gates are computed from the input
+x and the last state h, all in one product with 4 H rows of weights, in the order i, f, g, o (PyTorch's):
+
+    i, f, g, o = x W_ih^T + b_ih + h W_hh^T + b_hh        (four blocks of H numbers each)
+    c' = sigmoid(f) c + sigmoid(i) tanh(g)                (the memory forgets a part, and takes up something)
+    h' = sigmoid(o) tanh(c')                              (what it shows)
+
+Then the gradient of the old memory c. A training step knows the gradients of h' and of c' (from the next
+step, which reads both). c has an effect through c' only; but c' has effects in two ways. Derive it. What is
+left of a gradient after 100 steps if the forget gate is 1, and h' gets none?
+"""
+
+import numpy as np
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_cell(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
+    """The new h and c, both (N, H), of N rows.
+
+    x (N, D), h and c (N, H), weight_ih (4 H, D), weight_hh (4 H, H), the biases (4 H,).
+    """
+    # BLANK: `new_h` and `new_c`; `np.split` cuts an array into equal parts along an axis
+    gates = x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh  # (N, 4 H)
+    i, f, g, o = np.split(gates, 4, axis=-1)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    new_h = sigmoid(o) * np.tanh(new_c)
+    # END
+    return new_h, new_c
+
+
+def gradient_of_c(gradient_of_new_h, gradient_of_new_c, forget, output, new_c):
+    """The gradient of the old c. `forget` and `output` are the gates after their sigmoid; all are (N, H)."""
+    # BLANK: `gradient`, from what reaches new_c in both ways
+    through_h = gradient_of_new_h * output * (1 - np.tanh(new_c) ** 2)
+    gradient = (gradient_of_new_c + through_h) * forget
+    # END
+    return gradient
