@@ -70,4 +70,14 @@ def _outcome_of_error(error: Exception, file: Path) -> Outcome:
             "Replace `raise NotImplementedError` with your code.",
         )
     text = f"line {lines[-1]} raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return Outcome(False, text, "Print the shapes of what the line computes with.")
+    return Outcome(False, text, _advice_on(error))
+
+
+def _advice_on(error: Exception) -> str:
+    if isinstance(error, ZeroDivisionError):
+        return "For which arguments is the divisor 0? What should the result be there?"
+    if "truth value" in str(error):
+        return (
+            "Combine arrays of booleans with & and |, not with `and` and `or`; put comparisons in brackets."
+        )
+    return "Print the shapes of what the line computes with."
