@@ -94,6 +94,25 @@ def test_an_answer_stands_in_its_context_and_belongs_to_its_question(sentences):
         assert context.count(".") == 3
 
 
+def test_a_reason_is_no_part_of_a_question_and_no_entity(sentences):
+    reasons = [pair for pair in sentences["train"] if pair.parts.reference]
+    assert len(reasons) > 500
+    for pair in reasons:
+        for number in range(2):
+            question, answer = labels.question_of(pair.parts, number)
+            assert not re.search(r"because|,|\b(it|he|she)\b", f"{question} {answer}")
+    for words, tags in labels.tag_sentences(reasons):
+        start = words.index("because") if "because" in words else words.index(",")
+        assert set(tags[start:]) == {"O"}
+        assert sum(tag.startswith("B-") for tag in tags) == 2
+
+
+def test_what_somebody_has_with_them_does_not_answer_where_they_are(sentences):
+    for pair in sentences["train"]:
+        found = [labels.question_of(pair.parts, number) for number in range(3)]
+        assert not any(question and question[1].startswith("with ") for question in found)
+
+
 # ---------------------------------------------------------------- masking
 
 
