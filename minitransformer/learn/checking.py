@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,25 @@ def check_cases(
     if otherwise:
         otherwise(call(*arguments), found[first], right(*arguments), told)
     compare(call(*arguments), found[first], right(*arguments), advice=told)
+
+
+def with_pairs(
+    function: Callable[..., Any], steps: Sequence[Mapping[str, Mapping[str, Any]]]
+) -> dict[str, Callable[..., Any]]:
+    """Mistakes for `check_cases`: each one alone, and each pair of mistakes of two different steps.
+
+    A step maps a verdict to what `function` must be passed by name to make that mistake.
+    """
+    mistakes: dict[str, Callable[..., Any]] = {}
+    for step in steps:
+        for verdict, change in step.items():
+            mistakes[verdict] = partial(function, **change)
+    for one, other in combinations(steps, 2):
+        for first, change in one.items():
+            for second, further in other.items():
+                if not set(change) & set(further):
+                    mistakes[f"{first}. Then, {second}"] = partial(function, **change, **further)
+    return mistakes
 
 
 def _agrees(

@@ -1,14 +1,11 @@
 """Analogies: king - man + woman."""
 
-from collections.abc import Iterator
-from functools import partial
-from itertools import combinations
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..checking import check_cases, compare
+from ..checking import check_cases, compare, with_pairs
 
 LESSON = 6
 REASONING = ""
@@ -32,7 +29,9 @@ def check(answer: ModuleType) -> None:
     cases = [(vectors, 0, 1, 2, 3), (vectors, 7, 3, 11, 1), (vectors, 5, 9, 4, 9), (square, 4, 0, 2, 2)]
     cases.append((padded, 0, 1, 2, 9))
     cases.append((random.normal(size=(200, 8)), 17, 150, 3, 20))
-    check_cases(answer.analogy, cases, _analogy, dict(_mistakes()), _call, ADVICE, _same, _compare, count=2)
+    check_cases(
+        answer.analogy, cases, _analogy, with_pairs(_analogy, STEPS), _call, ADVICE, _same, _compare, count=2
+    )
 
 
 def _call(vectors: np.ndarray, a: int, b: int, c: int, count: int) -> str:
@@ -194,15 +193,3 @@ STEPS: tuple[dict[str, dict[str, Any]], ...] = (  # the mistakes of each step
         },
     },
 )  # fmt: skip
-
-
-def _mistakes() -> Iterator[tuple[str, Any]]:
-    """Each mistake, and each pair of mistakes of two steps."""
-    for changes in STEPS:
-        for verdict, change in changes.items():
-            yield verdict, partial(_analogy, **change)
-    for one, other in combinations(STEPS, 2):
-        for first, change in one.items():
-            for second, further in other.items():
-                if not set(change) & set(further):
-                    yield f"{first}. Then, {second}", partial(_analogy, **change, **further)
