@@ -146,9 +146,10 @@ def check_cases(
     arguments = cases[first]
     counts = {}
     for verdict, wrong in mistakes.items():
-        agreeing = [_agrees(equal, value, wrong, cases[i]) for i, value in enumerate(found)]
-        if all(agreeing) if by_luck else agreeing[first]:
-            counts[verdict] = sum(agreeing)
+        if _agrees(equal, found[first], wrong, arguments):
+            agreeing = [_agrees(equal, value, wrong, cases[i]) for i, value in enumerate(found)]
+            if all(agreeing) or not by_luck:
+                counts[verdict] = sum(agreeing)
     told = advice if isinstance(advice, str) else advice(*arguments)
     if counts:
         raise Wrong(f"{call(*arguments)}: {max(counts, key=counts.__getitem__)}", told)

@@ -86,6 +86,13 @@ BOTH: dict[str, Callable[..., Any]] = {
     "the norm is there twice: this is norm(x + f(norm(x)))": lambda x, f, norm: norm(x + f(norm(x))),
     "this is norm(norm(x) + f(x))": lambda x, f, norm: norm(norm(x) + f(x)),
     "this is f(x + norm(x))": lambda x, f, norm: f(x + norm(x)),
+    "f is left out: this is norm(x + x)": lambda x, f, norm: norm(x + x),
+    "there is a norm around f(x), too: this is norm(x + norm(f(x)))": lambda x, f, norm: norm(x + norm(f(x))),
+    "x is normalized before, too: this is norm(norm(x) + f(norm(x)))": (
+        lambda x, f, norm: norm(norm(x) + f(norm(x)))
+    ),
+    "x itself is missing: this is f(x) + f(norm(x))": lambda x, f, norm: f(x) + f(norm(x)),
+    "half of what it should be: a mean instead of a sum": lambda x, f, norm: (x + f(norm(x))) / 2,
     "this is norm(x), without f": lambda x, f, norm: norm(x),
     "x and f(x) are multiplied: they are added": lambda x, f, norm: norm(x * f(x)),
     "x and f(norm(x)) are multiplied: they are added": lambda x, f, norm: x * f(norm(x)),
@@ -125,6 +132,16 @@ BACK: dict[str, Callable[..., Any]] = {
         lambda g, f, norm: (norm(g) + f(norm(g))) / 2
     ),
     "both ways have half of g: a sum passes all of it to both terms": lambda g, f, norm: (g + norm(f(g))) / 2,
+    "f is left out: this is twice what the residual brings": lambda g, f, norm: 2 * norm(g),
+    "f is left out: this is 2 g": lambda g, f, norm: 2 * g,
+    "norm_backward(g) and f's part are multiplied; a sum passes g on to both terms, and they add up": (
+        lambda g, f, norm: norm(g) * (1 + f(norm(g)))
+    ),
+    "g is multiplied by 1 and what comes through f: that is already a gradient, so add it to g": (
+        lambda g, f, norm: g * (1 + norm(f(g)))
+    ),
+    "the residual brings 1: it brings g, unchanged": lambda g, f, norm: 1 + norm(f(g)),
+    "the residual brings 1: it brings what comes through the norm": lambda g, f, norm: 1 + f(norm(g)),
     "the residual is missing, f is there twice: f_backward(f_backward(g))": lambda g, f, norm: f(f(g)),
 }
 POST_BACK: dict[str, Callable[..., Any]] = {

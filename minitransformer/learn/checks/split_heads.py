@@ -113,6 +113,18 @@ SPLITS: dict[str, Callable[..., Any]] = {
     "the heads are at the front of the batch: they come after it, before the tokens": lambda x, heads: (
         np.moveaxis(_tokens_first(x, heads), -2, 0)
     ),
+    "T stays first, and the last two axes are exchanged: exchange T and heads": (
+        lambda x, heads: _tokens_first(x, heads).mT
+    ),
+    "axes 0 and 1 are exchanged, counted from the left: with a batch they are others, so use -2 and -3": (
+        lambda x, heads: np.swapaxes(_tokens_first(x, heads), 0, 1)
+    ),
+    "axes 1 and 2 are exchanged, counted from the left: without a batch they are others, so use -2 and -3": (
+        lambda x, heads: np.swapaxes(_tokens_first(x, heads), 1, 2)
+    ),
+    "x is transposed, then reshaped to (heads, T, d_k), which mixes tokens and columns": (
+        lambda x, heads: _pieces(x.mT.copy(), heads, x.shape[-2], x.shape[-1] // heads)
+    ),
     "x comes back as it was": lambda x, heads: x,
     "each head has all columns: it has D / heads of them": lambda x, heads: np.stack([x] * heads, -3),
     "the heads are in the wrong order: head 0 has the first columns": lambda x, heads: _split(x, heads)[
@@ -129,6 +141,12 @@ MERGES: dict[str, Callable[..., Any]] = {
     "heads and tokens are exchanged, but the heads are not joined": (lambda x: np.swapaxes(x, -2, -3)),
     "the last two axes were exchanged, not heads and tokens": lambda x: x.mT.reshape(
         *x.shape[:-3], x.shape[-2], -1
+    ),
+    "T and heads are joined into one axis: join heads and d_k": lambda x: np.swapaxes(x, -2, -3).reshape(
+        *x.shape[:-3], -1, x.shape[-1]
+    ),
+    "T and heads are taken for each other: x is (..., heads, T, d_k), and the result has T rows": (
+        lambda x: np.swapaxes(x, -2, -3).reshape(*x.shape[:-2], -1)
     ),
     "the sum over the heads: they are put side by side": lambda x: x.sum(-3),
     "the mean over the heads: they are put side by side": lambda x: x.mean(-3),
@@ -152,5 +170,13 @@ MULTI_HEADS: dict[str, Callable[..., Any]] = {
         lambda q, k, v, heads: _merge(_of_heads(q, k, v, heads, q.shape[-1] ** -0.5))
     ),
     "the number of heads is taken for d_k": lambda q, k, v, heads: _multi_head(q, k, v, q.shape[-1] // heads),
+    "the queries are taken for the keys": lambda q, k, v, heads: _multi_head(q, q, v, heads),
+    "v is not split: each head then takes all columns of the values": lambda q, k, v, heads: _merge(
+        _attention(_split(q, heads), _split(k, heads), v[..., None, :, :])
+    ),
+    "the heads are put one below the other: merge puts them side by side": lambda q, k, v, heads: (
+        np.concatenate(list(np.moveaxis(_of_heads(q, k, v, heads), -3, 0)), -2)
+    ),
+    "the heads' sum: put them side by side": lambda q, k, v, heads: _of_heads(q, k, v, heads).sum(-3),
     "the heads' mean: put them side by side": lambda q, k, v, heads: _of_heads(q, k, v, heads).mean(-3),
 }
