@@ -505,8 +505,9 @@ check("a captured step computes the same losses, bit for bit", all(a == b for a,
 # %% [markdown]
 # ## Exercises
 #
-# 1. `minitransformer learn 15`: the gradients of attention. Then list the arrays that your backward
-#    needs. Which of them does the kernel compute again?
+# 1. Write a softmax kernel of your own: a function that returns the value and the gradient, under
+#    `@kernel(mg.softmax, "numpy")` (from `minigrad.core.kernels`). Check it with `mg.gradcheck`, then
+#    race it against ours, on kernels "numpy".
 # 2. For the layer norm of a (512, 256) array of 4-byte numbers, count the bytes that its definition
 #    reads and writes, operation by operation, and the least that any program must. Compare the ratio
 #    with your measured one.
@@ -516,4 +517,4 @@ check("a captured step computes the same losses, bit for bit", all(a == b for a,
 # - `minigrad/kernels/numpy/attention.py`, `attend`: attention a block of queries at a time.
 # - `minigrad/core/kernels.py`, `kernel`: how a kernel registers on an op.
 # - `minigrad/capture/__init__.py`, `capture`: what a recorded step may contain.
-# - `docs/speed.md`: threads, GPUs, and the commands that measure all this.
+# - `docs/speed.md`: threads, GPUs, and how to measure.
