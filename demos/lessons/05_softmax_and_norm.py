@@ -455,8 +455,8 @@ picture_of_norm()
 # %% [markdown]
 # ## Exercises
 #
-# 1. `minitransformer learn 6`, `learn 7` and `learn 8`: the gradients of softmax, of cross-entropy, and
-#    of layer norm, from an empty function.
+# 1. `minitransformer learn 6`, `minitransformer learn 7` and `minitransformer learn 8`: the gradients
+#    of softmax, of cross-entropy, and of layer norm, from an empty function.
 # 2. RMS norm divides by $\sqrt{\mathrm{mean}(x^2) + \epsilon}$ and subtracts no mean. What does it
 #    ignore? Which of the three terms of the gradient goes? Derive it, then compare with `rms_norm` in
 #    the file below.

@@ -594,7 +594,7 @@ check("200 steps teach it more words than chance gives", by_gpt > 2 * by_chance)
 # %% [markdown]
 # ## Exercises
 #
-# 1. `minitransformer learn 17` (one step of Adam) and `minitransformer learn 18` (clipping by the
+# 1. `minitransformer learn 22` (one step of Adam) and `minitransformer learn 23` (clipping by the
 #    global norm): the two functions that every training here calls.
 # 2. Hold out six of the 36 sentences in `train`, "I love you" among them, and translate them. With
 #    which seeds does it know them? What would have to be in the data so that it always does?
