@@ -14,6 +14,8 @@ import numpy as np
 import minigrad as mg
 from minigrad import Tensor
 
+from ..errors import truncated_repr
+
 
 class Wrong(Exception):
     """An answer is wrong: what is wrong with it, and what to do about it."""
@@ -99,7 +101,11 @@ def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> 
     """The result of a call. Raises Wrong if it changed an argument, or returned other than `count` values."""
     name = function.__name__
     before = copy.deepcopy(arguments)
-    result = function(*arguments)
+    try:
+        result = function(*arguments)
+    except Exception as error:  # the tutor says which call it was
+        error.add_note(f"{name}({', '.join(map(_shape_or_value, before))})")
+        raise
     for old, new in zip(before, arguments, strict=True):
         if not _same(old, new):
             raise Wrong(f"{name} changes its arguments in place", "Make new arrays, or work on a copy.")
@@ -107,6 +113,11 @@ def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> 
         kind = "nothing" if result is None else f"something other than {count} values"
         raise Wrong(f"{name} returns {kind}", "Keep its last line as it was.")
     return result
+
+
+def _shape_or_value(argument: Any) -> str:
+    shape = getattr(argument, "shape", None)
+    return truncated_repr(argument) if shape is None else f"an array of shape {list(shape)}"
 
 
 def check_cases(

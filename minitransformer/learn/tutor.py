@@ -69,13 +69,16 @@ def _outcome_of_error(error: Exception, file: Path) -> Outcome:
             f"not written yet: line {lines[-1]} is still the blank",
             "Replace `raise NotImplementedError` with your code.",
         )
-    text = f"line {lines[-1]} raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    notes = "".join(f", in the call {note}" for note in getattr(error, "__notes__", []))
+    text = f"line {lines[-1]} raised {type(error).__name__}: {str(error).partition(chr(10))[0]}{notes}"
     return Outcome(False, text, _advice_on(error))
 
 
 def _advice_on(error: Exception) -> str:
     if isinstance(error, ZeroDivisionError):
         return "For which arguments is the divisor 0? What should the result be there?"
+    if isinstance(error, NameError | AttributeError):
+        return "Is the name spelled right, and defined above? What does this kind of object have?"
     if "truth value" in str(error):
         return (
             "Combine arrays of booleans with & and |, not with `and` and `or`; put comparisons in brackets."

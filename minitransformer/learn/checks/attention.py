@@ -52,6 +52,12 @@ def check(answer: ModuleType) -> None:
         },
         "Softmax gives weight 0 to a score of -inf: set the score where the mask is False.",
     )
+    large = answer.attention(40 * q, 40 * k, v, mask)[1].numpy()[:, ~mask]
+    if large.any():
+        raise Wrong(
+            f"with large scores a hidden key gets weight {large.max():.3g}, expected exactly 0",
+            "However negative a finite number is, others may be as small: set hidden scores to -inf.",
+        )
 
 
 def _check_weights(
@@ -60,6 +66,7 @@ def _check_weights(
     result = answer.attention(q, k, v)
     if not isinstance(result, tuple) or len(result) != 2:
         raise Wrong("attention returns something other than a pair", "Return `out, weights`.")
+    sums = np.asarray(result[1]).sum(-1) if np.shape(result[1]) == raw.shape else np.ones(1)
     compare(
         "attention(q, k, v)[1]",
         result[1],
@@ -68,11 +75,14 @@ def _check_weights(
             "the scores are not divided by sqrt(d_k)": F.softmax(raw, -1),
             "the scores are divided by d_k, not by its square root": F.softmax(raw / 4, -1),
             "the scores are divided by the square root of T, not of d_k": F.softmax(raw / math.sqrt(3), -1),
+            "the scores are divided by the square root of S, not of d_k": F.softmax(raw / math.sqrt(5), -1),
+            "the weights are divided by sqrt(d_k) after softmax: divide the scores": F.softmax(raw, -1) / 2,
             "the scores are multiplied by sqrt(d_k), not divided": F.softmax(raw * 2, -1),
             "softmax goes along the queries: each key's weights sum to 1, not each query's": F.softmax(
                 scaled, -2
             ),
             "there is no softmax: the weights are the scaled scores": scaled,
         },
-        "Equation 1: softmax(Q K^T / sqrt(d_k)), along the keys, the last axis.",
+        "Equation 1: softmax(Q K^T / sqrt(d_k)), along the keys, the last axis."
+        + ("" if np.allclose(sums, 1) else f" A query's weights sum to 1; here to {sums.flat[0]:.4g}."),
     )

@@ -28,42 +28,41 @@ def check(answer: ModuleType) -> None:
     value = answer.layer_norm(x, weight, bias)
     compare("layer_norm(x, weight, bias)", value, F.layer_norm(x, (5,), weight, bias))
 
-    # with the row's numbers at hand a missing term is told by its name
-    h = ((x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()).detach()
-    sd = (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt().detach()
-    mean = x.mean(-1, keepdim=True).detach()
-    y = lambda h, weight, bias: h * weight + bias
-    check_gradient(
-        "layer_norm(x, weight, bias)",
-        answer.layer_norm,
-        [x, weight, bias],
+    g = random.normal(size=(3, 5))
+    (found,) = mg.autograd.grad([value], [x], grad_outputs=[mg.tensor(g)])
+    numbers = x.numpy()
+    sd = np.sqrt(numbers.var(-1, keepdims=True) + 1e-5)
+    h = (numbers - numbers.mean(-1, keepdims=True)) / sd
+    u = g * weight.numpy()
+    terms = u, _mean(u), h * _mean(u * h)
+    compare(
+        "the gradient of x",
+        found,
+        (terms[0] - terms[1] - terms[2]) / sd,
         {
-            "the mean and the variance are taken for constants: two of three terms are missing": (
-                lambda x, weight, bias: y((x - mean) / sd, weight, bias)
+            "two of three terms are missing: the mean and the variance also depend on x": u / sd,
+            "the term of the mean is missing: each x also moves the mean of its row": (u - terms[2]) / sd,
+            "the term of the variance is missing: each x also moves the sd of its row": (u - terms[1]) / sd,
+            "u = g weight is missing: the gradient begins with g": (g - _mean(g) - h * _mean(g * h)) / sd,
+            "the weight stands outside: it must be in u before the means are taken": (
+                weight.numpy() * (g - _mean(g) - h * _mean(g * h)) / sd
             ),
-            "the term of the mean is missing: each x also moves the mean of its row": (
-                lambda x, weight, bias: y((x - mean) / _deviation(x), weight, bias)
-            ),
-            "the term of the variance is missing: each x also moves the sd of its row": (
-                lambda x, weight, bias: y((x - x.mean(-1, keepdim=True)) / sd, weight, bias)
-            ),
-            "the gradient of x lacks the weight: it must begin with u = g weight": (
-                lambda x, weight, bias: (
-                    y(_normalized(x) + h * 0, weight.detach() * 0 + 1, bias) + h * (weight - weight.detach())
-                )
-            ),
-            "the gradient of x is not divided by sd": (
-                lambda x, weight, bias: (
-                    y(_normalized(x) * sd, weight.detach(), bias) + h * (weight - weight.detach())
-                )
-            ),
+            "it is not divided by sd": u - terms[1] - terms[2],
+            "it is divided by the variance, not by sd": (u - terms[1] - terms[2]) / sd**2,
+            "it is multiplied by sd": (u - terms[1] - terms[2]) * sd,
+            "the terms have sums where means belong": (u - 5 * terms[1] - 5 * terms[2]) / sd,
+            "the means are over all rows: each row has its own": (u - u.mean() - h * (u * h).mean()) / sd,
+            "the means go down the rows, not along them": (u - u.mean(0) - h * (u * h).mean(0)) / sd,
+            "in the last term, the factor h before the mean is missing": (u - terms[1] - _mean(u * h)) / sd,
+            "in the last term, the mean is of u, not of u h": (u - terms[1] - h * _mean(u)) / sd,
+            "a term has the wrong sign: both are subtracted": (u + terms[1] + terms[2]) / sd,
+            "the term of the variance has the wrong sign": (u - terms[1] + terms[2]) / sd,
+            "the term of the mean has the wrong sign": (u + terms[1] - terms[2]) / sd,
         },
+        "Three terms: u, the mean of u, and h times the mean of u h; all divided by sd.",
     )
+    check_gradient("layer_norm(x, weight, bias)", answer.layer_norm, [x, weight, bias])
 
 
-def _deviation(x: mg.Tensor) -> mg.Tensor:
-    return (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-
-
-def _normalized(x: mg.Tensor) -> mg.Tensor:
-    return (x - x.mean(-1, keepdim=True)) / _deviation(x)
+def _mean(values: np.ndarray) -> np.ndarray:
+    return values.mean(-1, keepdims=True)

@@ -62,6 +62,8 @@ def _check_order(answer: ModuleType, Value: Any) -> None:
         top = y + a if order[2] else a + y  # a is used by the result, and by s, which is further from it
         early = "a value passes its gradient on before it is complete"
         mistakes = [(early, wrong) for wrong in _early_gradients(top, b) if wrong != 20.0]
+        same = "each rule gets the gradient of the result, not that of the value that the rule belongs to"
+        mistakes.append((same, _walked(b, _first_come(top, 0), passes_on=False)))
         answer.backward(top)
         compare("d ((b b + b) b + b b) / d b at 2", b.grad, 20.0, mistakes, ORDER)
 
@@ -90,11 +92,11 @@ def _first_come(result: Any, end: int) -> list[Any]:
     return order
 
 
-def _walked(leaf: Any, order: list[Any]) -> float:
+def _walked(leaf: Any, order: list[Any], passes_on: bool = True) -> float:
     grads = dict.fromkeys(order, 0.0) | {order[0]: 1.0}
     for value in order:
         for each, rule in zip(value.inputs, value.rules, strict=True):
-            grads[each] += rule(grads[value])
+            grads[each] += rule(grads[value] if passes_on else 1.0)
     return grads[leaf]
 
 
