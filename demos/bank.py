@@ -1,13 +1,17 @@
 """One word, two meanings: the states of "bank" in a small BERT, which learned to fill in masked words.
 
-    python demos/bank.py
+    python demos/bank.py -o bank.png
 
 A table of word vectors has one row for "bank". In BERT, that row is only the input: each layer mixes in the
 context. The sentences are about money or about rivers; the model never sees these labels.
 """
 
+from pathlib import Path
+from typing import Annotated
+
 import numpy as np
 import tyro
+from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import optim
@@ -78,11 +82,34 @@ def cosines(vectors):
     return unit @ unit.T
 
 
-def main(steps: int = 600):
+def draw(states, texts, path):
+    """A heat map for each layer: how alike the states of "bank" are in each pair of sentences."""
+    figure = Figure(figsize=(4.6 * len(states) + 2, 4), layout="constrained")
+    panels = figure.subplots(1, len(states), squeeze=False, sharey=True)[0]
+    words = [text.split()[2] for text in texts]  # of the sentence, the word that tells the meaning
+    for i, (panel, vectors) in enumerate(zip(panels, states, strict=True), 1):
+        c = cosines(vectors)
+        panel.imshow(c, cmap="RdBu_r", vmin=-1, vmax=1)
+        for (row, column), cosine in np.ndenumerate(c):
+            panel.text(column, row, f"{cosine:.2f}", ha="center", va="center")
+        panel.set(title=f'"bank" after layer {i}', xticks=range(len(words)), yticks=range(len(words)))
+        panel.set_xticklabels(words)
+        panel.set_yticklabels(words)
+    figure.suptitle(
+        "cosines: alike with the same meaning, opposite with the other (one row of the table for all)"
+    )
+    figure.savefig(path, dpi=120)
+
+
+def main(
+    steps: int = 600,
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("bank.png"),
+):
     """Train a small BERT on sentences with "bank", and compare the states of the word in some of them.
 
     Args:
         steps: Training steps; 600 take less than a minute.
+        output: The picture.
     """
     model = train(steps)
     random = np.random.default_rng(1)
@@ -103,6 +130,8 @@ def main(steps: int = 600):
         p = F.softmax(model(masked)[0, -1]).numpy()
     best = np.argsort(-p)[:4]
     print("\nthey lend at the bank with its ...  " + ", ".join(f"{WORDS[i]} {p[i]:.2f}" for i in best))
+    draw(states, texts, output)
+    print(output)
     return same, other
 
 

@@ -35,6 +35,7 @@ from minitransformer.inspection.words import (
     unit_vectors,
     word_similarities,
 )
+from minitransformer.text.tokenizer import Tokenizer
 
 
 @dataclass
@@ -371,6 +372,58 @@ check("love is near aime, and away from chat", aime[0, 1] > 0.5 and aime[0, 1] >
 # %% [markdown]
 # Nobody told the model which word translates which. Sentences that mean the same were enough.
 #
+# ## One vector, two meanings
+#
+# A table has one row for "bank", whether it lends money or lies by a river. In our sentences it does
+# both, so its vector must serve both. What are its neighbours?
+
+# %%
+money_or_river = word_similarities(vectors, words, ["bank", "money", "river", "cake"])[0]
+print("bank:", ", ".join(nearest("bank", 8)))
+print("cosines with money, river, cake:", *(f"{cosine:.2f}" for cosine in money_or_river[1:]))
+check("one vector serves both banks", money_or_river[1:3].min() > money_or_river[3] + 0.1)
+
+# %% [markdown]
+# Which of the two is meant, only the sentence can tell. A Transformer's layers mix it in:
+# `demos/bank.py` measures that.
+#
+# ## Pieces of words
+#
+# A table of words has no row for a new word. Byte pair encoding (BPE) begins with characters and joins
+# the most frequent pair of neighbours, again and again. The joined pieces are the vocabulary. A
+# frequent word becomes one piece; a new word is spelled with several. WordPiece does the same with
+# another score, and marks the pieces that continue a word with `##`. The paper's vocabulary is made of
+# such pieces (section 5.1).
+
+# %%
+texts = [english for english, _ in phrasebook().train[:4000]]
+by_word = Tokenizer.train_word(texts)
+sizes = (80, 120, 200, 400)
+by_pair = {size: Tokenizer.train_bpe(texts, size) for size in sizes}
+by_piece = Tokenizer.train_wordpiece(texts, sizes[-1])
+print("words:    ", by_word.tokens("unlovable queens"))
+for size, tokenizer in by_pair.items():
+    print(f"BPE, {size:4}:", tokenizer.tokens("unlovable queens"))
+print("WordPiece:", by_piece.tokens("unlovable queens"))
+check("a table of words does not know unlovable", by_word.unknown_words("unlovable queens") == ["unlovable"])
+largest = by_pair[sizes[-1]]
+check("no word is unknown to BPE", largest.decode(largest.encode("unlovable queens")) == "unlovable queens")
+
+length = [np.mean([len(each.encode(text)) for text in texts[:500]]) for each in by_pair.values()]
+figure = Figure(figsize=(6, 3.6), layout="constrained")
+axes = figure.subplots()
+axes.plot(sizes, length, "o-", label="BPE")
+axes.axhline(
+    np.mean([len(by_word.encode(text)) for text in texts[:500]]), ls="--", color="grey", label="words"
+)
+axes.set(
+    title="More pieces, shorter sentences", xlabel="pieces in the vocabulary", ylabel="tokens of a sentence"
+)
+axes.legend()
+show(figure, "06-pieces", settings)
+check("a larger vocabulary makes shorter sentences", sorted(length, reverse=True) == length)
+
+# %% [markdown]
 # ## Exercises
 #
 # 1. `minitransformer learn 9`, `minitransformer learn 10` and `minitransformer learn 11`: the

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
+from minitransformer import attention_distance, probe_layers, record_attention
 from minitransformer.layers import EncoderLayer, LayerConfig, Residual
 
 
@@ -269,7 +270,7 @@ class Model(nn.Module):
 
 # %%
 def train(way, depth, steps=settings.steps):
-    """The part of right answers in each step; every batch is new, so this is also the score on new data."""
+    """A trained model, and the part of right answers in each step, which are all on new data."""
     rng = np.random.default_rng(settings.seed)
     model = Model(way, depth)
     optimizer = optim.AdamW(model.parameters(), lr=3e-3)
@@ -283,7 +284,7 @@ def train(way, depth, steps=settings.steps):
         optim.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         right.append((logits.numpy().argmax(-1) == y).mean())
-    return right
+    return model, right
 
 
 # %% [markdown]
@@ -292,7 +293,8 @@ def train(way, depth, steps=settings.steps):
 
 # %%
 MODELS = (("pre-norm", 1), ("pre-norm", 2), ("pre-norm", 6), ("bare", 6), ("add only", 6))
-curves = {model: train(*model) for model in MODELS}
+trained = {model: train(*model) for model in MODELS}
+curves = {model: right for model, (_, right) in trained.items()}
 scores = {model: float(np.mean(right[-20:])) for model, right in curves.items()}
 for (way, depth), score in scores.items():
     print(f"{depth} layers, {way}: {score:.0%} right at the end")
@@ -324,6 +326,53 @@ if settings.steps >= 200:
 # "Transformers - Attention Is All You Need" says that residuals make "deep networks (6+ layers)
 # trainable". Here that holds with the norm, and fails without it. Six layers are not better than two,
 # because the task needs two. They cost three times as much.
+#
+# ## What each layer knows
+#
+# "Transformer Network" says that early layers learn local patterns, middle layers phrases, and late
+# ones the whole sentence. We can ask our six layers, in three ways. A *probe* is a linear model that
+# reads something from the states of one layer. The *logit lens* applies the output layer to them, as if
+# that layer were the last. The *attention distance* is how far a layer looks.
+
+# %%
+six_layers = trained["pre-norm", 6][0].eval()
+x, answer = examples(np.random.default_rng(settings.seed + 1), 400)
+first_look = np.take_along_axis(x, x, axis=1)  # x[x[i]], which the answer needs
+with mg.no_grad(), record_attention(six_layers) as maps:
+    states = {"embedding": six_layers.words(x) + six_layers.positions(mg.arange(T))}
+    for i, layer in enumerate(six_layers.layers, 1):
+        states[f"layer {i}"] = layer(list(states.values())[-1])
+    lens = [(six_layers.output(each).numpy().argmax(-1) == answer).mean() for each in states.values()]
+distances = [attention_distance(weights).mean() for weights in maps.values()]
+probes = {
+    name: probe_layers(states, labels).accuracy
+    for name, labels in (("the first look", first_look), ("the answer", answer))
+}
+for i, name in enumerate(states):
+    told = ", ".join(f"{what} {accuracy[i]:.0%}" for what, accuracy in probes.items())
+    looks = f", looks {distances[i - 1]:.1f} tokens far" if i else ""
+    print(f"{name:10} a probe reads: {told}; the lens {lens[i]:.0%}{looks}")
+
+figure = Figure(figsize=(7, 3.8), layout="constrained")
+axes = figure.subplots()
+for name, accuracy in probes.items():
+    axes.plot(accuracy, "o-", label=f"probe for {name}")
+axes.plot(lens, "s--", label="logit lens")
+axes.axhline(1 / T, color="grey", ls=":", label="guessing")
+axes.set(title="The first look is known before the answer", ylabel="right", ylim=(0, 1.03))
+axes.set_xticks(range(len(states)), list(states))
+axes.legend()
+show(figure, "11-layers", settings)
+
+if settings.steps >= 200:
+    check("before the last look, the answer cannot be read", probes["the answer"][1] < 0.7)
+    check("from the last state it can, by probe and lens", min(probes["the answer"][-1], lens[-1]) > 0.9)
+    check("the first look is known earlier", probes["the first look"][1] > probes["the answer"][1] + 0.1)
+    check("later layers do not look further: within one token", max(distances) - min(distances) < 1)
+
+# %% [markdown]
+# So layers do build on each other here. But "local, then phrases, then global" is a story about
+# language, and no law: here each layer looks as far as the others.
 #
 # ## Why pre-norm today
 #

@@ -519,7 +519,7 @@ show(figure, "14-quality", settings)
 # Look at the end of the blue curves. The loss on the training sentences keeps falling, on a logarithmic
 # scale, while the share of right translations hardly moves: from here on the model learns its own
 # sentences by heart. What helps is more data, and not more steps. The recipe has about ten times as
-# many pairs, and dropout.
+# many pairs, and dropout. `demos/scaling.py` draws the loss against parameters and data.
 #
 # ## The same from the command line
 #

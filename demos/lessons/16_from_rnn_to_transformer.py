@@ -143,6 +143,16 @@ check("a Transformer's layer as many for each length", chains["Transformer"][0] 
 # "Transformer Network" says "1 parallel step" for n = 1000. The number is constant, but not 1: a layer
 # is a chain of matrix products, softmax, norms.
 #
+# How many steps lie between two words? "Transformers - Attention Is All You Need" counts seven from
+# "animal" to "it", with "it" as word 9. Count again.
+
+# %%
+sentence = ["The", "animal", "didn't", "cross", "the", "street", "because", "it", "was", "too", "tired"]
+animal, it = (sentence.index(word) + 1 for word in ("animal", "it"))
+print(f'"animal" is word {animal}, "it" is word {it}: {it - animal} recurrent steps, or one look')
+check('"it" is word 8, six steps after "animal"', (it, it - animal) == (8, 6))
+
+# %% [markdown]
 # ## How far the gradient gets
 #
 # By the chain rule, one factor for each step:

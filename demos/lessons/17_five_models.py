@@ -44,6 +44,7 @@ from minitransformer import (
     record_attention,
 )
 from minitransformer.data.batching import IGNORE, collate, pad_rows
+from minitransformer.data.conversations import dialogues, summaries
 from minitransformer.data.denoising import (
     corrupted_spans,
     fill_spans,
@@ -52,8 +53,10 @@ from minitransformer.data.denoising import (
     text_infilling,
 )
 from minitransformer.data.digits import digits
+from minitransformer.data.labels import make_questions, sentence_splits, tag_sentences
 from minitransformer.data.masking import mask_tokens
 from minitransformer.data.phrasebook import phrasebook
+from minitransformer.data.prefixes import make_prefixed_pairs
 from minitransformer.layers.config import LayerConfig
 from minitransformer.layers.encoder_decoder import Encoder
 
@@ -569,6 +572,34 @@ check("BART has both, and attention across, which sees all", sorted(lower["BART"
 # %% [markdown]
 # To label a text one wants both sides: BERT. To write, one must not need the right side: GPT. To turn a
 # text into another, use both: T5 and BART.
+#
+# ## The same models, other tasks
+#
+# What a model is asked is in its data. BERT gets a small head to name entities, to find an answer in a
+# text, or to compare texts. A model that turns text into text needs no new head: a prefix says what is
+# asked. Here is an example of each; each task is a recipe.
+
+# %%
+sentences = sentence_splits()["test"]
+tagged = tag_sentences(sentences)[0]
+asked = make_questions(sentences[:100])[0]
+story, summary = summaries(40)["test"][0]
+turns, reply = dialogues(40)["test"][0]
+prefixed = {source.split(":")[0]: (source, target) for source, target in make_prefixed_pairs(sentences[:100])}
+print("bert-tag:    ", *(f"{word}/{tag}" for word, tag in zip(tagged.words, tagged.tags, strict=True)))
+print("bert-answers:", asked.question, "|", asked.context, "->", asked.answer)
+print("summarize:   ", story, "->", summary)
+print("dialogue:    ", turns, "->", reply)
+for source, target in prefixed.values():
+    print("t5-prefixes: ", source, "->", target)
+check("an extracted answer stands in its text, word for word", asked.answer in asked.context)
+check("each word has a tag", len(tagged.words) == len(tagged.tags))
+check("one model is asked for five things", len(prefixed) == 5)
+
+# %% [markdown]
+# `minitransformer train bert-tag`, then `minitransformer predict runs/bert-tag "The queen sang."`, and
+# so on: one to nine minutes each. Most do better if they begin with what BERT has learned: `--init-from
+# runs/bert-mlm`.
 #
 # ## Exercises
 #

@@ -96,7 +96,20 @@ def test_a_demo_asked_for_help_prints_it_and_nothing_else(demo, tmp_path, monkey
     assert (err, list(tmp_path.iterdir())) == ("", [])
 
 
-def test_states_of_the_word_bank_are_compared(capsys):
-    same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](steps=20)
+def test_loss_is_measured_against_parameters_and_data(tmp_path, capsys):
+    main = runpy.run_path(str(DEMOS / "scaling.py"))["main"]
+    losses = main(widths=(2, 32), amounts=(50, 4000), steps=60, output=tmp_path / "drawn.png")
+    (few_small, few_large), (many_small, many_large) = losses
+    assert many_large < many_small  # parameters help where there is data
+    assert many_large < few_large  # data helps where there are parameters
+    assert few_small - many_small < few_large - many_large
+    assert "parameters" in capsys.readouterr().out
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_states_of_the_word_bank_are_compared(tmp_path, capsys):
+    output = tmp_path / "drawn.png"
+    same, other = runpy.run_path(str(DEMOS / "bank.py"))["main"](steps=20, output=output)
+    assert output.read_bytes().startswith(b"\x89PNG")
     assert -1 <= other < same <= 1
     assert "in two sentences, after subtracting their mean" in capsys.readouterr().out
