@@ -117,10 +117,27 @@ check("the measured slope agrees to 8 digits", abs(measured - by_hand["w1"]) < 1
 # %% [markdown]
 # ## Learning
 #
-# A step of gradient descent subtracts the gradient times the learning rate. Four examples now: the
-# neuron learns OR. It starts from zero weights, so that it says 0.5 to everything, and the mean loss
-# starts at $\log 2 \approx 0.693$. A loss that starts anywhere else is the first sign of a mistake.
-# (For a choice among V words it must start at $\log V$; lesson 14 checks that.)
+# A step of gradient descent subtracts the gradient times the learning rate. The next step needs a new
+# gradient.
+#
+# `backward()` *adds* to `grad`; lesson 2 says why it must. So before each step the old gradient is
+# thrown away: `grad = None` here, `optimizer.zero_grad()` in later lessons. If you forget it, nothing
+# fails: the gradients of all steps so far add up, and each step goes along their sum.
+
+# %%
+w = mg.tensor(3.0, requires_grad=True)
+arrived = []
+for _ in range(3):
+    (w * w).backward()  # its gradient is 2 * 3 = 6, each time
+    arrived.append(w.grad.item())
+print("the gradient of w², three times without `grad = None`:", arrived)
+check("without `grad = None` gradients add up over steps", arrived == [6.0, 12.0, 18.0])
+
+# %% [markdown]
+# Four examples now: the neuron learns OR. It starts from zero weights, so that it says 0.5 to
+# everything, and the mean loss starts at $\log 2 \approx 0.693$. A loss that starts anywhere else is
+# the first sign of a mistake. (For a choice among V words it must start at $\log V$; lesson 14 checks
+# that.)
 
 # %%
 INPUTS = mg.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], dtype="float64")
@@ -136,7 +153,7 @@ def train(rate, targets=OR, steps=40, start=(0.0, 0.0, 0.0), bend=mg.sigmoid):
         p = p.clamp(1e-12, 1 - 1e-12)  # log(0) is infinite
         loss = -(targets * p.log() + (1 - targets) * (1 - p).log()).mean()
         losses.append(loss.item())
-        parameters.grad = None
+        parameters.grad = None  # forget the last step's
         loss.backward()
         with mg.no_grad():
             parameters -= rate * parameters.grad

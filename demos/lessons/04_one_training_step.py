@@ -302,6 +302,10 @@ for what, report in reports.items():
 check("every wrong rule is caught", not any(reports.values()))
 
 # %% [markdown]
+# The first verdict says "not transposed", though the rule has a `.T`. The layer multiplies by $W^\top$:
+# $y = x W^\top$. What flows back must be multiplied by the transpose of *that*, and $(W^\top)^\top =
+# W$: $g W$. The rule `g @ W.T` multiplies by the layer's own factor once more.
+#
 # A square $W$ was chosen on purpose. With $W$ of shape (2, 3), the first two mistakes would fail by
 # their shapes at once, the cheapest check of all.
 #
@@ -338,6 +342,8 @@ for name, numbers in DOCUMENT.items():
 #
 # The computer rounds $f$ to 16 digits, an error of about $10^{-16} |f|$. It is divided by $h$. This
 # *rounding* wants a large step.
+#
+# Which of three steps is best? The loss below contains tanh, since it needs an $f'''$ that is not 0.
 
 # %%
 choice = predict("which step gives the smallest error?", settings.best_step, ["1e-1", "1e-5", "1e-12"])
@@ -346,7 +352,7 @@ words = mg.randn(6, 5, dtype="float64").numpy()  # (6 words, 5 in)
 weight = mg.randn(4, 5, dtype="float64").numpy() / 2  # (4 out, 5 in)
 
 
-def bent_loss(weight):  # tanh, so that there is a third derivative
+def bent_loss(weight):
     return 0.5 * (np.tanh(words.astype(weight.dtype) @ weight.T) ** 2).sum()
 
 
@@ -362,6 +368,15 @@ def error(h, sides=2, gradient=exact, dtype="float64"):
 errors = {each: error(float(each)) for each in ("1e-1", "1e-5", "1e-12")}
 print({step: f"{size:.1e}" for step, size in errors.items()})
 choice.compare(min(errors, key=errors.get))
+
+# %% [markdown]
+# Now all steps from 0.1 to $10^{-13}$, in one picture. Read each curve from left to right: the step
+# becomes smaller, and the error falls (truncation) until it rises (rounding). Four questions:
+#
+# 1. What does the second side bring?
+# 2. How much do 7 digits (float32) spoil, in place of 16?
+# 3. Does a *wrong* gradient look different from a badly chosen step? Here its formula forgot tanh.
+# 4. Which slopes do the two errors have? The dashed line is like $h^2$, the dotted one like $1/h$.
 
 # %%
 steps = 10.0 ** -np.arange(1, 13.5, 0.5)
@@ -397,8 +412,13 @@ check("both sides reach 1e-8", least["both sides"] < 1e-8)
 check("no step helps a wrong gradient", least["a wrong gradient, both sides"] > 0.01)
 
 # %% [markdown]
-# The two errors are equal near $h = \sqrt[3]{3 \cdot 10^{-16} |f| / |f'''|}$, which is about $10^{-5}$
-# for numbers of size 1. `mg.gradcheck_sweep` draws such a curve for any function, and reads it.
+# The best step makes the *sum* of both errors smallest, $h^2 |f'''| / 6 + 10^{-16} |f| / h$. Its
+# derivative with respect to $h$ is 0 where
+#
+# $$\frac{h |f'''|}{3} = \frac{10^{-16} |f|}{h^2}, \qquad h = \sqrt[3]{3 \cdot 10^{-16} |f| / |f'''|}$$
+#
+# This is about $10^{-5}$ for numbers of size 1. `mg.gradcheck_sweep` draws such a curve for any
+# function, and reads it.
 #
 # The squared loss of our linear layer has no third derivative. Then there is no truncation at all.
 

@@ -356,9 +356,22 @@ check("the sum form has a NaN in its gradient", np.isnan(gradients["sum_form"]).
 check("the root form has none", np.isfinite(gradients["root_form"]).all())
 
 # %% [markdown]
-# One NaN in a gradient spreads to every parameter in a single step. The slope that remains in the root
-# form is steep, $1/\sqrt{\epsilon} = 316$, but finite.
+# The report finds $0 \cdot \infty$, which is NaN. In it $y = 0.5$ is the exponent. The gradient that
+# arrives is $g = 0$, because every numerator $x_i - \mu$ is 0. It meets the slope $0.5\, x^{-0.5}$ of
+# the root, which is infinite at $x = \sigma^2 = 0$.
 #
+# One NaN in a gradient spreads to every parameter in a single step. The slope that remains in the root
+# form is steep, $1/\sqrt{\epsilon} = 316$, but finite. The loss weights the row by 0, 1, 2, 3; without
+# their mean, as the shift asks, these are -1.5, -0.5, 0.5, 1.5. Times 316: the printed ±474 and ±158.
+
+# %%
+weights = np.arange(4) - 1.5
+check(
+    "each gradient is a weight without the mean, times 316",
+    np.allclose(gradients["root_form"], weights / EPS**0.5),
+)
+
+# %% [markdown]
 # ## The gradient of layer norm
 #
 # Let $s = \sqrt{\sigma^2 + \epsilon}$. An $x_j$ acts on $h_i = (x_i - \mu) / s$ in three ways: itself,
@@ -467,3 +480,4 @@ picture_of_norm()
 # - `minigrad/kernels/numpy/activations.py`, `softmax`: what runs, with the gradient in two lines.
 # - `minigrad/ops/losses.py`, `cross_entropy`: written so that even a loss near 0 keeps its digits.
 # - `minigrad/ops/normalization.py`, `layer_norm`: and `rms_norm` below it.
+# - Next lesson: `demos/lessons/06_words_to_vectors.py`

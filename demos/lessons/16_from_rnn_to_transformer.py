@@ -466,3 +466,4 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 # - `demos/path_length.py`, `dependent_operations`: steps, time and gradient for up to 1,000 words.
 # - `demos/road_to_attention.py`, `train`: seven models on the phrasebook, for the same time each.
 # - `minitransformer/layers/attention_kernel.py`: attention without the matrix of weights.
+# - Next lesson: `demos/lessons/17_five_models.py`
