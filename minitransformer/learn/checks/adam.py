@@ -12,7 +12,7 @@ HINTS = (
     "Five lines, in the order of the text. The corrected means are used for the step and not kept.",
     "At t = 1 the corrected means are g and g^2, so the first step has size lr, whatever the gradient's "
     "scale: check that by hand.",
-    "m / (1 - beta1**t), v / (1 - beta2**t), then parameter - lr * m' / (sqrt(v') + eps).",
+    "m' = m / (1 - beta1**t) and v' = v / (1 - beta2**t) are new names; the last line is the formula.",
 )
 LR, B1, B2, EPS = 0.1, 0.8, 0.95, 0.01
 
@@ -38,6 +38,12 @@ def check(answer: ModuleType) -> None:
     compare("v", result[2], v1, {
         swapped: (1 - B2) * v + B2 * g**2,
         "v averages the gradient, not its square": B2 * v + (1 - B2) * g,
+        "v averages the square of m, not of the gradient": B2 * v + (1 - B2) * m1**2,
+        "v averages the square of the old m, not of the gradient": B2 * v + (1 - B2) * m**2,
+        "v averages (g - m)^2, a variance: Adam takes g^2": B2 * v + (1 - B2) * (g - m1) ** 2,
+        "v is one number for all elements: each has its own": B2 * v + (1 - B2) * (g**2).sum(),
+        "v is one number for all elements: each has its own mean": B2 * v + (1 - B2) * (g**2).mean(),
+        "v takes the whole square: the factor 1 - beta2 is missing": B2 * v + g**2,
         kept.format("v"): v1 / (1 - B2**3),
         "v uses beta1: it has its own, beta2": B1 * v + (1 - B1) * g**2,
     })  # fmt: skip
@@ -51,6 +57,10 @@ def check(answer: ModuleType) -> None:
         "the step goes uphill: the sign is wrong": step(mc, vc, -LR),
         "the square root of v is missing": p - LR * mc / (vc + EPS),
         "eps is under the root: it is added to the root": p - LR * mc / np.sqrt(vc + EPS),
+        "the correction of v stands outside the root: sqrt(v') with v' = v / (1 - beta2**t)": (
+            p - LR * mc / (np.sqrt(v1) / (1 - B2**3) + EPS)
+        ),
+        "the step multiplies by sqrt(v'): it divides": p - LR * mc * (np.sqrt(vc) + EPS),
         "eps is missing": p - LR * mc / np.sqrt(vc),
         "the step uses the gradient, not its mean m": p - LR * g / (np.sqrt(vc) + EPS),
         "t counts from 1: the correction uses beta**(t - 1)": step(m1 / (1 - B1**2), v1 / (1 - B2**2)),

@@ -15,8 +15,8 @@ HINTS = (
     "row? What does the row of a finished beam look like?",
     "Row b of the table is scores[b] + log_probabilities[b]; a finished beam has 0 at end_id and -inf "
     "elsewhere in place of its log-probabilities. In the flat table, (b, t) is at b V + t.",
-    "totals = (scores[:, None] + steps).ravel(); best = np.argsort(-totals)[:k]; then totals[best], best "
-    "// V and best % V.",
+    "With `steps` for the log-probabilities so changed: totals = (scores[:, None] + steps).ravel(); best = "
+    "np.argsort(-totals)[:k]; then totals[best], best // V and best % V.",
 )
 
 
@@ -179,7 +179,8 @@ def check(answer: ModuleType) -> None:
                 for (found, _, _), right in zip(results, rights, strict=True)
             ],
         },
-        "Candidate (b, t) has the score scores[b] + log_probabilities[b, t].",
+        "Candidate (b, t) has the score scores[b] + log_probabilities[b, t]; the one candidate of a finished "
+        "beam is (b, end_id), with scores[b]. The k best of the whole table are kept.",
     )
     V = [c.log_probabilities.shape[1] for c in cases]
     beams = [len(c.scores) for c in cases]

@@ -140,8 +140,8 @@ BACK: dict[str, Callable[..., Any]] = {
     "g is multiplied by 1 and what comes through f: that is already a gradient, so add it to g": (
         lambda g, f, norm: g * (1 + norm(f(g)))
     ),
-    "the residual brings 1: it brings g, unchanged": lambda g, f, norm: 1 + norm(f(g)),
-    "the residual brings 1: it brings what comes through the norm": lambda g, f, norm: 1 + f(norm(g)),
+    "the residual adds 1: it must add g, unchanged": lambda g, f, norm: 1 + norm(f(g)),
+    "the residual adds 1: it must add g, as it comes out of the norm": lambda g, f, norm: 1 + f(norm(g)),
     "the residual is missing, f is there twice: f_backward(f_backward(g))": lambda g, f, norm: f(f(g)),
 }
 POST_BACK: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ square. At step t, counted from 1,
     v = beta2 v + (1 - beta2) g^2
 
 Both start at 0, and are too small at first; dividing by 1 - beta^t corrects that. The parameter moves by
--lr m' / (sqrt(v') + eps), where m' and v' are the corrected means.
+-lr m' / (sqrt(v') + eps), where m' and v' are the corrected means. The next step needs m and v themselves.
 """
 
 import numpy as np

@@ -5,7 +5,7 @@ log-probabilities of its tokens. In a step each beam is continued with each toke
 candidates, and the k best of *all* of them are the next beams. A beam may have several children, or none.
 
 A finished beam must compete with the others, and cannot grow: it has one candidate only, `end_id` once more,
-at no cost. Its score stays.
+with log-probability 0. Its score stays.
 
 The best entries of a table (beams, V) are easily found in the flat array: entry (b, t) has which index there?
 And how do b and t follow from the index?
