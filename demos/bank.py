@@ -84,20 +84,18 @@ def cosines(vectors):
 
 def draw(states, texts, path):
     """A heat map for each layer: how alike the states of "bank" are in each pair of sentences."""
-    figure = Figure(figsize=(4.6 * len(states) + 2, 4), layout="constrained")
+    figure = Figure(figsize=(3.8 * len(states) + 1, 4.2), layout="constrained")
     panels = figure.subplots(1, len(states), squeeze=False, sharey=True)[0]
     words = [text.split()[2] for text in texts]  # of the sentence, the word that tells the meaning
     for i, (panel, vectors) in enumerate(zip(panels, states, strict=True), 1):
         c = cosines(vectors)
         panel.imshow(c, cmap="RdBu_r", vmin=-1, vmax=1)
         for (row, column), cosine in np.ndenumerate(c):
-            panel.text(column, row, f"{cosine:.2f}", ha="center", va="center")
+            panel.text(column, row, f"{cosine:.2f}", ha="center", va="center", color="white")
         panel.set(title=f'"bank" after layer {i}', xticks=range(len(words)), yticks=range(len(words)))
         panel.set_xticklabels(words)
         panel.set_yticklabels(words)
-    figure.suptitle(
-        "cosines: alike with the same meaning, opposite with the other (one row of the table for all)"
-    )
+    figure.suptitle("Cosines: alike with the same meaning, opposite with the other")
     figure.savefig(path, dpi=120)
 
 

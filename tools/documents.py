@@ -158,7 +158,7 @@ def draw_diagrams(folder: Path) -> list[Path]:
     vectors = model.embedding.weight.numpy()[WORDS]  # (3, 4)
     figures = {
         "1-encoder": _draw_encoder(words, vectors, model.encode([WORDS]).numpy()[0]),
-        "9-concatenate": _draw_heads(words, 4 * np.hstack([vectors, vectors[:, ::-1]])),
+        "9-concatenate": _draw_heads(words, 2 * np.hstack([vectors, vectors[:, ::-1]])),
         "12-add-or-concatenate": _draw_sums(words, vectors, positional_encoding(3, 4)),
     }
     folder.mkdir(parents=True, exist_ok=True)

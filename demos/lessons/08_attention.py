@@ -160,7 +160,7 @@ check("scores of 0 give equal weights", np.allclose(sharpened(0.0), 1 / 3))
 check("scores times 200 give a lookup", (sharpened(200.0).max(-1) > 0.95).all())
 
 # %% [markdown]
-# ## Where the documents go wrong
+# ## Where three texts go wrong
 #
 # Three documents work through an example. For each step, two errors tell where a slip was made. The
 # first compares the printed numbers with those computed from the inputs. The second computes the step

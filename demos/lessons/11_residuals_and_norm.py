@@ -79,7 +79,7 @@ for way in ("post-norm", "pre-norm"):
 # ## What the norm does
 #
 # Layer norm takes the vector of one token, subtracts its mean $\mu$ and divides by its standard
-# deviation $\sigma$. The documents print two forms. "Transformer Network" divides by $\sqrt{\sigma^2 +
+# deviation $\sigma$. Two forms are in print. "Transformer Network" divides by $\sqrt{\sigma^2 +
 # \epsilon}$, "The Transformer architecture" by $\sigma + \epsilon$. They differ only for a vector that
 # is almost constant. PyTorch and this library use the first.
 #
@@ -329,10 +329,10 @@ if settings.steps >= 200:
 #
 # ## What each layer knows
 #
-# "Transformer Network" says that early layers learn local patterns, middle layers phrases, and late
-# ones the whole sentence. We can ask our six layers, in three ways. A *probe* is a linear model that
-# reads something from the states of one layer. The *logit lens* applies the output layer to them, as if
-# that layer were the last. The *attention distance* is how far a layer looks.
+# "Transformer Network" says that early layers learn local patterns, middle layers phrases, late ones
+# the whole sentence. We ask our six layers. A *probe* is a linear model that reads something from the
+# states of one layer. The *logit lens* applies the output layer to them, as if it came next. The
+# *attention distance* is how far a layer looks. (To guess $x[i]$ is right for 54% of the answers.)
 
 # %%
 six_layers = trained["pre-norm", 6][0].eval()
@@ -365,7 +365,7 @@ axes.legend()
 show(figure, "11-layers", settings)
 
 if settings.steps >= 200:
-    check("before the last look, the answer cannot be read", probes["the answer"][1] < 0.7)
+    check("before the last look, a probe knows little more than x[i] tells", probes["the answer"][1] < 0.7)
     check("from the last state it can, by probe and lens", min(probes["the answer"][-1], lens[-1]) > 0.9)
     check("the first look is known earlier", probes["the first look"][1] > probes["the answer"][1] + 0.1)
     check("later layers do not look further: within one token", max(distances) - min(distances) < 1)

@@ -52,9 +52,9 @@ settings = read_settings(Lesson)
 # %% [markdown]
 # ## A model that knows four sentences
 #
-# The documents translate "I love you" and "I love cats." A small model learns four such sentences by
-# heart, so that its numbers mean something. (It has nothing else to learn: lesson 14 trains a real
-# translator.)
+# "Transformer Network" translates "I love you", "The Transformer architecture" "I love cats." A small
+# model learns four such sentences by heart, so that its numbers mean something. (It has nothing else to
+# learn: lesson 14 trains a real translator.)
 
 # %%
 PAIRS = [
@@ -351,9 +351,10 @@ check(
 )
 
 # %% [markdown]
-# The paper and the documents say 65 million; ours are 63.1. All but the vocabulary is fixed, 44.1
-# million, so 65 needs 40,700 words, where the paper says "about 37000". It does not say how it counted.
-# With three separate matrices, instead of one shared, the model would have 101 million.
+# The paper and "Transformers - Attention Is All You Need" say 65 million; ours are 63.1. All but the
+# vocabulary is fixed, 44.1 million, so 65 needs 40,700 words, where the paper says "about 37000". It
+# does not say how it counted. With three separate matrices, instead of one shared, the model would have
+# 101 million.
 
 # %%
 body = total - parts["embedding"]

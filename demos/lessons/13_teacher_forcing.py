@@ -237,8 +237,7 @@ check("the honest model writes most training sentences", honest_part > 0.6)
 # With teacher forcing, the answer to each question stands one place to the right, so the model learns
 # to copy it. In generation there is nothing to the right. It has learned nothing that helps there.
 #
-# The documents call it cheating, too ("Transformer Network": "The model could just COPY"). We can see
-# it do so.
+# "Transformer Network" calls it cheating, too ("The model could just COPY"). We can see it do so.
 
 # %%
 example = collate(learn[:1], tokenizer)

@@ -87,8 +87,9 @@ print(" ".join(SENTENCES[0]), f"\n{len(SENTENCES)} sentences, {V} words")
 #
 # > Attention(Q, K, V) = softmax(QKᵀ / √dₖ)V
 #
-# The mask is 0 where a word may look and $-\infty$ where it may not, as the documents print it. Nothing
-# here says which library computes: the parameters `p` may be our engine's tensors, or minigrad's.
+# The mask is 0 where a word may look and $-\infty$ where it may not, as "Transformer Network" prints
+# it. Nothing here says which library computes: the parameters `p` may be our engine's tensors, or
+# minigrad's.
 
 # %%
 D, D_FF, T = 32, 64, IDS.shape[1] - 1
