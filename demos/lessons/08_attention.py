@@ -274,7 +274,8 @@ check(
 # 1. *No mask.* Does the first output change if the last token changes?
 # 2. *0 in place of* $-\infty$. A score of 0 is not a weight of 0, since $e^0 = 1$.
 # 3. *Masked after the softmax.* The hidden weights are gone, but the rest of the row no longer sums to
-#    1.
+#    1. And the future still leaks: each weight was divided by a sum that contains $e^s$ of the hidden
+#       scores.
 
 # %%
 later = v.detach().clone()
@@ -292,10 +293,32 @@ check(
 may_attend = causal_mask(T)
 zeroed = F.softmax((q @ k.mT / math.sqrt(8)).masked_fill(~may_attend, 0.0), -1)
 after = F.softmax(q @ k.mT / math.sqrt(8), -1).masked_fill(~may_attend, 0.0)
+later_key = k.detach().clone()
+later_key[-1] = -later_key[-1]  # another last token
+after_other = F.softmax(q @ later_key.mT / math.sqrt(8), -1).masked_fill(~may_attend, 0.0)
 print("future's share of row 1, zeros for -inf:", zeroed[0, 1:].sum().item())
 print("sums of rows, masked after the softmax:", after.sum(-1).numpy().round(2))
+print("the same with another last key:        ", after_other.sum(-1).numpy().round(2))
 check("with zeros, the first token still sees the future", zeroed[0, 1:].sum().item() > 0.05)
 check("masked afterwards, the first row does not sum to 1", after.sum(-1)[0].item() < 0.95)
+check("and a future key changes the weights of the past", not np.allclose(after[:3], after_other[:3]))
+
+# %% [markdown]
+# ## A row with nothing to attend to
+#
+# A mask may hide *all* keys from a query, such as those of a sentence that is only padding. Then each
+# exponential is 0, and the formula gives $0 / 0$: NaN, which spreads to everything that is computed
+# from it. The average of no values can be defined as you like. This library returns zeros.
+
+# %%
+nothing = additive.copy()
+nothing[0] = -np.inf
+with np.errstate(invalid="ignore"):
+    by_formula = attention(q, k, v, nothing)["output"].numpy()
+in_library = F.scaled_dot_product_attention(q, k, v, np.isfinite(nothing)).numpy()
+print("first output by the formula:", by_formula[0, :3], " in the library:", in_library[0, :3])
+check("the formula gives NaN for a row that may attend to nothing", np.isnan(by_formula[0]).all())
+check("the library gives zeros", (in_library[0] == 0).all() and np.allclose(in_library[1:], by_formula[1:]))
 
 # %% [markdown]
 # ## Why queries and keys differ
@@ -308,14 +331,25 @@ check("masked afterwards, the first row does not sum to 1", after.sum(-1)[0].ite
 # = 2 \sum_i \left(s_{ii} - s_{i\pi(i)}\right) \ge 0$$
 #
 # since each token occurs once as $i$ and once as $\pi(i)$. On average a token scores itself at least as
-# high as its target. As $-\log w_{i\pi(i)} \ge \log(1 + e^{s_{ii} - s_{i\pi(i)}})$, a convex function,
-# the mean loss is at least $\log 2$.
+# high as its target.
 
 # %%
 tokens = mg.randn(6, 8, dtype="float64")
 target = mg.tensor(np.roll(np.arange(6), 1))  # each looks for its left neighbour, the first for the last
+s = (tokens @ tokens.mT).numpy()  # Q = K
+for_itself = s.diagonal()
+for_target = s[range(6), target.numpy()]
+print("scores for itself:    ", for_itself.round(1))
+print("scores for the target:", for_target.round(1))
+check("on average a token scores itself higher", for_itself.mean() > for_target.mean())
+
+# %% [markdown]
+# The loss of a token is $-\log w_{i\pi(i)} \ge \log(1 + e^x)$, with $x = s_{ii} - s_{i\pi(i)}$. This
+# function of $x$ is convex, and the mean of a convex function is at least its value at the mean of $x$
+# (Jensen's inequality). That mean is 0 or more, so the mean loss is at least $\log(1 + e^0) = \log 2$.
 
 
+# %%
 def learn(shared, steps=300):
     """Train W_Q and W_K, or one matrix for both, until each token finds its neighbour."""
     w_q = mg.randn(8, 8, dtype="float64").mul(0.3).detach().requires_grad_()
@@ -348,14 +382,29 @@ heat_map(right, one_weights, range(1, 7), f"one matrix: loss {one[-1]:.2f}, both
 show(figure, "08-one-matrix", settings)
 
 # %% [markdown]
+# Why does it end at 1.52, far above $\log 2$? Here the six look around a ring, and $s_{ij} = s_{ji}$:
+# the right neighbour scores like the left. With the token itself, three compete, so $\log 3 = 1.10$ is
+# a bound, too. The other three cannot be pushed away without pushing neighbours apart. In a regular
+# hexagon the squared distances are 1, 3 and 4 times the side's. With $d = s_{ii} - s_{i\pi(i)}$ the
+# scores less the target's are $d$, 0 (twice), $-2d$ (twice) and $-3d$:
+#
+# $$L(d) = \log\left(e^d + 2 + 2 e^{-2d} + e^{-3d}\right)$$
+
+# %%
+d = np.linspace(0, 2, 2001)
+hexagon = np.log(np.exp(d) + 2 + 2 * np.exp(-2 * d) + np.exp(-3 * d)).min()
+print(f"the best hexagon has a loss of {hexagon:.3f}; training found {one[-1]:.3f}")
+check("one matrix learns a hexagon", abs(one[-1] - hexagon) < 0.01)
+
+# %% [markdown]
 # The claim holds, and the proof says more: one matrix cannot learn *any* relation that sends each token
 # to another one.
 #
 # ## Exercises
 #
 # 1. `minitransformer learn 14`: scaled dot-product attention, with its mask.
-# 2. A query may be allowed no key at all. What should its output be? Call `attention` with a mask whose
-#    first row is all `-np.inf`, then the library's function.
+# 2. Some programs mask with $-10^9$ in place of $-\infty$, to avoid the NaN. What does a row that may
+#    attend to nothing then return? Predict it, then call `attention` with `nothing`, changed so.
 #
 # ## Read next
 #

@@ -90,12 +90,13 @@ def largest_weight(d_k, scale, queries=500, keys=10):
 guess = predict(
     "10 random keys, d_k = 512, no scaling. The mean of the largest weight is (0.1 to 1)?", settings.guess
 )
-guess.compare(largest_weight(512, 1.0))
-for name, scale in scales(512).items():
-    print(f"{name:10}: {largest_weight(512, scale):.2f}")
-check("unscaled, one key of ten takes over 90%", largest_weight(512, 1.0) > 0.9)
+largest = {name: largest_weight(512, scale) for name, scale in scales(512).items()}
+guess.compare(largest["no scaling"])
+for name, weight in largest.items():
+    print(f"{name:10}: {weight:.4f}")
+check("unscaled, one key of ten takes over 90%", largest["no scaling"] > 0.9)
 check("scaled by the root, it is the same at every size", abs(largest_weight(64, 1 / 8) - 0.32) < 0.04)
-check("divided by d_k, all ten are alike", largest_weight(512, 1 / 512) < 0.12)
+check("divided by d_k, all ten are alike", largest["1/d_k"] < 0.12)
 
 # %% [markdown]
 # ## Two documents' examples
@@ -123,9 +124,9 @@ check("a difference of 4.6 would do it", softmax(0.0, 4.6, 0.0)[1] == 0.98)
 #
 # The paper and four documents say that gradients vanish. "The Transformer architecture" says that
 # without scaling they become "excessively large". Let $w$ be the weights, and $g_j$ the loss's
-# derivative for $w_j$. Softmax has $\partial w_j / \partial s_i = w_j (\delta_{ij} - w_i)$, so
+# derivative for $w_j$. Softmax has $\partial w_j / \partial s_i = w_j ([i = j] - w_i)$ (lesson 5), so
 #
-# $$\frac{\partial L}{\partial s_i} = \sum_j g_j w_j (\delta_{ij} - w_i)
+# $$\frac{\partial L}{\partial s_i} = \sum_j g_j w_j ([i = j] - w_i)
 # = w_i \Big(g_i - \sum_j w_j g_j\Big)$$
 #
 # If one weight is 1, every term is 0: the first factor, or the bracket. But $s = c\, q K^\top$ has
@@ -136,6 +137,7 @@ check("a difference of 4.6 would do it", softmax(0.0, 4.6, 0.0)[1] == 0.98)
 # %%
 def query_gradients(d_k, scale, queries=500, keys=10):
     """The length of the gradient of each of many queries. Keys, values and the loss's gradient are random."""
+    mg.manual_seed(settings.seed)  # the same draws for each scale, here and in the picture
     q = mg.randn(queries, 1, d_k, dtype="float64").requires_grad_()
     k = mg.randn(queries, keys, d_k, dtype="float64")
     v = mg.randn(queries, keys, 8, dtype="float64")
@@ -222,12 +224,13 @@ check("at a rate of 10, the root learns, and d_k has hardly begun", at_10["1/√
 figure = Figure(figsize=(9, 3.8), layout="constrained")
 left, right = figure.subplots(1, 2)
 for name, (losses, _) in best.items():
-    left.plot(losses, label=name)
+    left.plot(losses, label=f"{name}, rate {rates[runs[name].index(best[name])]:g}")
     right.plot(rates, [losses[-1] for losses, _ in runs[name]], "o-", label=name)
 left.set(title="Each at its best rate: unscaled stays stuck", xlabel="step", ylabel="loss")
 right.set(
     title="No learning rate rescues it", xlabel="learning rate", ylabel="loss after 100 steps", xscale="log"
 )
+left.legend()
 right.legend()
 show(figure, "09-learning", settings)
 
