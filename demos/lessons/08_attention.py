@@ -273,9 +273,9 @@ check(
 #
 # 1. *No mask.* Does the first output change if the last token changes?
 # 2. *0 in place of* $-\infty$. A score of 0 is not a weight of 0, since $e^0 = 1$.
-# 3. *Masked after the softmax.* The hidden weights are gone, but the rest of the row no longer sums to
-#    1. And the future still leaks: each weight was divided by a sum that contains $e^s$ of the hidden
-#       scores.
+# 3. *Masked after the softmax.* The hidden weights are gone, but the rest of the row has a sum below 1.
+#    And the future still leaks: each weight was divided by a sum that contains $e^s$ of the hidden
+#    scores.
 
 # %%
 later = v.detach().clone()

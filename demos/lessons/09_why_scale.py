@@ -175,7 +175,7 @@ def histogram(d_k):
         xlabel="length of the gradient of a query ($10^x$; the first bar is $10^{-8}$ or less)",
         ylabel="queries",
     )
-    panel.legend()
+    panel.legend(loc="upper left")
     show(figure, "09-gradients", settings)
 
 
@@ -226,11 +226,11 @@ left, right = figure.subplots(1, 2)
 for name, (losses, _) in best.items():
     left.plot(losses, label=f"{name}, rate {rates[runs[name].index(best[name])]:g}")
     right.plot(rates, [losses[-1] for losses, _ in runs[name]], "o-", label=name)
-left.set(title="Each at its best rate: unscaled stays stuck", xlabel="step", ylabel="loss")
+left.set(title="Each at its best rate: unscaled stays stuck", xlabel="step", ylabel="loss", ylim=(-0.1, 2.5))
 right.set(
     title="No learning rate rescues it", xlabel="learning rate", ylabel="loss after 100 steps", xscale="log"
 )
-left.legend()
+left.legend(loc="upper right")
 right.legend()
 show(figure, "09-learning", settings)
 
