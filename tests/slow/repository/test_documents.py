@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from minitransformer.explain import explain_documents
 from tests.repository.test_documents import COMMANDS, DATA, ROOT
 from tools.without import PARTS
 
@@ -18,7 +19,7 @@ def is_quick(command):
     return "demos/lessons/" not in command and "-m pytest" not in command
 
 
-@pytest.mark.parametrize("command", filter(is_quick, COMMANDS))
+@pytest.mark.parametrize("command", [each for each in COMMANDS if is_quick(each)])
 def test_a_command_of_the_map_makes_its_picture(command, tmp_path):
     program, *words = shlex.split(command)
     if program == "minitransformer":
@@ -42,3 +43,14 @@ def test_a_command_of_the_map_makes_its_picture(command, tmp_path):
             made = (tmp_path / picture).is_file() or each["picture"].startswith("by-hand.html")
             assert made, picture
     assert "explain" not in command or Path(tmp_path / "by-hand.html").is_file()
+
+
+def test_each_stage_that_the_map_names_is_on_the_page(open_page):
+    named = [each["picture"] for each in [*DATA["row"], *DATA["diagram"]]]
+    stages = {name.partition("#")[2] for name in named if name.startswith("by-hand.html")}
+    stages.update(stage for each in DATA["walkthrough"] for stage in each["stages"])
+    page = open_page(explain_documents().page)
+    for stage in sorted(stages):
+        page.page.evaluate(f"() => {{ location.hash = '#{stage}'; }}")
+        page.page.locator(f"h2#{stage}").wait_for()
+    assert len(stages) > 15
