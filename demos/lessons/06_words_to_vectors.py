@@ -110,6 +110,10 @@ check("the gradient is the derived one", np.allclose(v.grad.numpy()[0], by_hand,
 # The English side of the phrasebook, without capitals. A pair is a word and another at most `window`
 # words away. Very frequent words ("the") stand beside everything and say little, so most of their pairs
 # are left out, as in Mikolov's paper.
+#
+# The negative words are drawn by frequency to the power 0.75: a bit flatter than the frequencies, so
+# that rare words are drawn, too. The optimizer is Adam, gradient descent with a step size of its own
+# for each weight (lesson 14).
 
 
 # %%
@@ -135,7 +139,8 @@ def train(pairs, frequency, random, dims=32, steps=1200, negatives=5):
     centres = nn.Parameter(mg.randn(len(frequency), dims).numpy() * 0.1)
     contexts = nn.Parameter(mg.zeros(len(frequency), dims).numpy())
     optimizer = optim.Adam([centres, contexts], lr=0.02)
-    noise = frequency**0.75 / (frequency**0.75).sum()
+    flatter = frequency**0.75
+    noise = flatter / flatter.sum()  # the probability of each word as a negative sample
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)  # small steps at the end: less noise
         centre, neighbour = pairs[random.integers(len(pairs), size=1024)].T
@@ -233,7 +238,8 @@ if settings.window >= 5:
 
 # %% [markdown]
 # One thing is rarely said: `analogy` leaves out the three words of the question, as the paper by
-# Mikolov et al. does. What is closest if they are allowed?
+# Mikolov et al. does. Without this rule the answer would mostly be "king" or "woman". Both are part of
+# the sum, and man's and woman's vectors differ little, so the sum stays near them. Let us allow them.
 
 # %%
 unit = dict(zip(words, unit_vectors(vectors), strict=True))
@@ -260,12 +266,24 @@ def picture(window):
     axes = figure.subplots()
     for group in groups:
         axes.scatter(*np.array([place[word] for word in group.split()]).T)
-    for word, (x, y) in place.items():
-        axes.annotate(word, (x, y), xytext=(4, 3), textcoords="offset points")
+    labels = {"left": [], "right": []}
+    for word, (x, y) in sorted(place.items(), key=lambda each: each[1][1]):  # from below
+        beside = [other_x - x for other_x, other_y in points if abs(other_y - y) < 0.05]
+        crowded = {
+            "left": any(-0.12 < gap < 0 for gap in beside),
+            "right": any(0 < gap < 0.12 for gap in beside),
+        }
+        side = "left" if crowded["right"] and not crowded["left"] else "right"
+        height = max([y, *(lower + 0.055 for column, lower in labels[side] if abs(column - x) < 0.2)])
+        labels[side].append((x, height))
+        where = (x - 0.03, height) if side == "left" else (x + 0.03, height)
+        other_side = "right" if side == "left" else "left"
+        line = {"arrowstyle": "-", "color": "lightgrey"}
+        axes.annotate(word, (x, y), xytext=where, ha=other_side, va="center", arrowprops=line)
     for pair in ("man woman", "king queen", "uncle aunt", "boy girl"):
         start, end = (place[word] for word in pair.split())
         axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "grey"})
-    axes.margins(0.1)
+    axes.margins(0.15)
     axes.set(
         title=f"Words of a kind lie together (window {window})",
         xlabel=f"first direction, {share[0]:.0%} of the variance",
@@ -309,8 +327,12 @@ check("with them they do not", alike["with five"] < 0.4)
 #
 # Vectors that others trained come as text files: a word and its numbers on each line. word2vec's files
 # begin with a line of two counts, GloVe's do not. We write one of each: ours, and vectors made another
-# way, by *counting*. Count how often each pair occurs, take the logarithm of how much more often than
-# by chance (PPMI), and keep the 32 strongest directions (SVD).
+# way, by *counting*:
+#
+# - Count how often each pair occurs, and take the logarithm of how much more often than by chance. For
+#   pairs that are rarer than by chance, take 0. This is PPMI, positive pointwise mutual information.
+# - Keep the 32 strongest directions of this matrix. SVD, the singular value decomposition, writes a
+#   matrix as a sum of directions, the strongest first.
 
 # %%
 counts = np.zeros((len(words), len(words)))
@@ -343,11 +365,26 @@ check("two methods agree on most neighbours", np.mean(shared) > 2)
 #
 # `fill_embedding` starts a model's embedding with vectors from a file. Training can go on from there,
 # or leave them as they are.
+#
+# What does that bring? A row that is not used gets no gradient (the first cell showed it). So a word
+# that does not occur in your training data keeps its *random* vector. A file that was made from more
+# text has a vector for it, near to those of similar words that your model does know. Suppose that your
+# own data are the first 300 sentences only.
 
 # %%
+own = {word for sentence in ENGLISH[:300] for word in sentence}
+lacking = [i for i, word in enumerate(words) if word not in own]
+print(f"300 sentences have {len(own)} words; they lack", ", ".join(words[i] for i in lacking[:6]), "...")
+
 embedding = nn.Embedding(len(words), 32)
+present = [i for i, word in enumerate(words) if word in own]
+embedding(mg.tensor(present)).sum().backward()
+check("a word that does not occur gets no gradient", not embedding.weight.grad.numpy()[lacking].any())
+
 filled = fill_embedding(embedding, words, *loaded["counted"])
+print(f"the file fills {filled} rows, {len(lacking)} of them for words that the 300 sentences lack")
 check("each row is filled", filled == len(words))
+check("with vectors from outside, too, for what the own data lack", len(lacking) > 20)
 
 # %% [markdown]
 # ## Two languages in one table
