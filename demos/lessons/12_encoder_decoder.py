@@ -140,7 +140,9 @@ check(
 #
 # So the scores of cross-attention are T by S: a row for each word written, a column for each word read.
 # The words of the target can be computed together, because a causal mask keeps each from seeing later
-# ones.
+# ones. Cross-attention needs no causal mask: the whole source is known before the first word is
+# written. For the same reason its keys and values are computed once for a sentence, however many words
+# are generated.
 
 
 # %%
