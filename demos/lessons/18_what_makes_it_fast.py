@@ -167,13 +167,17 @@ with mg.fused(False):
     by_definition = mg.graph.memory(x.softmax(-1).sum())
 by_kernel = mg.graph.memory(x.softmax(-1).sum())
 for name, kept in (("definition", by_definition), ("kernel", by_kernel)):
-    print(f"{name:11} {len(kept.graph.vertices):3} operations, {kept.retained:9,} bytes kept for backward")
-check("the kernel is one operation, and keeps the result alone", by_kernel.retained == x.numel() * 4)
+    operations = [v.name for v in kept.graph.vertices if v.kind == "op"][:-1]  # the last is our sum
+    print(f"{name:11} {kept.retained:9,} bytes kept for backward by {', '.join(operations)}")
+check(
+    "the kernel is one operation, and keeps the result alone",
+    operations == ["softmax"] and by_kernel.retained == x.numel() * 4,
+)
 check("the definition keeps more", by_definition.retained >= 2 * by_kernel.retained)
 
 # %% [markdown]
 # A faster op that computes something else is worth nothing. So first the values and gradients, then the
-# time.
+# time. (GELU is a smooth ReLU: $x$ times the chance that a normal number is below $x$.)
 
 # %%
 gamma = mg.ones(256, requires_grad=True)
@@ -246,20 +250,18 @@ def picture_of_kernels():
 picture_of_kernels()
 
 # %% [markdown]
-# Look at each bar: a kernel is not faster by its name. In our run the NumPy kernel of GELU is slower
-# than the definition. It works block by block, which keeps memory small. The loop of numba makes one
-# pass.
+# A kernel is not faster by its name. In our run the NumPy kernel of GELU is slower than the definition.
+# It works block by block; numba's loop makes one pass.
 #
 # ## Attention: memory that grows as the square, or not
 #
-# The definition writes all $T^2$ weights of each head, and keeps them. "Explain step by step ..." names
-# this as attention's cost.
+# The definition keeps two arrays of $T^2$ numbers for each head: the exponentials, and the weights that
+# they become. For $T = 1024$ that is twice 4.2 MB. "Explain step by step ..." names this cost.
 #
-# The kernel takes a block of queries at a time. Their scores stay in the processor's cache. For
-# backward it keeps one number for each row, the $\log \sum$ of its softmax, and computes the weights
+# The kernel takes a block of queries at a time, whose scores stay in the processor's cache. For
+# backward it keeps a number for each row, the $\log \sum$ of its softmax, and computes the weights
 # again: $w_{ij} = e^{s_{ij} - \ell_i}$.
 #
-# More arithmetic, fewer bytes.
 
 
 # %%
@@ -304,6 +306,14 @@ def picture_of_lengths(width):
 
 
 control(picture_of_lengths, settings, width=(8, 256))
+# %% [markdown]
+# "Transformers - Attention Is All You Need" calls the trade favorable for "typical NLP sequence lengths
+# ($T < 1000$)". It depends on $d$. The feed-forward network has $16 T d^2$ operations (a multiplication
+# and an addition are two). Attention has $4 T^2 d$, and causal attention half of them: $2 T^2 d$, as
+# many where $T = 8d$. (The same formula in lesson 16 counts multiply-adds, without a mask.) In the
+# picture, attention passes it earlier: it has a softmax, too.
+
+# %%
 longer = race(short=attend(512, 64), long=attend(2048, 64))
 print(f"four times the length takes {longer['long'] / longer['short']:.1f} times as long")
 check("the kernel saves memory, not the T² of arithmetic", longer["long"] > 5 * longer["short"])
@@ -311,11 +321,6 @@ check("the kernel saves memory, not the T² of arithmetic", longer["long"] > 5 *
 # %% [markdown]
 # "Transformer Network" compares 1,000 sequential steps of an RNN with "1 parallel step". A step is not
 # a time: that one grows with $T^2$.
-#
-# "Transformers - Attention Is All You Need" calls the trade favorable for "typical NLP sequence lengths
-# ($T < 1000$)". It depends on $d$. The feed-forward network has $16 T d^2$ operations and causal
-# attention $2 T^2 d$, as many where $T = 8d$. In the picture, attention passes it earlier: it has a
-# softmax, too.
 #
 # ## Where a training step's time goes
 #
