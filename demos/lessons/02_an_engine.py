@@ -440,10 +440,10 @@ check("a word that does not occur gets none", not table.grad[[0, 3]].any())
 #
 # > This consists of two linear transformations with a ReLU activation in between.
 #
-# That is enough. With $h_1 = \max(0, x_1 + x_2)$ and $h_2 = \max(0, x_1 + x_2 - 1)$, XOR is $h_1 - 2
-# h_2$: 0, 1, 1, and $2 - 2 = 0$. So two hidden neurons can do it. Do they find it by gradient descent?
-# We train 100 networks from 100 random starts, all in one array: the first axis is the start, and
-# broadcasting does the rest.
+# Without the ReLU the two would be a single one: $W_2 (W_1 x + b_1) + b_2 = (W_2 W_1) x + (W_2 b_1 +
+# b_2)$. With it, two neurons are enough. With $h_1 = \max(0, x_1 + x_2)$ and $h_2 = \max(0, x_1 + x_2 -
+# 1)$, XOR is $h_1 - 2 h_2$: 0, 1, 1, and $2 - 2 = 0$. Do they find it by gradient descent? We train 100
+# networks from random starts, all in one array.
 
 # %%
 INPUTS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])  # (4, 2)
@@ -487,6 +487,9 @@ check("two neurons learn it from some starts, but not from most", 0 < learned[2]
 check("sixteen learn it from nearly all", learned[16] > 90)
 
 # %% [markdown]
+# In the right panel two neurons may show one line: one is active on each side of it, as in $|x_1 - x_2|
+# = \max(0, x_1 - x_2) + \max(0, x_2 - x_1)$, which is XOR, too.
+#
 # The control below changes the number of hidden neurons. In the right panel, the dashed lines are where
 # a hidden neuron begins to be active: the network is a plane that is folded along these lines.
 
@@ -532,11 +535,16 @@ def picture(hidden):
 control(picture, settings, hidden=(2, 16))
 
 # %% [markdown]
-# Why do most starts with two neurons fail? The losses stop at a few levels. At 0.25 the network says
-# 0.5 to everything. A neuron that is active for no input gets no gradient: it is lesson 1's dead
-# neuron, and the other neuron alone cannot do it. With sixteen neurons there are nearly always two
-# useful ones among them. The paper's layers have 2,048. A network larger than the task needs is easier
-# to train.
+# Why do most starts with two neurons fail? The losses stop at a few levels:
+#
+# - 1/4: all four answers are 0.5, each with the error $0.5^2$.
+# - 1/6: one point is right, the others get their mean, such as 2/3 for 0, 1, 1: $(4/9 + 1/9 + 1/9) /
+#   4$.
+# - 1/8: two points are right, a 0 and a 1 both get 0.5: $(1/4 + 1/4) / 4$.
+#
+# A neuron that is active for no input gets no gradient: it is lesson 1's dead neuron, and the other
+# neuron alone cannot do it. With sixteen there are nearly always two useful ones. The paper's layers
+# have 2,048. A network larger than the task needs is easier to train.
 
 # %%
 (w1, b1, _, _), losses = train(2)
@@ -550,7 +558,8 @@ check("that explains most failures", (failed & some_dead).sum() > failed.sum() /
 # %% [markdown]
 # ## Exercises
 #
-# 1. `minitransformer learn 2`: the walk back, with its order and its sums left out.
+# 1. `minitransformer learn 2`: the walk back, with its order and its sums left out. Its values have no
+#    `number`: visit the inputs of each before itself (depth first). Both orders are right.
 # 2. Add `sigmoid` to `engine.py` as a rule of your own, with its gradient from lesson 1, and a case to
 #    `CASES`. Then use it in `ffn` instead of `relu`. First predict: does it die, too?
 #
