@@ -487,11 +487,11 @@ check("two neurons learn it from some starts, but not from most", 0 < learned[2]
 check("sixteen learn it from nearly all", learned[16] > 90)
 
 # %% [markdown]
-# In the right panel two neurons may show one line: one is active on each side of it, as in $|x_1 - x_2|
-# = \max(0, x_1 - x_2) + \max(0, x_2 - x_1)$, which is XOR, too.
-#
 # The control below changes the number of hidden neurons. In the right panel, the dashed lines are where
 # a hidden neuron begins to be active: the network is a plane that is folded along these lines.
+#
+# Two neurons may share one line: one is active on each side of it, as in $|x_1 - x_2| = \max(0, x_1 -
+# x_2) + \max(0, x_2 - x_1)$, which is XOR, too.
 
 
 # %%
@@ -543,8 +543,8 @@ control(picture, settings, hidden=(2, 16))
 # - 1/8: two points are right, a 0 and a 1 both get 0.5: $(1/4 + 1/4) / 4$.
 #
 # A neuron that is active for no input gets no gradient: it is lesson 1's dead neuron, and the other
-# neuron alone cannot do it. With sixteen there are nearly always two useful ones. The paper's layers
-# have 2,048. A network larger than the task needs is easier to train.
+# neuron alone cannot do it. With sixteen there are nearly always two useful ones. A network larger than
+# the task needs is easier to train.
 
 # %%
 (w1, b1, _, _), losses = train(2)
