@@ -324,6 +324,9 @@ check(
 #
 # Before attention, an encoder handed over its last state: one vector for a sentence of any length. The
 # task: copy 2 to 12 random letters. Four models, from the road; about equally large; the same steps.
+#
+# A GRU has two gates: $h_t = (1 - z_t) \odot n_t + z_t \odot h_{t-1}$. Attention adds $c_t = \sum_j
+# \mathrm{softmax}_j(h_t \cdot e_j)\, e_j$, with the encoder's states $e_j$.
 
 # %%
 V, LONGEST = 4 + 10, 12  # <PAD>, <UNK>, <START>, <END>, and ten letters
