@@ -204,7 +204,8 @@ for way in ("post-norm", "pre-norm"):
 #
 # "Norm only" has a decent gradient, too. Its fault is another. Attention averages tokens. Without the
 # residual, each layer replaces a token by an average, and after a few layers all tokens of a text are
-# the same vector. The third panel shows it.
+# the same vector. The third panel shows it. (The picture draws new weights: how far "add only" explodes
+# differs a lot between draws.)
 
 
 # %%
@@ -273,7 +274,7 @@ def train(way, depth, steps=settings.steps):
     """A trained model, and the part of right answers in each step, which are all on new data."""
     rng = np.random.default_rng(settings.seed)
     model = Model(way, depth)
-    optimizer = optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = optim.AdamW(model.parameters(), lr=3e-3)  # Adam and clipping: lesson 14
     right = []
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50)  # warm-up
@@ -377,9 +378,8 @@ if settings.steps >= 200:
 # ## Why pre-norm today
 #
 # The paper's post-norm divides the *sum* by its size, and with it the path that the gradient takes
-# through $x$. At the start, $x$ and $f(x)$ have about the same size, so each norm divides by about
-# $\sqrt 2$. In pre-norm, nothing stands on that path: it is $I$. The price is that values grow with the
-# depth, so a last norm follows the stack.
+# through $x$. In pre-norm, nothing stands on that path: its part stays whole, and the $J$ add to it.
+# The price is that values grow with the depth, so a last norm follows the stack.
 
 # %%
 post, pre = found["post-norm"], found["pre-norm"]
@@ -389,13 +389,34 @@ check("pre-norm: values grow with depth, but slowly", 1.5 < pre[1][-1] < 12)
 check("pre-norm: every layer passes the gradient on undiminished", min(pre[0]) > 0.8)
 
 # %% [markdown]
+# In a fresh first layer the sum has size 1.1 or so. The gradient keeps its size all the same (above:
+# about 1), because $I + J$ multiplies it by about what the norm divides by. But the part that comes
+# through $I$ alone shrinks at each norm; the rest has passed random weights. We measure that part.
+
+
+# %%
+def unchanged_part(way, depth=12):
+    """How much of the gradient at the output is in the one at the input: 1 if all of it."""
+    x = mg.randn(16, 8, D, requires_grad=True)
+    y = x
+    for _ in range(depth):
+        y = make_layer(way)(y)
+    g = mg.randn(*y.shape)
+    (y * g).sum().backward()
+    return float((x.grad * g).sum() / (g * g).sum())
+
+
+parts = {way: unchanged_part(way) for way in ("post-norm", "pre-norm")}
+print("of the output's gradient, the input gets unchanged:", {way: f"{p:.2f}" for way, p in parts.items()})
+check("pre-norm passes it on, post-norm hardly", parts["pre-norm"] > 0.5 > 4 * abs(parts["post-norm"]))
+
+# %% [markdown]
 # ## Exercises
 #
 # 1. `minitransformer learn 17`: a pre-norm and a post-norm sub-layer, and what the gradient of the
 #    residual is.
 # 2. Add `("post-norm", 6)` to `MODELS`. Then train it and `("pre-norm", 6)` without warm-up and with a
-#    learning rate of 1e-2. Which one still learns? Explain it with the first panel of the first
-#    picture.
+#    learning rate of 1e-2. Which one still learns? Explain it with the parts that we printed last.
 #
 # ## Read next
 #
