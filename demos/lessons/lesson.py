@@ -42,6 +42,10 @@ def in_notebook() -> bool:
 def read_settings(kind: type[S]) -> S:
     """The settings from the command line or, in a notebook, the defaults; seeds the random numbers."""
     settings = kind() if in_notebook() else tyro.cli(kind)
+    if settings.seed < 0:
+        raise SystemExit(f"error: --seed {settings.seed} is negative.\nChoose 0 or more.")
+    if settings.pictures.exists() and not settings.pictures.is_dir():
+        raise SystemExit(f"error: {settings.pictures} is not a folder.\nChoose a folder with --pictures DIR.")
     mg.manual_seed(settings.seed)
     return settings
 

@@ -84,6 +84,8 @@ def state_of(record: Record) -> str:
 
 def begin(exercise: Exercise, file: Path) -> None:
     """Write the learner's file, unless it exists."""
+    if file.is_dir():
+        raise UserError(f"{file} is a folder.\nMove it away, or choose another with --dir DIR.")
     if file.exists():
         print(printable(f"{file} exists; it was not changed."))
     else:
@@ -95,7 +97,7 @@ def begin(exercise: Exercise, file: Path) -> None:
 
 def next_hint(exercise: Exercise, record: Record) -> str:
     """The next hint; after the last one, that there is a solution."""
-    if record.hints == len(exercise.hints):
+    if record.hints >= len(exercise.hints):
         return f"There are no more hints. Our solution: minitransformer learn {exercise.number} --solution"
     record.hints += 1
     return f"Hint {record.hints} of {len(exercise.hints)}: {exercise.hints[record.hints - 1]}"

@@ -60,6 +60,10 @@ def compare(
         raise Wrong(
             f"{call}{_place(index)} is {found[tuple(index)]}, expected {right[tuple(index)]:.6g}", advice
         )
+    if (np.isnan(found) & ~np.isnan(right)).any():
+        index = np.argwhere(np.isnan(found) & ~np.isnan(right))[0]
+        text = f"{call}{_place(index)} is nan, expected {right[tuple(index)]:.6g}"
+        raise Wrong(text, advice or "Look for 0 / 0, inf - inf or 0 * inf.")
     off = np.where(found == right, 0.0, np.abs(found - right))  # 0 also for two infinities
     index = np.unravel_index(int(np.nanargmax(off)), off.shape)
     count = int((off > tolerance * _scale(right)).sum())

@@ -23,6 +23,13 @@ class Record:
     solution_shown: bool = False
     solved: bool = False
 
+    def check(self) -> None:
+        """Raise a TypeError for a value of another type, or a negative number."""
+        for name, default in asdict(Record()).items():
+            value = getattr(self, name)
+            if type(value) is not type(default) or value < 0:
+                raise TypeError(f"{name} = {value!r}")
+
 
 class Progress:
     """The records of a folder, by the exercises' names."""
@@ -44,10 +51,13 @@ def _read(file: Path) -> dict[str, Record]:
     try:
         found = json.loads(read_text(file))
         known = {field.name for field in fields(Record)}
-        return {
+        records = {
             name: Record(**{key: value for key, value in record.items() if key in known})
             for name, record in found.items()
         }
+        for record in records.values():
+            record.check()
+        return records
     except (json.JSONDecodeError, AttributeError, TypeError):
         raise UserError(
             f"{file} is not a progress file.\nMove it away: the next command writes a new one."

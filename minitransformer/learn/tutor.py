@@ -32,7 +32,7 @@ def check(exercise: Exercise, file: Path) -> Outcome:
             exercise.check(_run(exercise, source, file))
     except Wrong as wrong:
         return Outcome(False, wrong.verdict, wrong.advice)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _outcome_of_error(error, file)
     return Outcome(True)
 
@@ -54,15 +54,17 @@ def _run(exercise: Exercise, source: str, file: Path) -> ModuleType:
     return module
 
 
-def _outcome_of_error(error: Exception, file: Path) -> Outcome:
+def _outcome_of_error(error: BaseException, file: Path) -> Outcome:
     """The outcome for an exception; one that comes from the learner's code is given with its line."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return Outcome(False, f"line {error.lineno} is not valid Python: {error.msg}", "Correct the line.")
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
-    ]
-    if not lines:  # a bug of ours
-        raise error
+    if isinstance(error, ValueError) and "null bytes" in str(error):
+        return Outcome(False, "the file is not text: it has null bytes", "Save it as UTF-8.")
+    cause, lines = _origin(error, file)
+    if not lines:
+        text = f"the check cannot use the answer: {type(error).__name__}: {_first_line(error)}"
+        return Outcome(False, text, "Keep the names, arguments and results of the exercise's functions.")
+    error = cause
     if isinstance(error, NotImplementedError) and not error.args:
         return Outcome(
             False,
@@ -70,11 +72,33 @@ def _outcome_of_error(error: Exception, file: Path) -> Outcome:
             "Replace `raise NotImplementedError` with your code.",
         )
     notes = "".join(f", in the call {note}" for note in getattr(error, "__notes__", []))
-    text = f"line {lines[-1]} raised {type(error).__name__}: {str(error).partition(chr(10))[0]}{notes}"
+    text = f"line {lines[-1]} raised {type(error).__name__}: {_first_line(error)}{notes}"
     return Outcome(False, text, _advice_on(error))
 
 
-def _advice_on(error: Exception) -> str:
+def _origin(error: BaseException, file: Path) -> tuple[BaseException, list[int | None]]:
+    """The error, or the one that caused it, which passed through the learner's file, and the lines there.
+
+    The engine explains an error in a rule by an error of its own.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        frames = traceback.extract_tb(cause.__traceback__)
+        if lines := [frame.lineno for frame in frames if frame.filename == str(file)]:
+            return cause, lines
+        cause = cause.__cause__ or cause.__context__
+    return error, []
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _advice_on(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "Remove the exit: the check goes on after your functions return."
+    if isinstance(error, RecursionError):
+        return "Which call ends the recursion? Is it reached?"
     if isinstance(error, ZeroDivisionError):
         return "For which arguments is the divisor 0? What should the result be there?"
     if isinstance(error, NameError | AttributeError):

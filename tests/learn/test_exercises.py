@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import NAMES, check, exercises
+from minitransformer.learn import NAMES, check, exercises, find
 from minitransformer.learn.exercise import REASONING
 
 MISTAKES = Path(__file__).parent / "mistakes"
@@ -75,3 +75,23 @@ def test_a_mistake_in_the_file_is_given_with_its_line(tmp_path):
     assert missing.verdict == "01_multiply.py does not define multiply"
     name = outcome_of(exercise, source.replace("z = x * y", "z = x * w"), tmp_path)
     assert name.verdict.startswith("line 16 raised NameError: name 'w' is not defined")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "verdict"),
+    [
+        ("softmax", "(g - weighted_sum)", "(g - weighted_sum)[:, 0, 0]", "line 25 raised IndexError"),
+        ("softmax", "return y * (g", "y * (g", "must return an array, got NoneType"),
+        ("attention", "return out, weights", "return None", "attention returns something other than a pair"),
+        ("adam", "return parameter, m, v", "return m, v", "returns something other than 3 values"),
+        ("adam", "t, lr=1e-3", "lr=1e-3", "the check cannot use the answer: TypeError"),
+        ("warm_up", "def ", "import sys\nsys.exit(0)\ndef ", "raised SystemExit"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_used_is_explained(name, old, new, verdict, tmp_path):
+    exercise = find(name)
+    assert old in exercise.solution
+    outcome = outcome_of(exercise, exercise.solution.replace(old, new, 1), tmp_path)
+    assert not outcome.passed
+    assert verdict in outcome.verdict
+    assert outcome.advice

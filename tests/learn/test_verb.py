@@ -76,10 +76,13 @@ def test_a_mistake_in_the_command_is_explained(words, message, capsys):
     assert message in shown
 
 
-def test_a_damaged_progress_file_is_not_replaced(capsys):
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"multiply": {"hints": -5}}', '{"multiply": {"hints": "a"}}']
+)
+def test_a_damaged_progress_file_is_not_replaced(content, capsys):
     Path("exercises").mkdir()
-    Path("exercises/progress.json").write_text("{")
+    Path("exercises/progress.json").write_text(content)
     code, shown = learn(capsys, "1", "--hint")
     assert code == 2
     assert "Move it away" in shown
-    assert Path("exercises/progress.json").read_text() == "{"
+    assert Path("exercises/progress.json").read_text() == content
