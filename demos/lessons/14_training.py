@@ -154,12 +154,19 @@ for s in (0.1, 1.0, 2.0):
     check("the first loss is near log V + s²/2", abs(average - np.log(1000) - s**2 / 2) < 0.3)
 
 first = {std: loss_of({n: Tensor(a) for n, a in first_weights(std).items()}, IDS) for std in (0.1, 0.5)}
+wide = forward({n: Tensor(a) for n, a in first_weights(0.5).items()}, IDS[:, :-1])[0].array[:, 3:].std()
 guess = predict(
     f"with weights of deviation 0.1 the model starts at {first[0.1].array:.2f} (log {V} is {np.log(V):.2f}). "
-    f"With 0.5, where?",
+    f"With 0.5, its logits have deviation {wide:.0f}. Where does it start?",
     settings.guess,
 )
 guess.compare(first[0.5].array)
+
+# %% [markdown]
+# For such a deviation the formula gives thousands: it needs a small $s$. A large one leaves only the
+# largest logit of the sum, so the loss is about $2s$ for 32 words: the largest minus the right one.
+
+# %%
 check("small weights start at log V", abs(first[0.1].array - np.log(V)) < 0.15)
 check(
     "weights five times as large start at a loss more than five times as high",
@@ -263,9 +270,11 @@ check("your engine's model translates all 36 sentences", all(right))
 # Three things to look at before the first step: the hidden numbers of the feed-forward network, the
 # attention weights, and the gradients.
 #
-# Too small: all numbers are 0, all words get the same attention, and no gradient arrives. Too large:
-# each word looks at one other word only, the hidden numbers are in the hundreds, and the first loss is
-# in the thousands. The control changes the middle row.
+# Too small: all numbers are near 0, and no gradient arrives. Right: attention is nearly even, too, but
+# there is a gradient to change it. The bump in its loss is Adam's: when gradients become small, it
+# divides by small numbers, steps too far, and recovers. Too large: each word looks at one other word
+# only, the hidden numbers are in the hundreds, and the first loss is in the thousands. The control
+# changes the middle row.
 
 
 # %%
@@ -520,12 +529,14 @@ show(figure, "14-quality", settings)
 # Look at the end of the blue curves. The loss on the training sentences keeps falling, on a logarithmic
 # scale, while the share of right translations hardly moves: from here on the model learns its own
 # sentences by heart. What helps is more data, and not more steps. The recipe has about ten times as
-# many pairs, and dropout. `demos/scaling.py` draws the loss against parameters and data.
+# many pairs, and dropout (zeroing numbers at random). `demos/scaling.py` draws the loss against
+# parameters and data.
 #
 # ## The same from the command line
 #
 # A recipe is this loop with everything around it: checkpoints, a log, validation, resuming, a test set.
-# Each setting above is a flag. `main` is what the command `minitransformer` calls.
+# Each setting above is a flag. Half the steps, other held-out sentences: fewer come out right. `main`
+# is what the command `minitransformer` calls.
 
 # %%
 folder = settings.pictures / "14-runs"
