@@ -17,11 +17,14 @@ from .exercise import Exercise
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether an answer is right and, if not, what is wrong and what to do."""
+    """Whether an answer is right and, if not, what is wrong and what to do. True if `passed`."""
 
     passed: bool
     verdict: str = ""
     advice: str = ""
+
+    def __bool__(self) -> bool:
+        return self.passed
 
 
 def check(exercise: Exercise, file: Path) -> Outcome:
