@@ -66,5 +66,5 @@ def test_a_sweep_trains_each_combination_once_and_prints_a_table(cli, monkeypatc
     assert rows[1] == ["1e38", "failed"]
     cli(*flags, "lrs")
     assert len(trained) == 3  # the one that failed
-    code, _, err = cli(*flags, "lrs", "--dropout", "0.3")
+    code, _, err = cli(*flags, "lrs", "--label-smoothing", "0.3")
     assert (code, "lr=1e-3 contains a run with other settings" in err) == (2, True)

@@ -109,7 +109,7 @@ def test_the_readme_says_what_the_run_is_and_how_to_train_it_again(cli, here):
     assert str(here) not in text
     code, _, err = cli("train", "mine", "--resume", "--steps", 5, "--lr", 1)
     assert code == 0, err
-    assert "| from step 4 | steps 4 -> 5, lr 0.002 -> 1.0 |" in (here / "mine" / "README.md").read_text()
+    assert "| from step 4 | steps 4 -> 5, lr 0.006 -> 1.0 |" in (here / "mine" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("edit", ["mine\n", "", None])

@@ -190,7 +190,7 @@ def test_a_folder_of_a_training_killed_in_its_first_moments_is_new(cli, here):
 def test_a_run_without_checkpoints_whose_settings_were_changed_is_left_as_it_is(cli, here):
     shutil.rmtree(here / "mine" / "checkpoints")
     config = here / "mine" / "config.toml"
-    config.write_text(config.read_text().replace("lr = 0.002", "lr = 0.003"))
+    config.write_text(config.read_text().replace("lr = 0.006", "lr = 0.003"))
     before = contents("mine")
     config_before = config.read_text()
     code, _, err = cli("train", "phrasebook", "--run-dir", "mine", "--resume")
@@ -504,11 +504,11 @@ def test_settings_that_resume_changes_are_said_and_recorded(cli, here):
     run = ("train", "phrasebook", "--run-dir", "mine", "--resume")
     code, _, err = cli(*run, "--steps", 6, "--lr", 0.02)
     assert code == 0
-    assert "lr 0.002 -> 0.02 from step 4" in err
+    assert "lr 0.006 -> 0.02 from step 4" in err
     assert "steps 4 -> 6 from step 4" in err
     first, second = read_record(here / "mine").history
     assert (first["step"], first["changes"]) == (0, {})
-    assert (second["step"], second["changes"]) == (4, {"steps": [4, 6], "lr": [0.002, 0.02]})
+    assert (second["step"], second["changes"]) == (4, {"steps": [4, 6], "lr": [0.006, 0.02]})
     assert "lr = 0.02" in (here / "mine" / "config.toml").read_text()
     before = contents("mine")
     assert cli(*run)[0] == 0  # nothing left to train, and nothing changed
