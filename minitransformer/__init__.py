@@ -147,7 +147,6 @@ _MODULES[".inspection.words"] = [
 _MODULES[".inspection.word_files"] = [
     "WordVectors",
     "fill_embedding",
-    "layer_states",
     "load_word_vectors",
     "save_word_vectors",
 ]

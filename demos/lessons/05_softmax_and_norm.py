@@ -444,7 +444,9 @@ def picture_of_norm():
     plane = np.array([[2, -1, -1], [0, 1, -1]]) / np.sqrt([[6], [2]])  # two directions across (1, 1, 1)
     rows = mg.randn(14, 3, dtype="float64").requires_grad_()
     (-F.layer_norm(rows, (3,))[:, 0].sum()).backward()
-    x, h, step = rows.numpy() @ plane.T, root_form(rows.numpy()) @ plane.T, -rows.grad.numpy() @ plane.T
+    x = rows.numpy() @ plane.T
+    h = root_form(rows.numpy()) @ plane.T
+    step = -rows.grad.numpy() @ plane.T
     step *= 0.5 / np.linalg.norm(step, axis=-1, keepdims=True)  # of equal lengths
     axes.plot(*np.stack([0 * x, x, h], 1).T, color="lightgrey", lw=1)  # from the centre
     axes.plot(0, 0, "k+", ms=12)

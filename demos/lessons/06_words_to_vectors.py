@@ -4,8 +4,8 @@
 # After this lesson you can train word vectors from sentences alone, derive their gradient, find
 # neighbours and analogies in them, and load vectors that others have trained.
 #
-# A network computes with numbers, and a word is none. So each word gets a vector, and the vectors are
-# learned like all other weights.
+# A network computes with numbers, and a word is not a number. So each word gets a vector, and the vectors
+# are learned like all other weights.
 #
 # "Attention Is All You Need", section 3.4:
 #

@@ -13,13 +13,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from ..errors import check_integer
+from .word_files import WORD_STARTS
 
 Relation = Callable[[Sequence[str]], Bool[np.ndarray, "T T"]]
 
 PADDING = ("<PAD>", "[PAD]", "<pad>")
 ENDS = ("<END>", "[SEP]", "</s>", "<|endoftext|>", "<eos>")
 SPECIAL = re.compile(r"<[^<>]+>|\[[A-Z]+\]")
-WORD_STARTS = " ▁Ġ"
 
 
 def previous_token(tokens: Sequence[str]) -> Bool[np.ndarray, "T T"]:

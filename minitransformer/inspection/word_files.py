@@ -29,7 +29,7 @@ from ..errors import UserError, counted, truncated_repr
 from ..files import check_is_text, printable, read_bytes
 from .words import vectors_and_tokens, weight_of
 
-WORD_STARTS = (" ", "▁", "Ġ")  # how tokenizers mark that a token begins a word
+WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
 LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
 
 
@@ -171,4 +171,4 @@ def fill_embedding(embedding: nn.Module, tokenizer: Any, vectors: Any, tokens: A
 
 def _word_of(token: str) -> str:
     """The token without the mark of a word's beginning."""
-    return token.lstrip("".join(WORD_STARTS)) or token
+    return token.lstrip(WORD_STARTS) or token

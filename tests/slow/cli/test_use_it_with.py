@@ -139,7 +139,7 @@ def test_the_command_that_a_recipe_prints_works(name, few, command):
     for verb in ("explain", "graph") if is_first else ():  # a drawing for each task
         code, _, err = command(verb, "my run", "-o", f"{verb}.html")
         assert "vocabulary" not in err
-        assert code == 0 or ((verb, code) == ("explain", 2) and "the walk-through does not have" in err)
+        assert code == 0 or ((verb, code) == ("explain", 2) and "the walk-through does not support" in err)
 
 
 # ---------------------------------------------------------------- texts of a run's own
