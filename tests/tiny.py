@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 
 TINY = shlex.split(  # with dropout, which makes training draw random numbers
-    "--d-model 16 --num-heads 2 --d-ff 32 --num-encoder-layers 1 --num-decoder-layers 1 --steps 4 "
-    "--dropout 0.1"
+    "--d-model 16 --num-heads 2 --d-ff 32 --num-encoder-layers 1 --num-decoder-layers 1 "
+    "--dropout 0.1 --steps 4"
 )
 TINY_GPT = shlex.split("--n-embd 16 --n-head 2 --n-layer 1 --block-size 16 --n-positions 16 --steps 4")
 TINY_BERT = shlex.split(
