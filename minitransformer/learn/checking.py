@@ -30,31 +30,27 @@ def compare(
     call: str,
     value: Any,
     expected: Any,
-    mistakes: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+    mistakes: Mapping[str, Any] | None = None,
     advice: str = "",
     tolerance: float = 1e-6,
 ) -> None:
     """Raise Wrong unless `value`, the result of `call`, is `expected`.
 
-    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give (or lists such
-    pairs), so a verdict is true whenever it is used. `tolerance` is relative to the largest expected number.
+    `mistakes` maps the verdict on a typical mistake to the value that this mistake would give, so a verdict
+    is true whenever it is used. `tolerance` is relative to the largest expected number.
     """
     if value is None:
         raise Wrong(f"{call} returns nothing", "End the function with `return` and the result.")
-    pairs = list(mistakes.items() if isinstance(mistakes, Mapping) else mistakes)
     found = _array(value, call)
     right = _array(expected, call)
-    if found.shape != right.shape:
-        for verdict, wrong in pairs:
-            if _equal(found, _array(wrong, call), tolerance):
-                raise Wrong(verdict, advice)
-        shapes = f"{list(found.shape)}, expected {list(right.shape)}"
-        raise Wrong(f"{call} has shape {shapes}", advice or "Write the shape beside each line.")
     if _equal(found, right, tolerance):
         return
-    for verdict, wrong in pairs:
+    for verdict, wrong in (mistakes or {}).items():
         if _equal(found, _array(wrong, call), tolerance):
             raise Wrong(verdict, advice)
+    if found.shape != right.shape:
+        shapes = f"{list(found.shape)}, expected {list(right.shape)}"
+        raise Wrong(f"{call} has shape {shapes}", advice or "Write the shape beside each line.")
     if not np.isfinite(found).all() and np.isfinite(right).all():
         index = np.argwhere(~np.isfinite(found))[0]
         raise Wrong(
@@ -70,35 +66,6 @@ def compare(
     numbers = f"{found[index]:.6g}, expected {right[index]:.6g}"
     some = f"; {count} of {found.size} numbers differ" if found.size > 1 else ""
     raise Wrong(f"{call}{_place(index)} is {numbers}{some}", advice)
-
-
-def compare_all(
-    calls: Sequence[str],
-    values: Sequence[Any],
-    expected: Sequence[Any],
-    mistakes: Mapping[str, Sequence[Any]],
-    advice: str = "",
-    tolerance: float = 1e-6,
-) -> None:
-    """Compare the results of several calls.
-
-    A mistake is named only if it gives the values of all calls: one number may be right, or the same for two
-    mistakes.
-    """
-    for verdict, wrong in mistakes.items():
-        if _all_equal(calls, values, wrong, tolerance) and not _all_equal(calls, values, expected, tolerance):
-            raise Wrong(verdict, advice)
-    for call, value, right in zip(calls, values, expected, strict=True):
-        compare(call, value, right, (), advice, tolerance)
-
-
-def _all_equal(
-    calls: Sequence[str], values: Sequence[Any], expected: Sequence[Any], tolerance: float
-) -> bool:
-    return all(
-        value is not None and _equal(_array(value, call), _array(right, call), tolerance)
-        for call, value, right in zip(calls, values, expected, strict=True)
-    )
 
 
 def result_of(function: Callable[..., Any], *arguments: Any, count: int = 1) -> Any:
@@ -135,6 +102,7 @@ def check_cases(
     otherwise: Callable[[str, Any, Any, str], None] | None = None,
     by_luck: bool = False,
     count: int = 1,
+    part: int | None = None,
 ) -> None:
     """Raise Wrong unless `function` returns what `right` does for each case, a tuple of arguments.
 
@@ -142,14 +110,15 @@ def check_cases(
     answer where it is first wrong, the one that agrees in most cases is named; it must agree in all if the
     results are so few that two functions may agree `by_luck`. If there is none, `otherwise` raises, or
     `compare`. `call(*arguments)` is how messages call a case. `count` is the number of values that
-    the function returns.
+    the function returns, and `part` the one to check.
     """
     equal = equal or _is_close
     found: list[Any] = []
     first = None  # the first case that is wrong
     for i, arguments in enumerate(cases):
         try:
-            found.append(result_of(function, *arguments, count=count))
+            result = result_of(function, *arguments, count=count)
+            found.append(result if part is None else result[part])
         except Exception:
             if first is None:
                 raise

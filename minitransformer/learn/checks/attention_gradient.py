@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checking import check_cases, result_of, with_pairs
+from ..checking import check_cases, with_pairs
 
 LESSON = 9
 REASONING = "derivation"
@@ -39,9 +39,6 @@ def check(answer: ModuleType) -> None:
 def _check(answer: ModuleType, cases: list[tuple[np.ndarray, ...]], part: int, name: str) -> None:
     """The gradient of q, k or v."""
 
-    def attention_gradients(*arguments: np.ndarray) -> Any:
-        return result_of(answer.attention_gradients, *arguments, count=3)[part]
-
     def with_mistakes(*arguments: np.ndarray, **changes: Any) -> Any:
         return _gradients(*arguments, **changes)[part]
 
@@ -51,7 +48,8 @@ def _check(answer: ModuleType, cases: list[tuple[np.ndarray, ...]], part: int, n
         )
 
     steps = (STEPS_OF_V, {}) if name == "v" else (*STEPS, STEPS_OF_Q if name == "q" else STEPS_OF_K)
-    check_cases(attention_gradients, cases, with_mistakes, with_pairs(with_mistakes, steps), call, ADVICE)
+    mistakes = with_pairs(with_mistakes, steps)
+    check_cases(answer.attention_gradients, cases, with_mistakes, mistakes, call, ADVICE, count=3, part=part)
 
 
 def _softmax(x: np.ndarray) -> np.ndarray:

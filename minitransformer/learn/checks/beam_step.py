@@ -1,12 +1,13 @@
 """One step of beam search."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checking import compare_all, result_of
+from ..checking import Wrong, check_cases
 
 LESSON = 15
 REASONING = "shapes"
@@ -18,6 +19,9 @@ HINTS = (
     "With `steps` for the log-probabilities so changed: totals = (scores[:, None] + steps).ravel(); best = "
     "np.argsort(-totals)[:k]; then totals[best], best // V and best % V.",
 )
+
+
+Formula = Callable[["Case"], np.ndarray]
 
 
 class Case(NamedTuple):
@@ -70,17 +74,32 @@ def _order(c: Case, table: np.ndarray) -> np.ndarray:
     return np.argsort(-table.ravel(), kind="stable")[: c.k]
 
 
+def _right_scores(c: Case) -> np.ndarray:
+    return _best(c, _table(c))
+
+
+def _parents(c: Case) -> np.ndarray:
+    return _flat(c) // _width(c)
+
+
+def _tokens(c: Case) -> np.ndarray:
+    return _flat(c) % _width(c)
+
+
+def _flat(c: Case) -> np.ndarray:
+    """The best candidates, as indices of the flat table."""
+    return _order(c, _table(c))
+
+
+def _width(c: Case) -> int:
+    return c.log_probabilities.shape[1]
+
+
 def _best(c: Case, table: np.ndarray) -> np.ndarray:
     return table.ravel()[_order(c, table)]
 
 
-def _across(c: Case) -> np.ndarray:
-    """The scores along the tokens, where the shapes allow it."""
-    square = len(c.scores) in (1, c.log_probabilities.shape[1])
-    return _best(c, c.scores + _steps(c)) if square else np.empty(0)
-
-
-WRONG_SCORES: dict[str, Callable[[Case], np.ndarray]] = {
+WRONG_SCORES: dict[str, Formula] = {
     "the scores of the beams are not added": lambda c: _best(c, _steps(c)),
     "the scores are multiplied: log-probabilities add up": lambda c: _best(c, c.scores[:, None] * _steps(c)),
     "finished beams grow as the others do": lambda c: _best(c, c.scores[:, None] + c.log_probabilities),
@@ -151,93 +170,77 @@ WRONG_SCORES: dict[str, Callable[[Case], np.ndarray]] = {
 }  # fmt: skip
 
 
-def _same_set(found: Any, right: np.ndarray) -> bool:
-    return np.shape(found) == right.shape and np.allclose(np.sort(found), np.sort(right))
+ROW = "a row has V entries"
+WRONG_PARENTS: dict[str, Formula] = {
+    "parents and tokens are exchanged: b V + t divided by V is b, and t remains": _tokens,
+    "the parents are those of a table (V, beams): ravel goes row by row, and a row is a beam": (
+        lambda c: (_tokens(c) * len(c.scores) + _parents(c)) // _width(c)
+    ),
+    "the parents are fractions: use //": lambda c: _flat(c) / _width(c),
+    f"the parents are the index divided by the number of beams: {ROW}": lambda c: _flat(c) // len(c.scores),
+    f"the parents are what remains of a division by the number of beams: {ROW}": (
+        lambda c: _flat(c) % len(c.scores)
+    ),
+    f"the parents are the index divided by k: {ROW}": lambda c: _flat(c) // c.k,
+    f"the parents are what remains of a division by k: {ROW}": lambda c: _flat(c) % c.k,
+    "the parents are indices of the flat table": _flat,
+    "each beam is its own parent: the best candidates may share one": lambda c: np.arange(c.k),
+}
+WRONG_TOKENS: dict[str, Formula] = {
+    "the tokens are the parents: a token is what remains of the division": _parents,
+    f"the tokens are what remains of a division by the number of beams: {ROW}": (
+        lambda c: _flat(c) % len(c.scores)
+    ),
+    f"the tokens are the index divided by the number of beams: {ROW}": lambda c: _flat(c) // len(c.scores),
+    f"the tokens are what remains of a division by k: {ROW}": lambda c: _flat(c) % c.k,
+    "finished beams get token 0: end_id once more": (
+        lambda c: np.where(c.finished[_parents(c)], 0, _tokens(c))
+    ),
+    "the tokens are indices of the flat table": _flat,
+    "the tokens are the likeliest ones of the parents: a parent may have several children": (
+        lambda c: _table(c)[_parents(c)].argmax(1)
+    ),
+}
+OF_SCORES = (
+    "Candidate (b, t) has the score scores[b] + log_probabilities[b, t]; the one candidate of a finished "
+    "beam is (b, end_id), with scores[b]. The k best of the whole table are kept."
+)
+OF_INDICES = "In the flat table of rows of V entries, (b, t) is at b V + t."
 
 
-def _divided(c: Case, divisor: int) -> tuple[np.ndarray, np.ndarray]:
-    return divmod(_order(c, _table(c)), divisor)
+def _of_case(formula: Formula, *case: Any) -> np.ndarray:
+    return formula(Case(*case))
+
+
+def _call(name: str, *case: Any) -> str:
+    c = Case(*case)
+    beams = "beam" if len(c.scores) == 1 else "beams"
+    finished = np.flatnonzero(c.finished).tolist()
+    return f"{len(c.scores)} {beams} (finished: {finished}), V = {_width(c)}, k = {c.k}: {name}"
+
+
+def _check_order(call: str, found: Any, right: np.ndarray, advice: str) -> None:
+    if np.shape(found) == right.shape and np.allclose(np.sort(found), np.sort(right)):
+        text = "the candidates are the right ones, and not sorted: the best comes first"
+        raise Wrong(f"{call}: {text}", advice)
 
 
 def check(answer: ModuleType) -> None:
-    cases = _cases()
-    results = [result_of(answer.beam_step, *case, count=3) for case in cases]
-    rights = [_best(c, _table(c)) for c in cases]
-    calls = [
-        f"{len(c.scores)} {'beam' if len(c.scores) == 1 else 'beams'} (finished: "
-        f"{np.flatnonzero(c.finished).tolist()}), V = {c.log_probabilities.shape[1]}, k = {c.k}"
-        for c in cases
-    ]
-    compare_all(
-        [f"{call}: new_scores" for call in calls],
-        [result[0] for result in results],
-        rights,
-        {
-            **{words: [wrong(c) for c in cases] for words, wrong in WRONG_SCORES.items()},
-            "the candidates are the right ones, and not sorted: the best comes first": [
-                found if _same_set(found, right) else right
-                for (found, _, _), right in zip(results, rights, strict=True)
-            ],
-        },
-        "Candidate (b, t) has the score scores[b] + log_probabilities[b, t]; the one candidate of a finished "
-        "beam is (b, end_id), with scores[b]. The k best of the whole table are kept.",
+    parts = (
+        ("new_scores", _right_scores, WRONG_SCORES, OF_SCORES, _check_order),
+        ("parents", _parents, WRONG_PARENTS, OF_INDICES, None),
+        ("tokens", _tokens, WRONG_TOKENS, OF_INDICES, None),
     )
-    V = [c.log_probabilities.shape[1] for c in cases]
-    beams = [len(c.scores) for c in cases]
-    pairs = [_divided(c, v) for c, v in zip(cases, V, strict=True)]
-    by_beams = [_divided(c, n) for c, n in zip(cases, beams, strict=True)]
-    by_k = [_divided(c, c.k) for c in cases]
-    flat = [_order(c, _table(c)) for c in cases]
-    columns = [t * n + b for n, (b, t) in zip(beams, pairs, strict=True)]
-    advice = "In the flat table of rows of V entries, (b, t) is at b V + t."
-    exchanged = "parents and tokens are exchanged: b V + t divided by V is b, and t remains"
-    compare_all(
-        [f"{call}: parents" for call in calls],
-        [result[1] for result in results],
-        [parents for parents, _ in pairs],
-        {
-            exchanged: [tokens for _, tokens in pairs],
-            "the parents are those of a table (V, beams): ravel goes row by row, and a row is a beam": (
-                [i // v for i, v in zip(columns, V, strict=True)]
-            ),
-            "the parents are fractions: use //": [i / v for i, v in zip(flat, V, strict=True)],
-            "the parents are the index divided by the number of beams: a row has V entries": (
-                [parents for parents, _ in by_beams]
-            ),
-            "the parents are what remains of a division by the number of beams: a row has V entries": (
-                [rest for _, rest in by_beams]
-            ),
-            "the parents are the index divided by k: a row has V entries": [parents for parents, _ in by_k],
-            "the parents are what remains of a division by k: a row has V entries": [
-                rest for _, rest in by_k
-            ],
-            "the parents are indices of the flat table": flat,
-            "each beam is its own parent: the best candidates may share one": (
-                [np.arange(c.k) for c in cases]
-            ),
-        },
-        advice,
-    )
-    compare_all(
-        [f"{call}: tokens" for call in calls],
-        [result[2] for result in results],
-        [tokens for _, tokens in pairs],
-        {
-            "the tokens are the parents: a token is what remains of the division": [b for b, _ in pairs],
-            "the tokens are what remains of a division by the number of beams: a row has V entries": (
-                [rest for _, rest in by_beams]
-            ),
-            "the tokens are the index divided by the number of beams: a row has V entries": (
-                [quotient for quotient, _ in by_beams]
-            ),
-            "the tokens are what remains of a division by k: a row has V entries": [rest for _, rest in by_k],
-            "finished beams get token 0: end_id once more": (
-                [np.where(c.finished[b], 0, t) for c, (b, t) in zip(cases, pairs, strict=True)]
-            ),
-            "the tokens are indices of the flat table": flat,
-            "the tokens are the likeliest ones of the parents: a parent may have several children": (
-                [_table(c)[b].argmax(1) for c, (b, _) in zip(cases, pairs, strict=True)]
-            ),
-        },
-        advice,
-    )
+    for part, (name, right, wrong, advice, otherwise) in enumerate(parts):
+        check_cases(
+            answer.beam_step,
+            _cases(),
+            partial(_of_case, right),
+            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            partial(_call, name),
+            advice,
+            otherwise=otherwise,
+            by_luck=True,
+            count=3,
+            part=part,
+        )

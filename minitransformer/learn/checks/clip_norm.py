@@ -5,7 +5,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..checking import Wrong, compare_all, result_of
+from ..checking import Wrong, check_cases
 
 LESSON = 14
 REASONING = ""
@@ -123,32 +123,36 @@ WRONG_GRADIENTS: dict[str, Callable[[Arrays, float], np.ndarray]] = {
 }
 
 
+def _call(arrays: Arrays, limit: float) -> str:
+    return f"clip_norm, norm {_norm(arrays):.6g}, max_norm={limit}"
+
+
 def check(answer: ModuleType) -> None:
-    cases = _cases()
-    results = [result_of(answer.clip_norm, *case, count=2) for case in cases]
-    norms = [_norm(g) for g, _ in cases]
-    calls = [
-        f"clip_norm, norm {norm:.6g}, max_norm={limit}: "
-        for norm, (_, limit) in zip(norms, cases, strict=True)
-    ]
-    compare_all(
-        [f"{call}the norm" for call in calls],
-        [norm for _, norm in results],
-        norms,
-        {f"the norm {words}": [wrong(*case) for case in cases] for words, wrong in WRONG_NORMS.items()},
+    check_cases(
+        answer.clip_norm,
+        _cases(),
+        lambda g, limit: _norm(g),
+        {f"the norm {words}": wrong for words, wrong in WRONG_NORMS.items()},
+        lambda g, limit: f"{_call(g, limit)}: the norm",
         "The root of the sum of the squares of all numbers of all arrays.",
+        by_luck=True,
+        count=2,
+        part=1,
     )
-    for (clipped, _), (gradients, _) in zip(results, cases, strict=True):
+
+    def clip_norm(gradients: Arrays, limit: float) -> np.ndarray:
+        clipped, _ = answer.clip_norm(gradients, limit)
         _check_shapes(clipped, gradients)
-    compare_all(
-        [f"{call}all numbers" for call in calls],
-        [_flat(clipped) for clipped, _ in results],
-        [_flat(g) * _factor(g, limit) for g, limit in cases],
-        {
-            f"the gradients {words}": [wrong(*case) for case in cases]
-            for words, wrong in WRONG_GRADIENTS.items()
-        },
+        return _flat(clipped)
+
+    check_cases(
+        clip_norm,
+        _cases(),
+        lambda g, limit: _flat(g) * _factor(g, limit),
+        {f"the gradients {words}": wrong for words, wrong in WRONG_GRADIENTS.items()},
+        lambda g, limit: f"{_call(g, limit)}: all numbers",
         "Above max_norm, all arrays are multiplied by one factor, so that their norm becomes max_norm.",
+        by_luck=True,
     )
 
 

@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from ..checking import compare_all, result_of
+from ..checking import check_cases
 
 LESSON = 16
 REASONING = "derivation"
@@ -204,49 +206,55 @@ def _shares(b: dict[str, np.ndarray]) -> np.ndarray:
     return e / e.sum(0)
 
 
-def check(answer: ModuleType) -> None:
-    cases = _cases()
-    results = [result_of(answer.lstm_cell, *case, count=2) for case in cases]
-    calls = [f"lstm_cell with N = {N}, D = {D}, H = {H}: " for N, D, H in SIZES]
-    blocks = [_blocks(case) for case in cases]
-    orders = [order for order in itertools.permutations("ifgo") if "".join(order) != "ifgo"]
-    for number, name, right, wrong in ((1, "new_c", _new_c, WRONG_C), (0, "new_h", _new_h, WRONG_H)):
-        mistakes = {words: [formula(b) for b in blocks] for words, formula in wrong.items()}
-        for parts, words in BY_PARTS.items():
-            mistakes[words] = [right(_blocks(case, parts=parts)) for case in cases]
-        for order in orders:
+def _of_blocks(formula: Formula, *case: np.ndarray, **how: Any) -> np.ndarray:
+    return formula(_blocks(case, **how))
+
+
+def _wrong_blocks(formula: Formula) -> dict[str, Callable[..., np.ndarray]]:
+    """The right formula of blocks that are cut, ordered or summed in a wrong way."""
+    mistakes: dict[str, Callable[..., np.ndarray]] = {
+        words: partial(_of_blocks, formula, parts=parts) for parts, words in BY_PARTS.items()
+    }
+    for order in itertools.permutations("ifgo"):
+        if order != tuple("ifgo"):
             words = f"the blocks are used as {', '.join(order)}: their order is i, f, g, o"
-            mistakes[words] = [right(_blocks(case, order)) for case in cases]
-        mistakes["the gates are cut with reshape(4, N, H), which mixes the rows: cut the last axis"] = [
-            right(_reshaped(case)) for case in cases
-        ]
-        mistakes["every fourth column is taken for a gate: each gate is a block of H columns"] = [
-            right(_interleaved(case)) for case in cases
-        ]
-        compare_all(
-            [f"{call}{name}" for call in calls],
-            [result[number] for result in results],
-            [right(b) for b in blocks],
-            mistakes,
+            mistakes[words] = partial(_of_blocks, formula, order=order)
+    mistakes["the gates are cut with reshape(4, N, H), which mixes the rows: cut the last axis"] = (
+        lambda *case: formula(_reshaped(case))
+    )
+    mistakes["every fourth column is taken for a gate: each gate is a block of H columns"] = lambda *case: (
+        formula(_interleaved(case))
+    )
+    return mistakes
+
+
+def check(answer: ModuleType) -> None:
+    for part, name, right, wrong in ((1, "new_c", _new_c, WRONG_C), (0, "new_h", _new_h, WRONG_H)):
+        check_cases(
+            answer.lstm_cell,
+            _cases(),
+            partial(_of_blocks, right),
+            {words: partial(_of_blocks, formula) for words, formula in wrong.items()} | _wrong_blocks(right),
+            lambda x, h, *_, name=name: (
+                f"lstm_cell with N = {len(x)}, D = {x.shape[1]}, H = {h.shape[1]}: {name}"
+            ),
             "Print i, f, g and o with their shapes, (N, H), and compute one number of the formulas by hand.",
+            by_luck=True,
+            count=2,
+            part=part,
         )
-    _check_gradient(answer, calls)
-
-
-def _check_gradient(answer: ModuleType, calls: list[str]) -> None:
     random = np.random.default_rng(1)
     cases = []
     for N, _, H in SIZES:
         h, c, m = random.normal(size=(3, N, H))
         f, o = random.uniform(0.1, 0.9, (2, N, H))
         cases.append((h, c, f, o, m))
-    compare_all(
-        [f"{call.replace('lstm_cell', 'gradient_of_c')}the gradient" for call in calls],
-        [result_of(answer.gradient_of_c, *case) for case in cases],
-        [(c + h * o * (1 - np.tanh(m) ** 2)) * f for h, c, f, o, m in cases],
-        {
-            f"the gradient of c {words}": [formula(*case) for case in cases]
-            for words, formula in WRONG_GRADIENTS.items()
-        },
+    check_cases(
+        answer.gradient_of_c,
+        cases,
+        lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * f,
+        {f"the gradient of c {words}": formula for words, formula in WRONG_GRADIENTS.items()},
+        lambda h, *_: f"gradient_of_c with N = {len(h)}, H = {h.shape[1]}",
         "Write new_c = f c + ..., new_h = o tanh(new_c), and go back from new_h and new_c to c.",
+        by_luck=True,
     )

@@ -1,12 +1,13 @@
 """BERT's masked tokens."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checking import compare_all, result_of
+from ..checking import check_cases
 
 LESSON = 17
 REASONING = ""
@@ -179,23 +180,36 @@ WRONG_READS: dict[str, Callable[[Case], np.ndarray]] = {
 }
 
 
+def _of_case(formula: Callable[[Case], np.ndarray], *case: Any) -> np.ndarray:
+    return formula(Case(*case))
+
+
+def _right_target(c: Case) -> np.ndarray:
+    return np.where(_chosen(c), c.ids, IGNORE)
+
+
 def check(answer: ModuleType) -> None:
-    cases = _cases()
-    results = [result_of(answer.corrupt, *case, count=2) for case in cases]
-    calls = [f"corrupt for {len(c.ids)} x {c.ids.shape[1]} tokens: " for c in cases]
-    compare_all(
-        [f"{call}target" for call in calls],
-        [target for _, target in results],
-        [np.where(_chosen(c), c.ids, IGNORE) for c in cases],
-        {words: [wrong(c) for c in cases] for words, wrong in WRONG_TARGETS.items()},
+    of_target = (
         "The target has the ids of all chosen tokens, draws below 0.15 that are not special, and IGNORE "
-        "elsewhere.",
+        "elsewhere."
     )
-    compare_all(
-        [f"{call}read" for call in calls],
-        [read for read, _ in results],
-        [_right(c) for c in cases],
-        {words: [wrong(c) for c in cases] for words, wrong in WRONG_READS.items()},
+    of_read = (
         "Only chosen tokens change: into mask_id if the kind is below 0.8, into the random word from there "
-        "to 0.9.",
+        "to 0.9."
     )
+    parts = (
+        (1, "target", _right_target, WRONG_TARGETS, of_target),
+        (0, "read", _right, WRONG_READS, of_read),
+    )
+    for part, name, right, wrong, advice in parts:
+        check_cases(
+            answer.corrupt,
+            _cases(),
+            partial(_of_case, right),
+            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            lambda ids, *_, name=name: f"corrupt for {len(ids)} x {ids.shape[1]} tokens: {name}",
+            advice,
+            by_luck=True,
+            count=2,
+            part=part,
+        )

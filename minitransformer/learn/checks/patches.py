@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from ..checking import compare_all, result_of
+from ..checking import check_cases
 
 LESSON = 17
 REASONING = "shapes"
@@ -165,53 +167,49 @@ WRONG_TOKENS: dict[str, Callable[..., np.ndarray]] = {
 }  # fmt: skip
 
 
-def _orders(pairs: list[tuple[Images, int]]) -> dict[str, list[np.ndarray]]:
-    """What the other orders of the six axes give."""
-    right = (0, 2, 4, 1, 3, 5)
+def _other_orders() -> dict[str, Callable[[Images, int], np.ndarray]]:
+    """The other orders of the six axes."""
     return {
         f"the axes (B, C, H / P, P, W / P, P) are in the order of transpose{order}: the patch's place comes "
-        "first, then channel, row and column in it": [_patches(x, P, order) for x, P in pairs]
+        "first, then channel, row and column in it": partial(_patches, order=order)
         for order in itertools.permutations(range(6))
-        if order != right
+        if order != (0, 2, 4, 1, 3, 5)
     }
+
+
+def _of_patches(formula: Callable[..., np.ndarray], images: Images, P: int, *parts: np.ndarray) -> np.ndarray:
+    return formula(_patches(images, P), *parts)
+
+
+def _call(images: Images, P: int, *_: np.ndarray) -> str:
+    return f"images {list(images.shape)}, P = {P}"
 
 
 def check(answer: ModuleType) -> None:
     random = np.random.default_rng(0)
     images = [np.arange(B * C * H * W, dtype=float).reshape(B, C, H, W) for B, C, H, W, _ in SIZES]
-    sides = [P for *_, P in SIZES]
-    pairs = list(zip(images, sides, strict=True))
-    calls = [f"images {list(x.shape)}, P = {P}: " for x, P in pairs]
-    compare_all(
-        [f"{call}patches" for call in calls],
-        [result_of(answer.patches, x, P) for x, P in pairs],
-        [_patches(x, P) for x, P in pairs],
-        {words: [_or_nothing(wrong, x, P) for x, P in pairs] for words, wrong in WRONG_PATCHES.items()}
-        | _orders(pairs),
+    cases = [(x, P) for x, (*_, P) in zip(images, SIZES, strict=True)]
+    check_cases(
+        answer.patches,
+        cases,
+        _patches,
+        WRONG_PATCHES | _other_orders(),
+        lambda x, P: f"{_call(x, P)}: patches",
         "The pixels of these images are numbered 0, 1, 2, ... as they lie in memory: print a small one and "
         "your first patch.",
+        by_luck=True,
     )
     D = 5
-    settings: list[tuple[np.ndarray, ...]] = []
-    for x, P in pairs:
+    settings: list[tuple[Any, ...]] = []
+    for x, P in cases:
         _, N, numbers = _patches(x, P).shape
-        settings.append(tuple(random.normal(size=s) for s in ((D, numbers), (D,), (D,), (1 + N, D))))
-    flat = [_patches(x, P) for x, P in pairs]
-    compare_all(
-        [f"{call}tokens" for call in calls],
-        [result_of(answer.tokens, x, P, *s) for (x, P), s in zip(pairs, settings, strict=True)],
-        [_tokens(f, *s) for f, s in zip(flat, settings, strict=True)],
-        {
-            words: [_or_nothing(wrong, f, *s) for f, s in zip(flat, settings, strict=True)]
-            for words, wrong in WRONG_TOKENS.items()
-        },
+        settings.append((x, P, *(random.normal(size=s) for s in ((D, numbers), (D,), (D,), (1 + N, D)))))
+    check_cases(
+        answer.tokens,
+        settings,
+        partial(_of_patches, _tokens),
+        {words: partial(_of_patches, wrong) for words, wrong in WRONG_TOKENS.items()},
+        lambda *case: f"{_call(*case)}: tokens",
         "The linear layer, then the class token in front of each image, then positions for all 1 + N tokens.",
+        by_luck=True,
     )
-
-
-def _or_nothing(wrong: Callable[..., np.ndarray], *arguments: object) -> np.ndarray:
-    """What a mistake gives, or nothing where the shapes do not fit."""
-    try:
-        return wrong(*arguments)
-    except ValueError:
-        return np.empty(0)

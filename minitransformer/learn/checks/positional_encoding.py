@@ -27,19 +27,25 @@ def check(answer: ModuleType) -> None:
     check_cases(answer.positional_encoding, cases, _table, mistakes, call, ADVICE)
 
 
-def _table(
-    length: int,
-    d_model: int,
-    *,
-    exponent: str = "2i / d",
-    base: float = 10000,
-    positions: str = "0, 1, ...",
-    waves: str = "sin, cos",
-    layout: str = "pairs",
-) -> np.ndarray:
-    """The right table, or with mistakes."""
+def _angles(length: int, d_model: int, exponent: str, base: float, positions: str) -> np.ndarray:
+    """The angle of each position and column."""
+    pos = {
+        "0, 1, ...": np.arange(length),
+        "1, 2, ...": np.arange(1, length + 1),
+        "2 pi": 2 * np.pi * np.arange(length),
+        "shares": np.arange(length) / max(length, 1),
+        "backward": np.arange(length)[::-1],
+    }[positions][:, None]
     column = np.arange(d_model)
     i = column // 2
+    if exponent == "times":
+        return pos * base ** (2 * i / d_model)
+    if exponent == "precedence":
+        return pos / (base ** (2.0 * i) / d_model)
+    if exponent == "from the left":
+        return pos / base ** (2.0 * i) / d_model
+    if exponent == "product":
+        return pos / (base * 2 * i / d_model)
     powers = {
         "2i / d": 2 * i / d_model,
         "i / d": i / d_model,
@@ -55,27 +61,25 @@ def _table(
         "2i, then 2i + 2": 2 * (i + column % 2) / d_model,
         "2i, then 4i + 2": np.where(column % 2 == 1, 4 * i + 2, 2 * i) / d_model,
     }
-    pos = {
-        "0, 1, ...": np.arange(length),
-        "1, 2, ...": np.arange(1, length + 1),
-        "2 pi": 2 * np.pi * np.arange(length),
-        "shares": np.arange(length) / max(length, 1),
-        "backward": np.arange(length)[::-1],
-    }[positions][:, None]
-    if exponent == "times":
-        angles = pos * base ** (2 * i / d_model)
-    elif exponent == "precedence":
-        angles = pos / (base ** (2.0 * i) / d_model)
-    elif exponent == "from the left":
-        angles = pos / base ** (2.0 * i) / d_model
-    elif exponent == "product":
-        angles = pos / (base * 2 * i / d_model)
-    else:
-        angles = pos / base ** powers[exponent]
+    return pos / base ** powers[exponent]
+
+
+def _table(
+    length: int,
+    d_model: int,
+    *,
+    exponent: str = "2i / d",
+    base: float = 10000,
+    positions: str = "0, 1, ...",
+    waves: str = "sin, cos",
+    layout: str = "pairs",
+) -> np.ndarray:
+    """The right table, or with mistakes."""
+    angles = _angles(length, d_model, exponent, base, positions)
     if waves == "degrees":
         angles = np.deg2rad(angles)
     sines, cosines = np.sin(angles), np.cos(angles)
-    odd = column % 2 == 1
+    odd = np.arange(d_model) % 2 == 1
     table: np.ndarray = {
         "sin, cos": np.where(odd, cosines, sines),
         "degrees": np.where(odd, cosines, sines),

@@ -1,5 +1,6 @@
 """The matrix that moves a position."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,53 @@ def check(answer: ModuleType) -> None:
     check_cases(answer.shift_matrix, cases, _matrix, with_pairs(_matrix, STEPS), call, ADVICE)
 
 
+def _frequency(i: int, k: int, d_model: int, exponent: str) -> float:
+    """w of pair i."""
+    power = {
+        "2i / d": 2 * i / d_model,
+        "i / d": i / d_model,
+        "4i / d": 4 * i / d_model,
+        "2i": 2.0 * i,
+        "0": 0,
+        "(2i + 1) / d": (2 * i + 1) / d_model,
+        "times": -2 * i / d_model,
+        "k": 2 * i * k / d_model,
+    }
+    if exponent == "precedence":
+        return float(d_model / 10000.0 ** (2 * i))
+    if exponent == "from the left":
+        return float(10000.0 ** (-2 * i) / d_model)
+    return float(10000.0 ** -power[exponent])
+
+
+def _angle(w: float, k: int, by: str) -> float:
+    return {
+        "k": w * k,
+        "1": w,
+        "k + 1": w * (k + 1),
+        "|k|": w * abs(k),
+        "degrees": np.deg2rad(w * k),
+    }[by]
+
+
+SQUARES: dict[str, Callable[[float, float], list[list[float]]]] = {  # of cos(w k) and sin(w k)
+    "c s -s c": lambda c, s: [[c, s], [-s, c]],
+    "c -s s c": lambda c, s: [[c, -s], [s, c]],
+    "c s s c": lambda c, s: [[c, s], [s, c]],
+    "c -s -s c": lambda c, s: [[c, -s], [-s, c]],
+    "c s s -c": lambda c, s: [[c, s], [s, -c]],
+    "s c c -s": lambda c, s: [[s, c], [c, -s]],
+    "s c -c s": lambda c, s: [[s, c], [-c, s]],
+    "c -s c s": lambda c, s: [[c, -s], [c, s]],
+    "s 0 0 c": lambda c, s: [[s, 0], [0, c]],
+    "c 0 0 c": lambda c, s: [[c, 0], [0, c]],
+    "-": lambda c, s: [[-c, -s], [s, -c]],
+    "s c -s c": lambda c, s: [[s, c], [-s, c]],
+    "c s 0 0": lambda c, s: [[c, s], [0, 0]],
+    "0 0 -s c": lambda c, s: [[0, 0], [-s, c]],
+}
+
+
 def _matrix(
     k: int,
     d_model: int,
@@ -37,47 +85,9 @@ def _matrix(
     """The right matrix, or with mistakes."""
     matrix = np.zeros((d_model, d_model))
     for i in range(d_model // 2):
-        power = {
-            "2i / d": 2 * i / d_model,
-            "i / d": i / d_model,
-            "4i / d": 4 * i / d_model,
-            "2i": 2.0 * i,
-            "0": 0,
-            "(2i + 1) / d": (2 * i + 1) / d_model,
-        }.get(exponent, 2 * i / d_model)
-        w = 10000.0**power if exponent == "times" else 10000.0**-power
-        if exponent == "precedence":
-            w = d_model / 10000.0 ** (2 * i)
-        if exponent == "from the left":
-            w = 10000.0 ** (-2 * i) / d_model
-        if exponent == "k":
-            w = 10000.0 ** (-power * k)
-        angle = {
-            "k": w * k,
-            "-k": -w * k,
-            "1": w,
-            "k + 1": w * (k + 1),
-            "|k|": w * abs(k),
-            "degrees": np.deg2rad(w * k),
-        }[by]
+        angle = _angle(_frequency(i, k, d_model, exponent), k, by)
         c, s = np.cos(angle), np.sin(angle)
-        block = {
-            "c s -s c": [[c, s], [-s, c]],
-            "c -s s c": [[c, -s], [s, c]],
-            "c s s c": [[c, s], [s, c]],
-            "c -s -s c": [[c, -s], [-s, c]],
-            "c s s -c": [[c, s], [s, -c]],
-            "s c c -s": [[s, c], [c, -s]],
-            "s c -c s": [[s, c], [-c, s]],
-            "c -s c s": [[c, -s], [c, s]],
-            "s 0 0 c": [[s, 0], [0, c]],
-            "c 0 0 c": [[c, 0], [0, c]],
-            "-": [[-c, -s], [s, -c]],
-            "s c -s c": [[s, c], [-s, c]],
-            "c s 0 0": [[c, s], [0, 0]],
-            "0 0 -s c": [[0, 0], [-s, c]],
-            "times k": [[k * c, k * s], [-k * s, k * c]],
-        }[square]
+        block = [[k * c, k * s], [-k * s, k * c]] if square == "times k" else SQUARES[square](c, s)
         columns = [i, i + d_model // 2] if place == "halves" else [2 * i, 2 * i + 1]
         if place == "overlapping":
             columns = [i, i + 1]

@@ -1,10 +1,13 @@
 """The decoder's input and the target of teacher forcing."""
 
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checking import compare, result_of
+from ..checking import check_cases
 
 LESSON = 13
 REASONING = "shapes"
@@ -27,106 +30,26 @@ CASES = (  # texts, start, end, pad
 )
 
 
-def check(answer: ModuleType) -> None:
-    for texts, start, end, pad in CASES:
-        _check(answer, texts, start, end, pad)
+class Case(NamedTuple):
+    """The arguments of `teacher_forcing`, and the rows that right and wrong answers are made of."""
 
+    texts: list[list[int]]
+    start: int
+    end: int
+    pad: int
 
-def _check(answer: ModuleType, texts: list[list[int]], start: int, end: int, pad: int) -> None:
-    found = result_of(answer.teacher_forcing, texts, start, end, pad, count=2)
-    call = f"teacher_forcing({texts}, start_id={start}, end_id={end}, pad_id={pad})"
-    width = max(map(len, texts)) + 1
-    reads = _padded([[start, *text] for text in texts], pad, width)
-    nexts = _padded([[*text, end] for text in texts], IGNORE, width)
-    plain = [[*text, end] for text in texts]
-    padded = _padded(plain, pad, width)
-    texts_only = _padded(texts, pad, width - 1)
-    full = [[start, *text, end] for text in texts]
-    rolled = np.roll(padded, 1, 1)
-    rolled_nexts = np.roll(nexts, 1, 1)
-    held = _padded([[start, *text, end] for text in texts], pad, width + 1)[:, :width]
-    held_nexts = _padded([[start, *text, end] for text in texts], IGNORE, width + 1)[:, :width]
-    shorter = "the input holds the end of the shorter texts: nothing is predicted after it"
-    compare(
-        f"{call}[0]",
-        found[0],
-        reads,
-        [
-            ("the input is not shifted: it holds the token that is to be predicted", padded),
-            ("the input and the target are exchanged", nexts),
-            ("the start is missing: the first token is predicted from the start alone", texts_only),
-            ("the start is missing: the first token is predicted from the start alone",
-             _padded(texts, pad, width)),
-            ("the input holds the end: nothing is predicted after it", _padded(full, pad, width + 1)),
-            ("the input is shifted with np.roll: the last column comes to the front", rolled),
-            ("the input is shifted with np.roll: the last column comes to the front", rolled_nexts),
-            (shorter, held),
-            (f"{shorter}, and IGNORE is not a token", held_nexts),
-            ("the input is padded with start_id, not with pad_id",
-             _padded([[start, *text] for text in texts], start, width)),
-            ("the input is padded with IGNORE, which is no token: the input needs pad_id",
-             _padded([[start, *text] for text in texts], IGNORE, width)),
-            ("the input is padded with 0, not with pad_id",
-             _padded([[start, *text] for text in texts], 0, width)),
-            ("the input is padded with end_id, not with pad_id",
-             _padded([[start, *text] for text in texts], end, width)),
-            ("the input is padded at the front",
-             _padded([[start, *text] for text in texts], pad, width, front=True)),
-            ("the input starts with pad_id, not with start_id",
-             _padded([[pad, *text] for text in texts], pad, width)),
-            ("the input starts with end_id, not with start_id",
-             _padded([[end, *text] for text in texts], pad, width)),
-            ("the input lacks the last token of the longest text: a text of n tokens needs n + 1 columns",
-             reads[:, :-1]),
-            ("the input has one column too many: a text of n tokens needs n + 1",
-             _padded([[start, *text] for text in texts], pad, width + 1)),
-            ("the input ends where the shortest text ends", reads[:, : min(map(len, texts)) + 1]),
-        ],
-        "At each position the decoder reads the tokens so far: the start, then the text.",
-    )  # fmt: skip
-    first_ignored = np.where(reads == pad, IGNORE, nexts)
-    compare(
-        f"{call}[1]",
-        found[1],
-        nexts,
-        [
-            ("the target is the input: the decoder would learn to copy what it reads", reads),
-            ("the target is the input: the decoder would learn to copy what it reads",
-             _padded([[start, *text] for text in texts], IGNORE, width)),
-            ("the text is followed by pad_id in the target, not by end_id",
-             _padded([[*text, pad] for text in texts], IGNORE, width)),
-            ("the text is followed by start_id in the target, not by end_id",
-             _padded([[*text, start] for text in texts], IGNORE, width)),
-            ("the target is padded with pad_id: the loss would train padding; IGNORE leaves it out", padded),
-            ("the target is padded with 0, not with IGNORE", _padded(plain, 0, width)),
-            ("the target is padded with end_id: the loss would train the end many times; IGNORE leaves it "
-             "out", _padded(plain, end, width)),
-            ("the end is missing in the target: the model would never learn to stop",
-             _padded(texts, IGNORE, width)),
-            ("the end is missing in the target: the model would never learn to stop",
-             _padded(texts, IGNORE, width - 1)),
-            ("the end is missing in the target: the model would never learn to stop",
-             _padded(texts, pad, width)),
-            ("the end stands in the last column, after the padding: it follows the text's last token",
-             _end_last(texts, IGNORE, end, width)),
-            ("the end stands in the last column, after the padding: it follows the text's last token",
-             _end_last(texts, pad, end, width)),
-            ("only the longest text has its end: the end follows the last token of each",
-             _padded([t if len(t) < width - 1 else [*t, end] for t in texts], IGNORE, width)),
-            ("the target holds the start, which is never predicted", _padded(full, IGNORE, width + 1)),
-            ("the target holds the start, which is never predicted", _padded(full, pad, width + 1)),
-            ("the end is ignored: the model would never learn to stop",
-             np.where(nexts == end, IGNORE, nexts)),
-            ("padding is found by pad_id in the input, where the start has the same id: the first token is "
-             "not trained", first_ignored),
-            ("the target is the input with np.roll: the start comes to the end", np.roll(reads, -1, 1)),
-            ("the target is shifted twice: it holds the token after the next one",
-             _padded([[*text[1:], end] for text in texts], IGNORE, width)),
-            ("the target is padded at the front", _padded(plain, IGNORE, width, front=True)),
-        ],
-        "At each position the target is the token after those that the input has so far; after the last "
-        "comes the end.",
-    )  # fmt: skip
+    @property
+    def width(self) -> int:
+        return max(map(len, self.texts)) + 1
+
+    def begun(self, first: int | None = None) -> list[list[int]]:
+        return [[self.start if first is None else first, *text] for text in self.texts]
+
+    def ended(self, last: int | None = None) -> list[list[int]]:
+        return [[*text, self.end if last is None else last] for text in self.texts]
+
+    def whole(self) -> list[list[int]]:
+        return [[self.start, *text, self.end] for text in self.texts]
 
 
 def _padded(rows: list[list[int]], fill: int, width: int, front: bool = False) -> np.ndarray:
@@ -135,7 +58,132 @@ def _padded(rows: list[list[int]], fill: int, width: int, front: bool = False) -
     return np.array([[*pad, *row] if front else [*row, *pad] for pad, row in pairs])
 
 
-def _end_last(texts: list[list[int]], fill: int, end: int, width: int) -> np.ndarray:
-    target = _padded(texts, fill, width)
-    target[:, -1] = end
+def _input(c: Case) -> np.ndarray:
+    return _padded(c.begun(), c.pad, c.width)
+
+
+def _target(c: Case) -> np.ndarray:
+    return _padded(c.ended(), IGNORE, c.width)
+
+
+def _end_last(c: Case, fill: int) -> np.ndarray:
+    target = _padded(c.texts, fill, c.width)
+    target[:, -1] = c.end
     return target
+
+
+Formula = Callable[[Case], np.ndarray]
+ALONE = "the first token is predicted from the start alone"
+SHORTER = "the input holds the end of the shorter texts: nothing is predicted after it"
+STOP = "the model would never learn to stop"
+AFTER = "the end stands in the last column, after the padding: it follows the text's last token"
+WRONG_INPUTS: dict[str, Formula] = {
+    "the input is not shifted: it holds the token that is to be predicted": (
+        lambda c: _padded(c.ended(), c.pad, c.width)
+    ),
+    "the input and the target are exchanged": _target,
+    f"the start is missing: {ALONE}": lambda c: _padded(c.texts, c.pad, c.width - 1),
+    f"the start is missing, and there is padding in its place, at the end: {ALONE}": (
+        lambda c: _padded(c.texts, c.pad, c.width)
+    ),
+    "the input holds the end: nothing is predicted after it": (
+        lambda c: _padded(c.whole(), c.pad, c.width + 1)
+    ),
+    "the input is shifted with np.roll: the last column comes to the front": (
+        lambda c: np.roll(_padded(c.ended(), c.pad, c.width), 1, 1)
+    ),
+    "the input is the target, shifted with np.roll: the last column comes to the front": (
+        lambda c: np.roll(_target(c), 1, 1)
+    ),
+    SHORTER: lambda c: _padded(c.whole(), c.pad, c.width + 1)[:, : c.width],
+    f"{SHORTER}, and IGNORE is not a token": (
+        lambda c: _padded(c.whole(), IGNORE, c.width + 1)[:, : c.width]
+    ),
+    "the input is padded with start_id, not with pad_id": lambda c: _padded(c.begun(), c.start, c.width),
+    "the input is padded with IGNORE, which is no token: the input needs pad_id": (
+        lambda c: _padded(c.begun(), IGNORE, c.width)
+    ),
+    "the input is padded with 0, not with pad_id": lambda c: _padded(c.begun(), 0, c.width),
+    "the input is padded with end_id, not with pad_id": lambda c: _padded(c.begun(), c.end, c.width),
+    "the input is padded at the front": lambda c: _padded(c.begun(), c.pad, c.width, front=True),
+    "the input starts with pad_id, not with start_id": lambda c: _padded(c.begun(c.pad), c.pad, c.width),
+    "the input starts with end_id, not with start_id": lambda c: _padded(c.begun(c.end), c.pad, c.width),
+    "the input lacks the last token of the longest text: a text of n tokens needs n + 1 columns": (
+        lambda c: _input(c)[:, :-1]
+    ),
+    "the input has one column too many: a text of n tokens needs n + 1": (
+        lambda c: _padded(c.begun(), c.pad, c.width + 1)
+    ),
+    "the input ends where the shortest text ends": lambda c: _input(c)[:, : min(map(len, c.texts)) + 1],
+}
+WRONG_TARGETS: dict[str, Formula] = {
+    "the target is the input: the decoder would learn to copy what it reads": _input,
+    "the target is the input, padded with IGNORE: the decoder would learn to copy what it reads": (
+        lambda c: _padded(c.begun(), IGNORE, c.width)
+    ),
+    "the text is followed by pad_id in the target, not by end_id": (
+        lambda c: _padded(c.ended(c.pad), IGNORE, c.width)
+    ),
+    "the text is followed by start_id in the target, not by end_id": (
+        lambda c: _padded(c.ended(c.start), IGNORE, c.width)
+    ),
+    "the target is padded with pad_id: the loss would train padding; IGNORE leaves it out": (
+        lambda c: _padded(c.ended(), c.pad, c.width)
+    ),
+    "the target is padded with 0, not with IGNORE": lambda c: _padded(c.ended(), 0, c.width),
+    "the target is padded with end_id: the loss would train the end many times; IGNORE leaves it out": (
+        lambda c: _padded(c.ended(), c.end, c.width)
+    ),
+    f"the end is missing in the target: {STOP}": lambda c: _padded(c.texts, IGNORE, c.width),
+    f"the end is missing in the target, which is a column shorter: {STOP}": (
+        lambda c: _padded(c.texts, IGNORE, c.width - 1)
+    ),
+    f"the end is missing in the target, which is padded with pad_id: {STOP}": (
+        lambda c: _padded(c.texts, c.pad, c.width)
+    ),
+    AFTER: lambda c: _end_last(c, IGNORE),
+    f"{AFTER}, which is IGNORE": lambda c: _end_last(c, c.pad),
+    "only the longest text has its end: the end follows the last token of each": (
+        lambda c: _padded([t if len(t) < c.width - 1 else [*t, c.end] for t in c.texts], IGNORE, c.width)
+    ),
+    "the target holds the start, which is never predicted": (
+        lambda c: _padded(c.whole(), IGNORE, c.width + 1)
+    ),
+    "the target holds the start, which is never predicted, and is padded with pad_id": (
+        lambda c: _padded(c.whole(), c.pad, c.width + 1)
+    ),
+    f"the end is ignored: {STOP}": lambda c: np.where(_target(c) == c.end, IGNORE, _target(c)),
+    "padding is found by pad_id in the input, where the start has the same id: the first token is not "
+    "trained": lambda c: np.where(_input(c) == c.pad, IGNORE, _target(c)),
+    "the target is the input with np.roll: the start comes to the end": lambda c: np.roll(_input(c), -1, 1),
+    "the target is shifted twice: it holds the token after the next one": (
+        lambda c: _padded([[*text[1:], c.end] for text in c.texts], IGNORE, c.width)
+    ),
+    "the target is padded at the front": lambda c: _padded(c.ended(), IGNORE, c.width, front=True),
+}
+OF_INPUT = "At each position the decoder reads the tokens so far: the start, then the text."
+OF_TARGET = (
+    "At each position the target is the token after those that the input has so far; after the last comes "
+    "the end."
+)
+
+
+def _of_case(formula: Formula, *case: Any) -> np.ndarray:
+    return formula(Case(*case))
+
+
+def check(answer: ModuleType) -> None:
+    parts = ((_input, WRONG_INPUTS, OF_INPUT), (_target, WRONG_TARGETS, OF_TARGET))
+    for part, (right, wrong, advice) in enumerate(parts):
+        check_cases(
+            answer.teacher_forcing,
+            CASES,
+            partial(_of_case, right),
+            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            lambda texts, start, end, pad, part=part: (
+                f"teacher_forcing({texts}, start_id={start}, end_id={end}, pad_id={pad})[{part}]"
+            ),
+            advice,
+            count=2,
+            part=part,
+        )

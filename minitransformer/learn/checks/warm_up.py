@@ -1,9 +1,10 @@
 """The learning rate of the paper."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
-from ..checking import compare_all
+from ..checking import check_cases
 
 LESSON = 13
 REASONING = "derivation"
@@ -100,20 +101,32 @@ WRONG_INVERSES: dict[str, Callable[[float, int], float]] = {
 }
 
 
+def _rate(step: int, d: int, w: int) -> float:
+    return float(d**-0.5 * min(step**-0.5, step * w**-1.5))
+
+
+def _of_terms(formula: Callable[..., float], step: int, d: int, w: int) -> float:
+    """A formula of WRONG_RATES, given the rising and the falling term."""
+    return formula(step, d, w, step * w**-1.5, step**-0.5)
+
+
 def check(answer: ModuleType) -> None:
-    terms = [(step, d, w, step * w**-1.5, step**-0.5) for step, d, w in CASES]
-    compare_all(
-        [f"learning_rate({step}, {d}, {w})" for step, d, w in CASES],
-        [answer.learning_rate(*case) for case in CASES],
-        [d**-0.5 * min(rise, fall) for _, d, _, rise, fall in terms],
-        {f"learning_rate {words}": [wrong(*case) for case in terms] for words, wrong in WRONG_RATES.items()},
+    check_cases(
+        answer.learning_rate,
+        CASES,
+        _rate,
+        {f"the rate {words}": partial(_of_terms, wrong) for words, wrong in WRONG_RATES.items()},
+        lambda step, d, w: f"learning_rate({step}, {d}, {w})",
         "At step = warmup_steps both terms are warmup_steps^-0.5; before it the rate rises in proportion to "
         "the step.",
+        by_luck=True,
     )
-    compare_all(
-        [f"warm_up_for({peak:.6g}, {d})" for peak, d in PEAKS],
-        [answer.warm_up_for(peak, d) for peak, d in PEAKS],
-        [1 / (d * peak**2) for peak, d in PEAKS],
-        {f"warm_up_for {words}": [wrong(*case) for case in PEAKS] for words, wrong in WRONG_INVERSES.items()},
+    check_cases(
+        answer.warm_up_for,
+        PEAKS,
+        lambda peak, d: 1 / (d * peak**2),
+        {f"the result {words}": wrong for words, wrong in WRONG_INVERSES.items()},
+        lambda peak, d: f"warm_up_for({peak:.6g}, {d})",
         "Put it to the test: with your number of steps as w, learning_rate(w, d_model, w) must be the peak.",
+        by_luck=True,
     )
