@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from rich.console import Console
@@ -12,14 +13,16 @@ from tyro.conf import Positional, arg
 from minigrad.io import write_atomically
 
 from ..errors import UserError
-from ..files import printable
-from ..learn import Exercise, Progress, exercises, find
-from ..learn import check as check_answer
+from ..files import printable, read_json, read_text
+from ..learn import Exercise, Outcome, Progress, exercises, find
+from ..learn.exercise import REASONING
 from ..learn.progress import Record
 from .arguments import Flag
 from .parsing import run_command
+from .subprocesses import run_python
 
 FOLDER = Path("exercises")
+TIME_LIMIT = 30.0  # seconds for a check; all take less than two
 
 
 def run(argv: list[str]) -> None:
@@ -92,6 +95,8 @@ def begin(exercise: Exercise, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, exercise.blank.encode())
         print(printable(f"{file}: {exercise.title}"))
+    if exercise.reasoning:
+        print(f"It takes {REASONING[exercise.reasoning]}")
     print(f"Open it, write the blank, then: minitransformer learn {exercise.number} --check")
 
 
@@ -103,13 +108,36 @@ def next_hint(exercise: Exercise, record: Record) -> str:
     return f"Hint {record.hints} of {len(exercise.hints)}: {exercise.hints[record.hints - 1]}"
 
 
+def check_within(seconds: float, exercise: Exercise, file: Path) -> Outcome:
+    """The outcome of a check in a process of its own, which is killed after `seconds`."""
+    read_text(file)  # raises a UserError if it is not text
+    with TemporaryDirectory() as folder:
+        result = Path(folder) / "outcome.json"
+        words = ["-m", "minitransformer.learn", exercise.name, str(file.absolute()), str(result)]
+        try:
+            code = run_python(words, timeout=seconds)
+        except TimeoutError:
+            return Outcome(
+                False,
+                f"the answer was still running after {seconds:g} seconds, and was stopped",
+                "Which loop never ends? Print what its condition depends on, in each round.",
+            )
+        if not result.exists():
+            return Outcome(
+                False,
+                f"the answer ended Python itself, with exit code {code}",
+                "Leave out calls such as os._exit: the check goes on after your functions return.",
+            )
+        return Outcome(**read_json(result))
+
+
 def check_file(exercise: Exercise, file: Path, record: Record, progress: Progress) -> None:
     """Check an answer and print the verdict; exits with 1 if it is wrong."""
     if not file.is_file():
         raise UserError(
             f"there is no file {file}.\nBegin the exercise with `minitransformer learn {exercise.number}`."
         )
-    outcome = check_answer(exercise, file)
+    outcome = check_within(TIME_LIMIT, exercise, file)
     record.attempts += 1
     record.solved = record.solved or outcome.passed
     if outcome.passed:

@@ -20,7 +20,10 @@ NAMES = (  # in the order of the lessons
     "masks", "label_smoothing", "shift_right", "warm_up", "adam", "clip_norm",
     "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
 )  # fmt: skip
-REASONING = ("derivation", "shapes", "")  # what an exercise takes, besides its formula
+REASONING = {  # what an exercise may take, besides writing its formula
+    "derivation": "a derivation: do it on paper first.",
+    "shapes": "an argument about shapes: write the shape beside each line first.",
+}
 
 # a blank: `# BLANK: what to write`, our lines, `# END`
 BLANK = re.compile(r"^( *)# BLANK: (.+)\n((?:.*\n)*?)\1# END\n", re.MULTILINE)
@@ -34,7 +37,7 @@ class Exercise:
     name: str
     source: str  # our solution, with its blanks marked
     lesson: int
-    reasoning: str  # of REASONING
+    reasoning: str  # of REASONING, or ""
     hints: tuple[str, str, str]
     check: Callable[[ModuleType], None]  # raises Wrong
 

@@ -60,7 +60,7 @@ def test_an_exercise_blanks_a_few_lines_and_has_three_mistakes_and_hints(exercis
     mistakes = mistakes_of(exercise.name)
     assert len({mistake["verdict"] for mistake in mistakes}) >= 3
     assert len(exercise.hints) == 3
-    assert exercise.reasoning in REASONING
+    assert exercise.reasoning in {*REASONING, ""}
     assert exercise.task.count("\n") >= 3
     assert not any(answer.strip() in exercise.blank for answer in exercise.answers)
 

@@ -1,12 +1,18 @@
 """`minitransformer learn`: begin, check, hints, solution, progress."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from minitransformer.cli import main
 from minitransformer.learn import NAMES, exercises
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +48,49 @@ def test_an_exercise_is_begun_checked_and_solved(capsys):
         "attempts": 2, "hints": 0, "solution_shown": False, "solved": True,
     }  # fmt: skip
     assert "solved" in learn(capsys)[1]
+
+
+def test_an_exercise_says_what_it_takes(capsys):
+    assert "It takes a derivation: do it on paper first." in learn(capsys, "softmax")[1]
+    assert "It takes an argument about shapes" in learn(capsys, "attention")[1]
+    assert "It takes" not in learn(capsys, "adam")[1]
+
+
+def write_answer(old, new):
+    """An answer to the first exercise: our solution, with a change."""
+    Path("exercises").mkdir()
+    assert old in exercises()[0].solution
+    Path("exercises/01_multiply.py").write_text(exercises()[0].solution.replace(old, new, 1))
+
+
+def test_a_loop_that_never_ends_is_stopped(capsys, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.learn.TIME_LIMIT", 2.0)
+    write_answer("z = x * y", "while True: x = x * y")
+    code, shown = learn(capsys, "1", "--check")
+    assert code == 1
+    assert "the answer was still running after 2 seconds, and was stopped\n  Which loop never ends?" in shown
+    assert json.loads(Path("exercises/progress.json").read_text())["multiply"]["attempts"] == 1
+
+
+def test_an_answer_that_ends_python_is_explained(capsys):
+    write_answer("z = x * y", "__import__('os')._exit(3)")
+    code, shown = learn(capsys, "1", "--check")
+    assert code == 1
+    assert "the answer ended Python itself, with exit code 3" in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a SIGINT")
+def test_ctrl_c_stops_a_check():
+    write_answer("z = x * y", "print('running', flush=True)\n    while True: x = x * y")
+    with subprocess.Popen(
+        [sys.executable, "-m", "minitransformer", "learn", "1", "--check"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd(),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=20)
+    assert (process.returncode, out, error) == (1, "", "stopped\n")
 
 
 def test_what_a_learner_has_written_stays(capsys):
