@@ -12,13 +12,14 @@ from minigrad.ops.allocation import format_bytes
 from .. import recipes
 from ..data.splits import Sources
 from ..errors import counted
-from ..files import one_line, to_json
+from ..files import to_json
 from ..recipes import Recipe
 from ..runs.card import Card, make_card
 from ..runs.memory_needed import check_memory
 from ..runs.run import load_splits
 from ..tasks import task_class
 from .arguments import Flag
+from .layout import FIXED, print_lines, wrap, wrap_list
 from .recipe_flags import RecipeOptions, check_recipe_is_named, with_flags
 from .train import PICTURES
 
@@ -38,7 +39,10 @@ def run(argv: list[str]) -> None:
     check_recipe_is_named(argv, USAGE)
     recipe, options = read_command(argv)
     card = card_of(recipe, Sources(options.data, data_dir=options.data_dir))
-    print(to_json(card_values(card)) if options.json else "\n".join(map(one_line, card_lines(card))))
+    if options.json:
+        print(to_json(card_values(card)))
+    else:
+        print_lines(card_lines(card))
 
 
 def read_command(argv: list[str]) -> tuple[Recipe, Options]:
@@ -85,29 +89,30 @@ def card_lines(card: Card) -> list[str]:
     ]
     tokens = card.steps * card.tokens_per_step
     flops = card.flops_per_step
-    size = format_bytes
+    size = lambda n: format_bytes(n).replace(" ", FIXED)
     measured = "measured" if card.measured_rows >= 0.9 else f"from {card.measured_rows:.2%} of a batch"
-    return [
-        f"{card.recipe}: {counted(card.parameters, 'parameter')}",
-        *table,
-        f"training  {counted(card.steps, 'step')} of {card.tokens_per_step:,.0f} targets on average: "
+    costs = {
+        "training": f"{counted(card.steps, 'step')} of {card.tokens_per_step:,.0f} targets on average: "
         f"{quantity(tokens)} in total, {card.tokens_per_parameter:.2g} per parameter",
-        f"compute   {quantity(flops)}FLOPs per step, {quantity(card.steps * flops)}FLOPs in total "
+        "compute": f"{quantity(flops)}FLOPs per step, {quantity(card.steps * flops)}FLOPs in total "
         f"(backward counts twice forward)",
-        f"memory    {size(card.memory)} at the peak: process and data {size(card.process)}, "
+        "memory": f"{size(card.memory)} at the peak: process and data {size(card.process)}, "
         f"weights, gradients, moments {size(card.state)}, activations {size(card.activations)}, "
         f"copies to save and load {size(card.copies)}",
-        f"time      {duration(card.steps * card.seconds_per_step)}: {card.seconds_per_step:.3g} s per step "
-        f"on this machine, {measured}; {quantity(flops / card.seconds_per_step)}FLOP/s",
-    ]
+        "time": f"{duration(card.steps * card.seconds_per_step)}: "
+        f"{card.seconds_per_step:.3g}{FIXED}s per step on this machine, {measured}; "
+        f"{quantity(flops / card.seconds_per_step)}FLOP/s",
+    }
+    title = wrap(f"{card.recipe}: {counted(card.parameters, 'parameter')}", 2)
+    return [*title, *table, *wrap_list(costs.items())]
 
 
 def quantity(n: float) -> str:
     """A number with a metric prefix: `3.42 M`."""
     for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{n:.3g} "
+            return f"{n / size:.3g}{FIXED}{unit}"
+    return f"{n:.3g}{FIXED}"
 
 
 def duration(seconds: float) -> str:

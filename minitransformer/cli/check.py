@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 
 from ..errors import counted
-from ..files import one_line, to_json
+from ..files import to_json
 from ..runs.checks import Outcome, check_run
 from ..runs.run import Run
 from .arguments import Checkpoint, DataFile, DataFolder, Flag, RunFolder
+from .layout import print_lines, wrap
 from .parsing import run_command
 
 
@@ -33,7 +34,7 @@ def run(argv: list[str]) -> None:
         for outcome in check_run(trained, trained.splits(data, data_dir)):
             outcomes.append(outcome)
             if not json:
-                print(format_outcome(outcome), flush=True)
+                print_lines(format_outcome(outcome))
         if json:
             print(to_json({each.name: {"passed": each.passed, "detail": each.detail} for each in outcomes}))
         if failed := [outcome.name for outcome in outcomes if outcome.passed is False]:
@@ -43,12 +44,13 @@ def run(argv: list[str]) -> None:
     run_command(check, argv, "minitransformer check")
 
 
-def format_outcome(outcome: Outcome) -> str:
-    """A line with a mark, the name of the check, and what it found."""
+def format_outcome(outcome: Outcome) -> list[str]:
+    """A mark, the name of the check, and what it found."""
     marks = {True: "✓", False: "✗", None: "-"}
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         marks = {True: "ok", False: "FAILED", None: "-"}
     detail = {True: "", False: "violated: ", None: "skipped: "}[outcome.passed] + outcome.detail
     mark = marks[outcome.passed]
     hint = f"; {outcome.hint}" if outcome.hint else ""
-    return one_line(f"{mark} {outcome.name:<13} {detail}{hint}")
+    label = f"{mark} {outcome.name:<13} "
+    return wrap(label + detail + hint, len(label))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, counted
-from ..files import one_line, printable, to_json
+from ..files import printable, to_json
 from ..runs.evaluations import STATISTICS, Evaluation, place, read, weights_sha256
 from ..runs.folder import read_config
 from ..runs.run import Run, record_of
@@ -24,11 +24,11 @@ from .decoding import Search
 from .evaluate import (
     check_generates,
     describe_decoding,
-    print_columns,
     score,
     splits_of,
     write,
 )
+from .layout import FIXED, columns, print_lines, wrap, wrap_list
 from .parsing import run_command
 from .readme import write_readme
 
@@ -183,22 +183,27 @@ def report(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> 
     """Print both runs' scores, their differences with 95% intervals, and p-values."""
     task = task_class(other.about.task)
     examples = len(next(iter(other.example_scores.values())).statistics)
+    heading = []
     for name, folder, about in (("baseline", first, baseline.about), ("run", path, other.about)):
         decoding = f", {about.decoding}" if about.decoding else ""
-        print(one_line(f"{name:<10} {folder}  ({about.checkpoint}{decoding})"))
-    print(one_line(f"data       {other.about.split}, {counted(examples, 'example')}") + "\n")
-    rows = [["", "baseline", "run", "difference", "", "p", ""]]
+        heading.append((name, f"{folder}  ({about.checkpoint}{decoding})"))
+    print_lines(wrap_list([*heading, ("data", f"{other.about.split}, {counted(examples, 'example')}")]))
+    print()
+    rows = [["", "baseline", "run", "difference", "p", ""]]
     for name, found in compare_scores(baseline, other).items():
         metric = task.metric(name)
         values = [metric.text(e.example_scores[name]) for e in (baseline, other)]
         low, high = map(metric.difference, (found.low, found.high))
-        chance = [f"[{low}, {high}]", f"{found.p_value:.4f}", verdict(metric, found)]
-        rows.append([metric.short_label, *values, metric.difference(found.value), *chance])
-    print_columns(rows)
+        change = f"{metric.difference(found.value)} [{low}, {high}]".replace(" ", FIXED)
+        rows.append([metric.short_label, *values, change, f"{found.p_value:.4f}", verdict(metric, found)])
+    print_lines(columns(rows))
     if left_out := [name for name in other.example_scores if name not in {*shared_scores(baseline, other)}]:
         named = ", ".join(task.metric(name).short_label for name in left_out)
-        print(f"not compared, because the tokenizers differ: {named}")
-    print(f"\n[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
+        print_lines(wrap(f"not compared, because the tokenizers differ: {named}"))
+    print()
+    print_lines(
+        wrap(f"[low, high]: 95% of {RESAMPLES:,} paired bootstrap resamples; significant: p < {SIGNIFICANT}")
+    )
 
 
 def comparison_values(first: Path, baseline: Evaluation, path: Path, other: Evaluation) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ..tasks.bootstrap import RESAMPLES
 from ..tasks.protocols import ReadsFiles, Translates
 from .arguments import Checkpoint, DataFile, DataFolder, Device, FileOptions, Flag, RunFolder
 from .decoding import Search
+from .layout import FIXED, columns, print_lines, wrap
 from .parsing import run_command
 from .readme import write_readme
 from .wording import wording_of
@@ -192,15 +193,15 @@ def report(scores: Mapping[str, Any], task: type[Task]) -> None:
         shown = metric.text(value)
         if key in intervals:
             low, high = map(metric.text, intervals[key])
-            shown = f"{shown:<9} [{low}, {high}]"
+            shown = f"{shown:<9} [{low},{FIXED}{high}]"
         label = "  signature" if key.endswith("_signature") else metric.label
         label = wording_of(task).scored or task.unit if key == "n" else label
-        print(one_line(f"{label:<33} {shown}"))
+        print_lines(wrap(f"{label:<33} {shown}", 34))
     if intervals:
-        print(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples")
+        print_lines(wrap(f"[low, high]: 95% of {RESAMPLES:,} bootstrap resamples of the examples", 13))
     if buckets := scores.get("by_length"):
         print()
-        print_columns(length_rows(buckets, task))
+        print_lines(columns(length_rows(buckets, task)))
 
 
 def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[list[str]]:
@@ -213,10 +214,3 @@ def length_rows(buckets: Sequence[Mapping[str, Any]], task: type[Task]) -> list[
         words = str(low) if low == high else f"{low} to {high}"
         rows.append([words, str(bucket["n"]), *(known[name].text(bucket[name]) for name in names)])
     return rows
-
-
-def print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text in columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print(one_line("  ".join(map(str.ljust, row, widths)).rstrip()))

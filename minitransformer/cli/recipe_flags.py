@@ -16,6 +16,7 @@ from .. import recipes
 from ..errors import UserError, truncated_repr
 from ..recipes import Recipe
 from .arguments import DataFolder
+from .layout import wrap
 from .parsing import parse
 
 
@@ -51,11 +52,17 @@ def missing_recipe(word: str) -> str:
 
 
 def listing() -> str:
-    """The recipes, one per line: name, task, model type, description."""
+    """The recipes of each task: name, model type, description."""
     found = [recipes.load_recipe(name) for name in recipes.names()]
-    rows = [(recipe.name, recipe.task, recipe.model_type, recipe.description) for recipe in found]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    name_width = max(len(recipe.name) for recipe in found)
+    type_width = max(len(recipe.model_type) for recipe in found)
+    lines = []
+    for task in sorted({recipe.task for recipe in found}):
+        lines.append(task)
+        for recipe in (each for each in found if each.task == task):
+            label = f"  {recipe.name:<{name_width}}  {recipe.model_type:<{type_width}}  "
+            lines += wrap(label + recipe.description, len(label))
+    return "\n".join(lines)
 
 
 def with_flags(recipe: Recipe, argv: Sequence[str], options: T, verb: str, about: str) -> tuple[Recipe, T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from ..errors import check_integer
-from ..files import one_line, printable, read_text
+from ..files import read_text
 from ..recipes import Recipe
 from ..runs import evaluations
 from ..runs.folder import Record, read_config
@@ -22,8 +23,9 @@ from ..training.log import read_log
 from .arguments import RunFolder
 from .charts import chart
 from .evaluate import report
+from .layout import FIXED, print_lines, terminal_width, wrap
 from .parsing import run_command
-from .readme import facts
+from .readme import COMMAND, facts
 
 
 def run(argv: list[str]) -> None:
@@ -38,25 +40,29 @@ def run(argv: list[str]) -> None:
         check_integer("predictions", predictions, 0)
         record = record_of(run)
         recipe = read_config(run, record)
-        for line in (*about(run, record, recipe), "", *curves(run)):
-            print(one_line(line))
+        print_lines((*about(run, record, recipe), "", *curves(run)))
         scores = metrics_of(run)
         if scores:
             print()
             report(scores, task_class(recipe.task))
-        for line in examples(run, predictions):
-            print(printable(line))
+        print_lines(examples(run, predictions))
 
     run_command(show, argv, "minitransformer show")
 
 
 def about(folder: Path, record: Record, recipe: Recipe) -> Iterator[str]:
     """The run's description, settings and progress."""
-    yield f"{folder}: {recipe.description or recipe.name}"
+    yield from wrap(f"{folder}: {recipe.description or recipe.name}", 2)
     rows = list(facts(folder, record, recipe))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        yield f"  {name:<{width}}  {value.replace('`', '')}"
+        label = f"  {name:<{width}}  "
+        value = value.replace("`", "")
+        if name == COMMAND:  # it can be copied: line ends are escaped, and not within quotes
+            quoted = re.sub("'[^']*'", lambda found: found[0].replace(" ", FIXED), value)
+            yield from wrap(label + quoted, len(label), end=" \\")
+        else:
+            yield from wrap(label + value, len(label))
 
 
 def curves(folder: Path) -> Iterator[str]:
@@ -69,7 +75,7 @@ def curves(folder: Path) -> Iterator[str]:
     small, large = ("·", "●") if can_print("·●") else (".", "o")
     if train or validation:
         yield f"loss over steps: {small} training, {large} validation"
-        yield from chart({small: train, large: validation})
+        yield from chart({small: train, large: validation}, min(64, terminal_width() - 12))
 
 
 def can_print(text: str) -> bool:
@@ -98,7 +104,8 @@ def examples(folder: Path, count: int) -> Iterator[str]:
     groups = [("best", order[:half]), ("worst", order[::-1][:half])]
     for title, chosen in groups if half else [("only", order)]:
         noun = "prediction" if len(chosen) == 1 else "predictions"
-        yield f"\n{title} {noun} of {len(rows):,}, by {METRICS[name].label}"
+        yield from ["", f"{title} {noun} of {len(rows):,}, by {METRICS[name].label}"]
         for i in chosen:
-            texts = (f"{label}: {cell}" for label, cell in zip(header, rows[i], strict=False))
-            yield "\n".join([f"  {values[i]:.4g}", *(f"    {text}" for text in texts)])
+            yield f"  {values[i]:.4g}"
+            for label, cell in zip(header, rows[i], strict=False):
+                yield from wrap(f"    {label}: {cell}", 6)

@@ -23,7 +23,7 @@ from ..runs.run import is_finished
 from ..tasks import Metric, Task, task_class
 from ..training.log import read_log
 from ..training.ranks import join, words_by_flag
-from .evaluate import print_columns
+from .layout import columns, print_lines
 from .recipe_flags import missing_recipe
 from .subprocesses import run_python
 from .train import read_command
@@ -149,7 +149,7 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
     found.sort(key=lambda row: row[1].get("val_loss", float("inf")))
     rows = [[*settings.values(), *format_cells(result, metrics)] for settings, result in found]
     titles = [metric.short_label for metric in metrics.values()]
-    print_columns([[*axes, *titles], *rows])
+    print_lines(columns([[*axes, *titles], *rows]))
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
     for settings, result in found:
         if result:
@@ -162,7 +162,7 @@ def report(plan: Sequence[SweepRun], task: type[Task]) -> None:
             means = {name: mean(result[name] for result in results_of) for name in known}
             rows.append([*key, str(len(results_of)), *format_cells(means, metrics)])
         others = [axis for axis in axes if axis != "seed"]
-        print_columns([[*others, "seeds", *(f"mean {title}" for title in titles)], *rows])
+        print_lines(columns([[*others, "seeds", *(f"mean {title}" for title in titles)], *rows]))
 
 
 def results(folder: Path, task: type[Task]) -> dict[str, float]:

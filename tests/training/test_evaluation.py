@@ -131,5 +131,5 @@ def test_only_runs_with_the_same_test_examples_are_compared(cli, here):
     (here / "both.tsv").write_text(other[: other.index("\n") + 1] * 3, encoding="utf-8")
     code, out, err = cli("compare", "mine", "other", "--data", "both.tsv")
     assert code == 0
-    assert "data       both.tsv, 3 examples" in out
+    assert "data      both.tsv, 3 examples" in out
     assert "not compared, because the tokenizers differ: loss" in out
