@@ -13,6 +13,7 @@ Representation").
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -30,6 +31,7 @@ from ..files import check_is_text, printable, read_bytes
 from .words import vectors_and_tokens, weight_of
 
 WORD_STARTS = " ▁Ġ"  # how tokenizers mark that a token begins a word
+MOST_DIGITS = 12  # of a number in the first line of word2vec's files
 LIMIT = 2**33  # bytes: the largest files of GloVe have 6 GB
 
 
@@ -42,13 +44,23 @@ class WordVectors(NamedTuple):
 
 def load_word_vectors(path: str | Path) -> WordVectors:
     """Read word vectors from a text file of word2vec or GloVe, as float32."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UserError(
+            f"the path of a file of word vectors is expected, but {truncated_repr(path)} was passed.\n"
+            f'Pass a string or a Path, such as "glove.6B.100d.txt".'
+        )
+    if os.path.isdir(path):
+        raise UserError(
+            f"{printable(path)} is a folder; a text file of word vectors is expected.\n"
+            f"Pass the path of a file in it, such as {printable(Path(path) / 'glove.6B.100d.txt')}."
+        )
     content = read_bytes(path, LIMIT)
     check_is_text(path, content)
     lines = _lines(path, content)  # one at a time: all would take ten times the memory of the vectors
     first = next(lines, None)
     if first is None:
         raise UserError(f"{printable(path)} is empty.\nPass a file with a word and its numbers on each line.")
-    header = _header(first[1])
+    header = _header(path, *first)
     dims = header[1] if header else len(first[1]) - 1
     rows: dict[str, Float[np.ndarray, " D"]] = {}
     for number, columns in lines if header else chain([first], lines):
@@ -86,17 +98,31 @@ def _lines(path: str | Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
             yield number, [column for column in text.replace("\t", " ").split(" ") if column]
 
 
-def _header(columns: list[str]) -> tuple[int, int] | None:
+def _header(path: str | Path, number: int, columns: list[str]) -> tuple[int, int] | None:
     """The numbers of words and dimensions in word2vec's first line; None if it is a word and its vector."""
-    if len(columns) == 2 and all(column.isascii() and column.isdigit() for column in columns):
-        return int(columns[0]), int(columns[1])
-    return None
+    if len(columns) != 2 or not all(column.isascii() and column.isdigit() for column in columns):
+        return None
+    for what, digits in zip(("words", "dimensions"), columns, strict=True):
+        problem = f"a number of {len(digits):,} digits" if len(digits) > MOST_DIGITS else digits
+        if len(digits) > MOST_DIGITS or (what == "dimensions" and int(digits) == 0):
+            raise UserError(
+                f"line {number} of {printable(path)} says how many {what} there are: {problem}, expected at "
+                f"least 1 and at most {MOST_DIGITS} digits.\n"
+                f"Correct the line, or remove it: without it, lines are counted."
+            )
+    return int(columns[0]), int(columns[1])
 
 
 def _word_and_vector(place: str, columns: list[str], dims: int) -> tuple[str, Float[np.ndarray, " dims"]]:
     """The last `dims` columns are the vector: words of GloVe contain spaces, such as ". . ."."""
     split = len(columns) - dims
-    if split < 1 or dims < 1 or (split > 1 and all(map(_is_number, columns[1:split]))):
+    if len(columns) == 1:
+        expected = f"{dims:,}" if dims else "one or more"
+        raise UserError(
+            f"{place} has no numbers after the word {truncated_repr(columns[0])}, expected {expected}.\n"
+            f"Write a word and its numbers, separated by spaces, such as: king 0.1 -0.2 0.3"
+        )
+    if split < 1 or (split > 1 and all(map(_is_number, columns[1:split]))):
         raise UserError(
             f"{place} has {counted(len(columns) - 1, 'number')}, expected {dims:,}.\n"
             f"Give each word as many numbers as the first."

@@ -155,7 +155,8 @@ BAD = {
     "too many columns": (b"a 1 2\n\nb 1 2 3\n", "line 3 of .*bad.txt has 3 numbers, expected 2"),
     "too few for the header": (b"1 3\na 1 2\n", "line 2 of .*bad.txt has 2 numbers, expected 3"),
     "no numbers": (b"the cat sat\n", "line 1 of .*bad.txt has 'cat' where a number"),
-    "only words": (b"the\ncat\n", "line 1 of .*bad.txt has 0 numbers"),
+    "only words": (b"the\ncat\n", "line 1 of .*bad.txt has no numbers after the word 'the', expected one or"),
+    "a word alone": (b"a 1 2\nb\n", "line 2 of .*bad.txt has no numbers after the word 'b', expected 2"),
     "a word among the numbers": (b"a 1 2\nb 1 x\n", "line 2 of .*bad.txt has 'x' where a number"),
     "a decimal comma": (b"a 0,5 2\n", "line 1 of .*bad.txt has '0,5' where a number"),
     "twice": (b"a 1 2\nb 1 2\na 3 4\n", "line 3 of .*bad.txt has the word 'a' again"),
@@ -166,7 +167,14 @@ BAD = {
     "not finite in float32": (b"a 1 1e50\n", "line 1 of .*bad.txt has a number that is not finite"),
     "cut off": (b"3 2\na 1 2\nb 1 2\n", "bad.txt has 2 words, its first line says 3"),
     "no words": (b"0 5\n", "bad.txt has no vectors"),
-    "no dimensions": (b"1 0\na\n", "line 2 of .*bad.txt has 0 numbers, expected 0"),
+    "no dimensions": (
+        b"1 0\na\n",
+        "line 1 of .*bad.txt says how many dimensions there are: 0, expected at",
+    ),
+    "a number of words beyond all files": (
+        b"9" * 5000 + b" 3\na 1 2 3\n",
+        "line 1 of .*bad.txt says how many words there are: a number of 5,000 digits, expected at",
+    ),
 }
 
 
@@ -179,8 +187,19 @@ def test_a_bad_file_is_refused_with_the_line(tmp_path, name):
     with pytest.raises(UserError, match=message) as caught:
         load_word_vectors(path)
     assert str(caught.value).count("\n") == 1
-    with pytest.raises(UserError, match=r"cannot read .*: No such file"):
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"cannot read .*none.txt: No such file"):
         load_word_vectors(tmp_path / "none.txt")
+    with pytest.raises(UserError, match=r"is a folder; a text file of word vectors is expected.\nPass the"):
+        load_word_vectors(tmp_path)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_path_is_refused():
+    with pytest.raises(UserError, match=r"is expected, but None was passed.\nPass a string or a Path"):
+        load_word_vectors(None)
 
 
 @pytest.mark.parametrize("word", ["", "a b", "a\n", "b"])
