@@ -90,7 +90,7 @@ const DERIVATIONS = {
   },
   stack(c, node, [t, j]) {
     const x = t === 0 ? placed(c, node.from[0], [0, j]) : placed(c, node.from[1], [t - 1, j]);
-    return { equation: t === 0 ? "The class token comes first." : `Patch ${t - 1}.`, columns: ["", "x"], rows: [["", x]], value: x.value };
+    return { equation: t === 0 ? "The class token comes first." : `Patch ${t}.`, columns: ["", "x"], rows: [["", x]], value: x.value };
   },
   distance(c, node, [head, t, u]) {
     if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };

@@ -165,7 +165,7 @@ class Explanation {
   }
 
   tokensOf(side) {
-    if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t - 1}` : "[CLS]"));
+    if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t}` : "[CLS]"));
     return [...this.idsOf(side)].map(id => shownToken(this.tokenOf(id)));
   }
 
@@ -177,7 +177,7 @@ class Explanation {
   rowLabel(name, t) {
     const array = this.record.arrays[name];
     const rows = array.shape.at(-2);
-    if (name === "patches") return `patch ${t}`;
+    if (name === "patches" || (this.isImage && name === "encoder.embedded")) return `patch ${t + 1}`; // without [CLS]
     if (rows === 1 && name.startsWith("head")) return "[CLS]";
     if (rows === 1 && /^(logits|probabilities)/.test(name)) return "input";
     return this.tokensOf(this.sideOfRows(name))[t] ?? `${t}`;
