@@ -206,6 +206,9 @@ check("king and queen are near, and apple is away from both", royal[0, 1] > 0.5 
 #
 # If "queen" differs from "king" as "woman" from "man", then $v_{king} - v_{man} + v_{woman} \approx
 # v_{queen}$. In our sentences a king has *his* palace and a queen *hers*, as a man has his hat.
+#
+# The check is about three words, as the first is a matter of the seed: of seeds 0 to 9, seven put
+# "queen" first, two "princess" and one "prince".
 
 # %%
 QUESTIONS = [
@@ -233,8 +236,8 @@ first, third = answers(vectors, words)
 print(f"{first} of {len(QUESTIONS)} first, {third} among three")
 closest = [word for word, _ in analogy(vectors, words, "king", "man", "woman", count=3)]
 if settings.window >= 5:
-    check("king - man + woman is close to a royal woman", {"queen", "princess"} & {*closest})
-    check("most answers are among the three closest", third >= 4)
+    check("queen is among the three words closest to king - man + woman", "queen" in closest)
+    check("most answers come first, and nearly all among three", first >= 4 and third >= 5)
 
 # %% [markdown]
 # One thing is rarely said: `analogy` leaves out the three words of the question, as the paper by

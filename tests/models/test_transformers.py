@@ -10,6 +10,8 @@ from minigrad.nn import functional as F
 from minitransformer import GPT, GPTConfig, MultiHeadAttention, Transformer, TransformerConfig
 from minitransformer.errors import UserError
 from minitransformer.layers.attention_op import split_heads
+from minitransformer.layers.config import LayerConfig
+from minitransformer.layers.encoder_decoder import FeedForward
 from minitransformer.layers.masks import causal_mask, combine, from_blocked, padding_mask
 from minitransformer.layers.positions import LearnedPositions, SinusoidalPositions, positional_encoding
 
@@ -105,6 +107,15 @@ def test_sinusoids_have_no_limit_and_learned_positions_name_theirs():
     assert learned(mg.zeros(1, 4, 8)).shape == (1, 4, 8)
     with pytest.raises(UserError, match=r"a sequence of 5 tokens is longer than the 4 positions"):
         learned(mg.zeros(1, 5, 8))
+
+
+def test_the_feed_forward_is_two_convolutions_of_width_1():
+    feed_forward = jitter(FeedForward(LayerConfig(4, num_heads=1, d_ff=6)).double())
+    first, second = feed_forward.linear1, feed_forward.linear2
+    x = mg.randn(2, 5, 4, dtype="float64")
+    hidden = F.conv1d(x.mT, first.weight[:, :, None], first.bias).relu()  # (B, d_ff, T)
+    out = F.conv1d(hidden, second.weight[:, :, None], second.bias)  # (B, D, T)
+    np.testing.assert_allclose(out.mT.numpy(), feed_forward(x).numpy(), rtol=1e-12, atol=1e-12)
 
 
 def test_odd_widths_have_positions_too():
