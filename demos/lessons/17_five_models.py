@@ -164,6 +164,10 @@ def cross_entropy(logits, targets):  # (B, T, V), (B, T)
 # 15% of the words are chosen (here 30%, as the sentences are short). Of these, 80% become `<MASK>`, 10%
 # another word, and 10% stay. The loss counts the chosen ones alone. The model cannot know which words
 # stay or were replaced, so it must have an opinion on all of them.
+#
+# `<START>` and `<END>` are what BERT calls `[CLS]` and `[SEP]`. BERT was also asked whether one sentence
+# follows another: next-sentence prediction, a linear layer on the state of `[CLS]`, which sees both
+# (`head="next_sentence"`). A classifier of texts reads the same state.
 
 
 # %%
@@ -219,6 +223,10 @@ for text in ("<MASK> are happy.", "<MASK> am happy.", "She <MASK> happy."):
     print(f"{text:20}", likeliest(bert_fills(text)))
 plural = sum(bert_fills("<MASK> are happy.")[tokenizer.encode(word)[0]] for word in ("You", "We", "They"))
 check("BERT knows from 'are', to the right, who it was: You, We or They", plural > 0.6)
+pair = [START, *read("You are happy."), END, *read("We smile."), END]
+with mg.no_grad():
+    of_first = bert.states(np.array([pair]))[:, 0]  # (1, D), what a classifier reads
+check("the state of [CLS] is one vector for two sentences", of_first.shape == (1, 64))
 
 # %% [markdown]
 # ## GPT: which word comes next?
