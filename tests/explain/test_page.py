@@ -533,13 +533,18 @@ def test_the_map_has_the_norms_and_residual_connections_where_the_model_has_them
         for name, kind in (("self-attention", "Masked attention"), ("feed forward", "Feed forward"))
         for part in (f"Norm before {name}", kind, f"Add after {name}")
     ]
-    assert labels[3:9] == layer
+    assert labels[3:-3] == layer  # equal layers are drawn once
     assert [labels[0], *labels[-3:]] == ["Tokens", "Norm after the last layer", "Linear", "Softmax"]
-    assert page.page.locator("#map .wire").count() == len(labels) + 4  # two sub-layers of two layers
+    assert page.page.locator("#map .times").all_text_contents() == ["× 2, here layer 1"]
+    assert page.page.locator("#map .wire").count() == len(labels) + 2  # around each sub-layer
     page = open_page(page_of(transformer()))
     labels = page.page.locator("#map .box").evaluate_all(LABELS)
     assert "Add & norm after cross-attention, decoder layer 1" in labels
-    assert page.page.locator("#map .wire").count() == len(labels) + 8 + 2  # two from the encoder
+    assert page.page.locator("#map .wire").count() == len(labels) + 5 + 1  # one from the encoder
+    page.page.locator('#map [data-key="choice:Decoder"]').select_option("1")
+    assert page.page.locator("#map .times").all_text_contents() == ["× 2, here layer 2"]
+    labels = page.page.locator("#map .box").evaluate_all(LABELS)
+    assert "Add & norm after cross-attention, decoder layer 2" in labels
 
 
 def test_what_belonged_to_another_place_is_gone(open_page):

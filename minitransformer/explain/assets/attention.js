@@ -259,7 +259,7 @@ function headSummary(weights, head, units, isSelf) {
 
 function alignmentScreen(e) {
   const paths = e.attentionPaths().filter(path => path.includes("cross"));
-  const path = paths.includes(e.alignPath) ? e.alignPath : paths.at(-1);
+  const path = e.alignPath;
   const name = `${path}.weights`;
   const heads = e.stackOf(path).heads;
   const mean = meanOfHeads(e.record.arrays[name]);

@@ -16,14 +16,14 @@ function lossScreen(e) {
     body: [
       h("p", { class: "formula" }, `loss = −log p(right ${right}),   ∂loss / ∂logits = (p − y) / N`),
       e.structure.output.head ? h("p", { class: "hint" }, "No right answer is given here, so the model's own likeliest one counts as right.") : null,
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" }, h("table", { class: "steps" },
+      h("div", { class: "halves" }, h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["counts", e.structure.output.head ? "at" : "after", `right ${right}`, "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, labels.map((id, t) => h("tr", { class: t === e.step ? "current" : null },
           h("td", {}, h("input", { type: "checkbox", checked: chosen.includes(t), "aria-label": `The loss of ${words[t]} counts`, "data-key": `counts:${t}`, onchange: () => toggle(t) })),
           h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, shownToken(e.wordOf(id))), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),
       h("p", {}, `Mean of ${chosen.length}: `, h("b", { class: "mean-loss" }, precise(loss))),
-      e.isPair ? targetForm(e) : null,
-      h("section", {}, h("h3", {}, "Where the gradient starts"), h("p", {}, `At the logits: a step against the gradient raises the logit of the right ${right}, whose gradient is negative, and lowers each of the others in proportion to its probability.`), stepChoice(e), startBars(e)),
+      e.isPair ? targetForm(e) : null),
+      h("section", {}, h("h3", {}, "Where the gradient starts"), h("p", {}, `At the logits: a step against the gradient raises the logit of the right ${right}, whose gradient is negative, and lowers each of the others in proportion to its probability.`), stepChoice(e), startBars(e))),
     ],
   };
 }
@@ -48,7 +48,7 @@ function startBars(e) {
   const g = rowOf(e.gradients().activations.logits, t);
   const order = Array.from(g.keys()).sort((a, b) => Math.abs(g[b]) - Math.abs(g[a])).slice(0, 8);
   const largest = Math.max(...order.map(v => Math.abs(g[v]))) || 1;
-  return bars(order.map(v => [shownToken(e.wordOf(v)), Math.abs(g[v]) / largest, inTable(g[v], decimalsFor(largest)), { chosen: g[v] < 0 }]), "Gradient of the logits");
+  return signedBars(order.map(v => [shownToken(e.wordOf(v)), g[v] / largest, inTable(g[v], decimalsFor(largest)), { chosen: g[v] < 0 }]), "Gradient of the logits");
 }
 
 const MOST_PULLS = 12; // losses of a long text that are shown at once: each is a backward pass

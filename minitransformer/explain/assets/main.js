@@ -47,6 +47,7 @@ function render(e) {
   const focused = document.activeElement;
   const panel = document.getElementById("inspector").contains(focused);
   renderToolbar(e);
+  document.documentElement.style.setProperty("--header", `${document.querySelector("header").offsetHeight}px`); // below it, the map sticks
   renderMap(e);
   renderScreen(e);
   renderInspector(e);

@@ -4,13 +4,57 @@ function renderMap(e) {
   const map = document.getElementById("map");
   const open = e.mapOpen ?? window.innerWidth >= 1000; // a notebook's frame may get its width later
   const place = placeOf(e);
-  update(map, [h("details", { open },
+  update(map, [h("details", { open, ontoggle: () => showPlace(map) },
     h("summary", { "data-key": "map", onclick: event => { e.mapOpen = !event.currentTarget.parentElement.open; } }, `Map: ${place.title}`),
-    drawnMap(e),
-    h("ol", { class: "stages" }, e.screens.map(screen => h("li", {}, h("a", {
-      href: `#${screen.address}`, "aria-current": screen.address === e.screen ? "step" : null,
-    }, screen.title)))),
-    checkbox("Letter keys: G, H, N, Q, /", e.letterKeys, letterKeys => e.set({ letterKeys }), "letters"))]);
+    h("div", { class: "panes" },
+      h("div", { class: "pane drawing" }, drawnMap(e)),
+      h("div", { class: "choices layers" }, e.structure.stacks.filter(({ layers }) => layers > 1).map(stack => layerChoice(e, stack))),
+      h("ol", { class: "pane stages" }, e.screens.map(screen => h("li", {}, h("a", {
+        href: `#${screen.address}`, "aria-current": screen.address === e.screen ? "step" : null,
+      }, screen.title)))),
+      checkbox("Letter keys: G, H, N, Q, /", e.letterKeys, letterKeys => e.set({ letterKeys }), "letters")))]);
+  showPlace(map);
+}
+
+/** Scrolls the drawing and the list to where one is. */
+function showPlace(map) {
+  for (const [here, region] of [[".here", ".drawing"], ["[aria-current]", ".stages"]]) {
+    const pane = map.querySelector(region);
+    const place = pane.querySelector(here)?.getBoundingClientRect();
+    const box = pane.getBoundingClientRect();
+    if (place && (place.top < box.top || place.bottom > box.bottom)) {
+      pane.scrollTop += place.top - box.top - (box.height - place.height) / 2;
+    }
+  }
+}
+
+/** Which of a stack's equal layers is drawn; a stage inside of a layer moves there. */
+function layerChoice(e, { name, layers }) {
+  const label = name === "layers" ? "Layer" : capitalized(name);
+  const chosen = value => {
+    const moved = inLayer(e, name, Number(value));
+    const key = PLACES[e.screen] ?? "path";
+    const isHere = attentionStages(e).includes(e.screen) || e.screen in PLACES;
+    if (isHere && e[key].startsWith(name)) go(`${e.screen}:${moved[key]}`);
+    else e.set({ ...moved, layers: { ...e.layers, [name]: Number(value) } });
+  };
+  return choice(label, range(layers, i => [String(i), `${i + 1} of ${layers}`]), String(e.layers[name]), chosen);
+}
+
+const PLACES = { "add-norm": "residual", "feed-forward": "forward" }; // what says where in the model a stage is
+
+function capitalized(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+/** The places of the stages in a layer: those that they have now, if they are in this stack. */
+function inLayer(e, stack, layer) {
+  const start = `${stack}.layers.`;
+  const paths = { path: e.attentionPaths(), residual: residualPaths(e), forward: forwardPaths(e) };
+  return Object.fromEntries(Object.entries(paths).map(([key, all]) => {
+    const moved = e[key].startsWith(start) ? e[key].replace(/layers\.\d+/, `layers.${layer}`) : null;
+    return [key, all.includes(moved) ? moved : all.find(path => path.startsWith(`${start}${layer}.`))];
+  }));
 }
 
 function placeOf(e) {
@@ -18,18 +62,31 @@ function placeOf(e) {
 }
 
 const [BOX, SIDE, BETWEEN, GAP] = [112, 12, 22, 8]; // widths of a box, of the margin and between the stacks; height of a gap
+const COUNT = 14; // height of the line that says how many equal layers there are
 
 /** The boxes of figure 1, from the bottom up; the stacks side by side, with what goes around each sub-layer. */
 function drawnMap(e) {
   const { stacks } = e.structure;
   const columns = stacks.map((stack, i) => mapColumn(e, stack, i === stacks.length - 1));
-  const height = Math.max(...columns.map(boxes => boxes.reduce((sum, box) => sum + box.height + GAP, 0))) + 12;
+  const height = Math.max(...columns.map(boxes => boxes.reduce((sum, box) => sum + box.height + GAP + (box.above ?? 0), 0))) + 12;
   const width = 2 * SIDE + stacks.length * BOX + (stacks.length - 1) * BETWEEN;
   columns.forEach((boxes, i) => {
     let y = height - 4;
-    for (const box of boxes) Object.assign(box, { x: SIDE + i * (BOX + BETWEEN), y: (y -= box.height + GAP) });
+    for (const box of boxes) {
+      y -= box.height + GAP;
+      Object.assign(box, { x: SIDE + i * (BOX + BETWEEN), y });
+      y -= box.above ?? 0;
+    }
   });
   const encoded = columns[0].at(-1); // what cross-attention reads
+  const frames = stacks.map(({ name, layers }, i) => {
+    const [first, ...others] = columns[i].filter(box => box.inLayer);
+    const last = others.at(-1);
+    if (layers < 2) return null;
+    const [x, y] = [i ? first.x - 7 : 1, last.y - COUNT - 2]; // with the residual connections, which are outside
+    return [s("rect", { class: "layer", x, y, width: BOX + SIDE + 6, height: first.y + first.height + GAP - 2 - y, rx: 8 }),
+      s("text", { class: "times", x: first.x, y: y + 12 }, `× ${layers}, here layer ${e.layers[name] + 1}`)];
+  });
   const drawn = columns.map((boxes, i) => {
     const outside = i ? width - 5 : 5; // residual connections are at the outside of each stack
     return boxes.map(box => {
@@ -38,7 +95,7 @@ function drawnMap(e) {
       const middle = [x + BOX / 2, y + height / 2];
       const wires = [`M${middle[0]} ${y + height + GAP}V${y + height}`];
       if (around) wires.push(`M${middle[0]} ${around.y + around.height + GAP / 2}H${outside}V${middle[1]}H${i ? x + BOX : x}${i ? "l4 -3m-4 3l4 3" : "l-4 -3m4 3l-4 3"}`);
-      if (reads) wires.push(`M${encoded.x + BOX / 2} ${encoded.y}V${encoded.y - 5}H${x - BETWEEN / 2}V${middle[1]}H${x}l-4 -3m4 3l-4 3`);
+      if (reads) wires.push(`M${encoded.x + BOX} ${encoded.y + encoded.height / 2}H${x - BETWEEN / 2}V${middle[1]}H${x}l-4 -3m4 3l-4 3`);
       return [
         wires.map(d => s("path", { class: "wire", d })),
         s("a", { href: `#${to}`, class: here ? "box here" : "box", "aria-current": here ? "step" : null, "aria-label": label },
@@ -46,7 +103,7 @@ function drawnMap(e) {
       ];
     });
   });
-  const map = s("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "The model, as figure 1 of the paper" }, drawn);
+  const map = s("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "The model, as figure 1 of the paper" }, frames, drawn);
   map.style.maxWidth = `${Math.round(1.03 * width)}px`;
   return map;
 }
@@ -62,21 +119,18 @@ function mapColumn(e, stack, isLast) {
   if (stack.segments) box("+ Segments", "segments", "embedding");
   if (stack.positions !== "none") box(stack.concatenate ? "Positions beside" : "+ Positions", second ? "shifted" : "positions", "embedding");
   if (stack.embeddingNorm) box("Norm", `input-norm:${stack.name}`, "norm", 18);
-  for (let i = 0; i < stack.layers; i++) {
-    if (stack.layers > 4 && i > 0 && i < stack.layers - 1) {
-      if (i === 1) box(`… ${stack.layers - 2} more layers`, "layers", "plain", 20);
-      continue;
-    }
-    subLayers(stack, i).forEach(([name, text, to, kind], j) => {
-      const where = `${side}layer ${i + 1}`;
-      const residual = `add-norm:${stack.name}.layers.${i}.residual${j + 1}`;
-      const first = boxes.length;
-      if (stack.normFirst) box("Norm", residual, "norm", 18, { label: `Norm before ${name}, ${where}` });
-      box(text, to, kind, 24, { label: `${text}, ${where}`, reads: name === "cross-attention" });
-      const sum = stack.normFirst ? "Add" : "Add & norm";
-      box(sum, residual, "norm", 18, { label: `${sum} after ${name}, ${where}`, around: boxes[first] });
-    });
-  }
+  const i = e.layers[stack.name]; // equal layers are drawn once
+  subLayers(stack, i).forEach(([name, text, to, kind], j) => {
+    const where = `${side}layer ${i + 1}`;
+    const residual = `add-norm:${stack.name}.layers.${i}.residual${j + 1}`;
+    const first = boxes.length;
+    const inLayer = true;
+    if (stack.normFirst) box("Norm", residual, "norm", 18, { inLayer, label: `Norm before ${name}, ${where}` });
+    box(text, to, kind, 24, { inLayer, label: `${text}, ${where}`, reads: name === "cross-attention" });
+    const sum = stack.normFirst ? "Add" : "Add & norm";
+    box(sum, residual, "norm", 18, { inLayer, label: `${sum} after ${name}, ${where}`, around: boxes[first] });
+  });
+  if (stack.layers > 1) boxes.at(-1).above = COUNT;
   if (stack.finalNorm) box("Norm", `final-norm:${stack.name}`, "norm", 18, { label: `Norm after the last ${side}layer` });
   if (isLast) {
     if (e.plan.get("logits").from[0].startsWith("head.")) box("Head", "head", "linear");
@@ -97,13 +151,17 @@ function subLayers(stack, i) {
   ].filter(Boolean);
 }
 
+/** The stages that are inside of an attention. */
+function attentionStages(e) {
+  const stages = ["attention", "qkv", "scores", "scale", "mask", "softmax", "weighted-sum", "heads", "cross-attention"];
+  return e.structure.stacks[0].positions === "none" ? [...stages, "positions"] : stages; // which act in the attention
+}
+
 /** Whether the place on the page is this box. */
 function isHere(e, { to }) {
   const [address, path] = to.split(":");
-  const attentions = ["attention", "qkv", "scores", "scale", "mask", "softmax", "weighted-sum", "heads", "cross-attention"];
-  if (address === "attention" && e.screen === "alignment") return path === (e.alignPath ?? e.attentionPaths().at(-1));
-  if (e.structure.stacks[0].positions === "none") attentions.push("positions"); // which act in the attention
-  if (address === "attention") return attentions.includes(e.screen) && path === e.path;
+  if (address === "attention" && e.screen === "alignment") return path === e.alignPath;
+  if (address === "attention") return attentionStages(e).includes(e.screen) && path === e.path;
   const stack = e.normStack ?? e.structure.stacks.at(-1).name;
   const places = { "add-norm": e.residual, "feed-forward": e.forward, "input-norm": stack, "final-norm": stack };
   return e.screen === address && (!path || path === places[address]);

@@ -10,6 +10,16 @@ function bars(rows, label) {
   })));
 }
 
+/** Bars from a line at zero, to the left if negative: [label, share in -1..1, text, {chosen}]. */
+function signedBars(rows, label) {
+  return h("table", { class: "bars signed" }, h("caption", { class: "unseen" }, label), h("tbody", {}, rows.map(([name, share, text, more = {}]) => {
+    const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
+    bar.style.width = `${50 * Math.abs(share)}%`;
+    bar.style.marginLeft = `${share < 0 ? 50 + 50 * share : 50}%`;
+    return h("tr", { class: more.chosen ? "chosen" : null }, h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
+  })));
+}
+
 /** A name that may be broken after its dots: `decoder.layers.0.feed_forward`. */
 function breakable(name) {
   return name.split(/(?<=[a-z\d]\.)(?=[a-z\d])/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));

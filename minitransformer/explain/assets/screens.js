@@ -49,7 +49,16 @@ function follow(e, hash) {
   e.followed = hash;
   if (!found) return false;
   const changes = { screen: address };
-  if (e.attentionPaths().includes(path)) changes[address === "alignment" && path.includes("cross") ? "alignPath" : "path"] = path;
+  if (address === "alignment") {
+    changes.alignPath = path?.includes("cross") && e.attentionPaths().includes(path) ? path : e.alignPath;
+  }
+  const [, stack, layer] = (changes.alignPath ?? path)?.match(/^(\w+)\.layers\.(\d+)\./) ?? [];
+  if (stack in e.layers) {
+    changes.layers = { ...e.layers, [stack]: Number(layer) };
+    if (!changes.alignPath) Object.assign(changes, inLayer(e, stack, Number(layer)));
+  }
+  if (address === "mask" && !path && !hides(e, e.path)) changes.path = e.attentionPaths().find(each => hides(e, each)) ?? e.path;
+  if (address !== "alignment" && e.attentionPaths().includes(path)) changes.path = path;
   if (e.structure.stacks.some(stack => stack.name === path)) changes.normStack = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
@@ -79,7 +88,10 @@ function renderScreen(e) {
   const after = e.screens[at + 1];
   const main = document.getElementById("screen");
   const content = flat([
-    h("div", { class: "title" }, h("p", { class: "count" }, `${at + 1} of ${e.screens.length}`), h("h2", { id: screen.address }, screen.title)),
+    h("div", { class: "title" }, h("h2", { id: screen.address }, screen.title), h("nav", { class: "turn", "aria-label": "Previous and next stage" },
+      before ? h("a", { href: `#${before.address}`, title: before.title, "aria-label": `Previous: ${before.title}` }, "← ", h("span", {}, before.title)) : null,
+      h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
+      after ? h("a", { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` }, h("span", {}, after.title), " →") : null)),
     h("p", { class: "thought" }, thought),
     body,
     h("nav", { class: "turn", "aria-label": "Next and previous stage" },
@@ -88,6 +100,11 @@ function renderScreen(e) {
   ]);
   if (main.querySelector("h2")?.id === screen.address) update(main, content);
   else main.replaceChildren(...content);
+}
+
+/** Whether an attention hides later tokens. */
+function hides(e, path) {
+  return e.plan.get(`${path}.masked`).causal;
 }
 
 /** The attentions that this stage is about. */

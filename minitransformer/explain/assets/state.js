@@ -35,7 +35,9 @@ class Explanation {
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
     this.screen = "walkthrough";
     this.path = this.attentionPaths()[0];
+    this.alignPath = this.attentionPaths().findLast(path => path.includes("cross"));
     this.head = 0;
+    this.layers = Object.fromEntries(this.structure.stacks.map(({ name }) => [name, 0])); // the ones that are drawn
     this.step = 0;
     this.chosen = null; // positions whose loss counts; null: all
     this.backward = false;
@@ -49,6 +51,7 @@ class Explanation {
     this.problem = ""; // why the text cannot be run
     this.notice = ""; // said until the next change
     this.compute();
+    if (this.target) this.step = this.costliest();
   }
 
   get isPair() {
@@ -145,6 +148,13 @@ class Explanation {
     return this.chosen ?? this.labels().map((_, t) => t);
   }
 
+  /** The place whose right answer is the least likely: of a wrong sentence, the word that costs most. */
+  costliest() {
+    const { data, shape } = this.record.arrays.probabilities;
+    const likeliest = t => data[t * shape[1] + this.labels()[t]];
+    return this.lossPositions().reduce((worst, t) => (likeliest(t) < likeliest(worst) ? t : worst));
+  }
+
   gradients() {
     this.backwardPass ??= this.model.backward(this.record, { labels: this.labels(), positions: this.chosen });
     return this.backwardPass;
@@ -220,10 +230,11 @@ class Explanation {
     const relearns = "chosen" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "" }, changes);
-    if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = this.attentionPaths().find(path => path.includes("cross"));
+    if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
     this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
     if (computes) this.compute();
+    if (changes.target) this.step = this.costliest();
     for (const listener of listeners) listener(this);
   }
 }
