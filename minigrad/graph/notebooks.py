@@ -16,14 +16,13 @@ from ..core.devices import on_cpu
 from ..core.dtypes import is_floating
 from ..core.tensor import Tensor
 from ..nn import Module
+from ..palette import NEGATIVE, POSITIVE, rgb
 
 MOST = 10  # rows and columns to show in full; of more, the first and last few
 ENDS = 4
 MATRICES = 3  # most matrices to show of a tensor with more than two axes
 CELL = "padding: 1px 7px; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap"
 QUIET = "opacity: 0.7"
-POSITIVE = "230, 120, 20"
-NEGATIVE = "40, 110, 230"
 
 
 def bind() -> None:
@@ -87,7 +86,8 @@ def _cell(x: Any, write: Any, largest: float) -> str:
     colour = ""
     if largest and np.isfinite(x) and x:
         share = 0.45 * abs(float(x)) / largest
-        colour = f"; background: rgba({POSITIVE if x > 0 else NEGATIVE}, {share:.2f})"
+        red, green, blue = rgb(POSITIVE if x > 0 else NEGATIVE)
+        colour = f"; background: rgba({red}, {green}, {blue}, {share:.2f})"
     return f'<td style="{CELL}{colour}">{html.escape(write(x).strip())}</td>'
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.palette import POSITIVE
+
 from ..files import printable
 from ..generation import generate
 from .record import Record, record
@@ -28,7 +30,6 @@ NARROW = 46
 MARGIN = 130
 BAR = 190
 LABEL = 130
-COLOUR = "#d9822b"
 FINEST = 32  # squares in a row of an image
 
 
@@ -144,7 +145,7 @@ def _bars(bars: Sequence[tuple[str, float]], x: float) -> str:
             parts.append(_word(x + labels - 12, y + CELL / 2 + 4, label, "end"))
         parts.append(
             f'<rect x="{x + labels}" y="{y + 14}" width="{max(1.0, BAR * share):.0f}" height="24" rx="4" '
-            f'fill="{COLOUR}"/>'
+            f'fill="{POSITIVE}"/>'
         )
         parts.append(_text(x + labels + BAR + 12, y + CELL / 2 + 4, f"{100 * share:.1f} %", "start"))
     return "".join(parts)
@@ -195,7 +196,7 @@ def _pixels(image: np.ndarray, left: float, top: float, size: float) -> list[str
 
 def _square(x: float, y: float, width: float, height: float, weight: float) -> str:
     return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" fill="{COLOUR}" '
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" fill="{POSITIVE}" '
         f'fill-opacity="{0.06 + 0.6 * weight:.2f}"/>'
     )
 

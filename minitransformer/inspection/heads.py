@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float
 from rich.table import Table
 
 from ..errors import UserError, check_choice, check_integer, counted, counted_units, truncated_repr
+from ..module_names import readable_name
 from .printing import table_text
 from .recording import weights_array
 from .relations import PADDING, RELATIONS, Relation, rare_words, referent
@@ -33,7 +34,7 @@ from .relations import PADDING, RELATIONS, Relation, rare_words, referent
 class HeadScores:
     """The score of each head for each relation, and what it would be by chance; NaN without such queries."""
 
-    heads: list[tuple[str, int]]  # the module's path, and the head's number
+    heads: list[tuple[str, int]]  # the module's path, and the head's index, from 0; tables count from 1
     relations: list[str]
     scores: Float[np.ndarray, "N R"]
     chance: Float[np.ndarray, "N R"]
@@ -57,11 +58,11 @@ class HeadScores:
         return self.relations.index(relation)
 
     def __rich__(self) -> Table:
-        table = Table("module", "head", box=None, pad_edge=False)
+        table = Table("layer", "head", box=None, pad_edge=False)
         for relation in self.relations:
             table.add_column(relation.replace(" ", "\n"), justify="right")
         for (path, head), scores in zip(self.heads, self.scores, strict=True):
-            table.add_row(_short(path), str(head), *map(_number, scores))
+            table.add_row(_short(path), str(head + 1), *map(_number, scores))
         for path, chance in self._chances().items():
             table.add_row(_short(path), "by chance", *map(_number, chance), style="dim")
         return table
@@ -77,7 +78,7 @@ class HeadScores:
 
 
 def _short(path: str) -> str:
-    return path.removesuffix(".self_attention")
+    return readable_name(path.removesuffix(".self_attention"))
 
 
 def _number(score: float) -> str:

@@ -26,6 +26,7 @@ from minigrad import Tensor, optim
 from minigrad.nn import functional as F
 
 from ..errors import UserError, counted
+from ..module_names import readable_name
 from .printing import table_text
 
 STEPS = 100  # of L-BFGS, which needs fewer
@@ -51,7 +52,7 @@ class ProbeScores:
         for name in ("accuracy", "control", "selectivity"):
             table.add_column(name, justify="right")
         for name, *scores in zip(self.layers, self.accuracy, self.control, self.selectivity, strict=True):
-            table.add_row(name, *(f"{score:.2f}" for score in scores))
+            table.add_row(readable_name(name), *(f"{score:.2f}" for score in scores))
         trained, held_out = self.examples
         sizes = f"{trained:,} examples for training, {held_out:,} held out"
         return Group(table, f"majority {self.majority:.2f}; {sizes}")

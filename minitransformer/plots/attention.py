@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import UserError, counted
 from ..files import printable
+from ..module_names import split_names
 from .style import (
     COLOURS,
     COLUMN,
@@ -18,7 +19,7 @@ from .style import (
     PAGE,
     PALE,
     as_array,
-    common_pattern,
+    colour_map,
     label_ticks,
     labels_of,
     length,
@@ -47,7 +48,7 @@ def attention_heads(
     """
     keys = queries if keys is None else keys
     layers = weights if isinstance(weights, Mapping) else {"": weights}
-    pattern, names = common_pattern([printable(name) for name in layers])
+    module, names = split_names([printable(name) for name in layers])
     layers = {
         name: _heads(each, queries, keys, row) for name, each in zip(names, layers.values(), strict=True)
     }
@@ -66,7 +67,8 @@ def attention_heads(
         width = min(LINE * len(keys) + 0.05, (PAGE - margins[0]) / columns - GAP)
         height = min(max(width * len(queries) / len(keys), 0.4), 2.0)
         size = columns * (width + GAP) + margins[0], len(grid) * (height + 0.2) + margins[1]
-        figure = new_figure(*size)
+        where = f" ({module})" if module else ""
+        figure = new_figure(*size, f"What each head attends to{where}: each row is a token that looks")
         panels = figure.subplots(len(grid), columns, squeeze=False)
         largest = max(float(heads.max()) for heads in layers.values())
         for i, (line, (name, first, heads)) in enumerate(zip(panels, grid, strict=True)):
@@ -74,10 +76,12 @@ def attention_heads(
                 if column >= len(heads):
                     panel.set_visible(False)
                     continue
-                image = panel.imshow(heads[column], cmap="Blues", vmin=0, vmax=largest, aspect="auto")
+                image = panel.imshow(
+                    heads[column], cmap=colour_map("weights"), vmin=0, vmax=largest, aspect="auto"
+                )
                 panel.spines[:].set(visible=True, color=PALE)
                 if len(layers) == 1 or i == 0:
-                    panel.set_title(f"head {first + column}", fontsize=7, pad=3)
+                    panel.set_title(f"head {first + column + 1}", fontsize=7, pad=3)
                 label_ticks(panel.xaxis, across if i == len(grid) - 1 else [], width, rotation=90)
                 label_ticks(panel.yaxis, down if column == 0 else [], height)
             if name:
@@ -87,7 +91,7 @@ def attention_heads(
         )
         bar.outline.set_visible(False)
         figure.supxlabel("key (attended to)", fontsize=8)
-        figure.supylabel(f"query ({pattern})" if pattern else "query", fontsize=8, parse_math=False)
+        figure.supylabel("query", fontsize=8)
         return save(figure, path)
 
 
@@ -121,8 +125,12 @@ def attention_arcs(
             rows[0].bottom = rows[1].height + 1.1
             height = rows[0].bottom + rows[0].height
         legend = 0.2 if len(heads) > 1 else 0.0
-        figure = new_figure(width, height + legend, layout="none")
-        panel = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height + legend))
+        figure = new_figure(
+            width, height + legend, "From each token to those it attends to (thick: much)", "none"
+        )
+        panel = figure.add_axes(
+            (0, 0, 1, (height + legend) / figure.get_figheight()), xlim=(0, width), ylim=(0, height + legend)
+        )
         panel.axis("off")
         for words in rows:
             words.draw(panel, width)
@@ -133,8 +141,8 @@ def attention_arcs(
                 _arrow(panel, rows[0], rows[-1], query, key, float(head[query, key]), colour, shift)
         if legend:
             lines = [Line2D([], [], color=colour, linewidth=2) for colour in colours]
-            names = [f"head {i}" for i in range(len(heads))]
-            figure.legend(lines, names, loc="upper center", ncols=min(len(heads), 8), handlelength=1)
+            names = [f"head {i + 1}" for i in range(len(heads))]
+            panel.legend(lines, names, loc="upper center", ncols=min(len(heads), 8), handlelength=1)
         return save(figure, path)
 
 
@@ -239,9 +247,10 @@ def alignment(
         upright = max(map(len, across)) > 6
         width = max(min((0.24 if upright else 0.46) * len(source), PAGE - margins[0]), 1.2)
         height = min(max(0.24 * len(target), 0.4), PAGE)
-        figure = new_figure(width + margins[0], height + (margins[1] if upright else 0.5))
+        title = "What each target token attends to, on average over heads"
+        figure = new_figure(width + margins[0], height + (margins[1] if upright else 0.5), title)
         panel = figure.subplots()
-        panel.imshow(mean, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        panel.imshow(mean, cmap=colour_map("weights"), vmin=0, vmax=1, aspect="auto")
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
         label_ticks(panel.xaxis, across, width, rotation=90 if upright else 0)

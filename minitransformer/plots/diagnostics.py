@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files import printable
+from ..module_names import readable_name
 from ..training.lock import open_folder
 from ..training.log import read_log
 from .style import new_figure, to_bytes
@@ -98,11 +99,11 @@ def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def short_names(names: Iterable[str]) -> list[str]:
-    """The names without the last parts that all have in common: `encoder.layers.0`."""
+    """The readable names, without the last parts that all have in common: `encoder layer 1`."""
     split = [name.split(".") for name in names]
     while len({parts[-1] for parts in split}) == 1 and all(NUMBERED.match(".".join(p[:-1])) for p in split):
         split = [parts[:-1] for parts in split]
-    return [".".join(parts) for parts in split]
+    return [readable_name(".".join(parts)) for parts in split]
 
 
 def _lines(records: list[dict[str, Any]], kind: str) -> Iterator[tuple[str, Points]]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..files import printable
+from ..module_names import readable_name, split_names
 from .style import (
     LEAST_CELL,
     PAGE,
     PALE,
-    common_pattern,
+    colour_map,
     label_ticks,
     labels_of,
     length,
@@ -38,8 +39,8 @@ def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
     """
     padded = lambda name: re.sub(r"\d+", lambda digits: digits[0].zfill(9), name)
     layers = sorted({module for module, _ in scores.heads}, key=padded)
-    pattern, names = common_pattern([printable(name) for name in layers])
-    names = names if len(layers) > 1 else [layers[0].removesuffix(".self_attention")]
+    module, names = split_names([printable(name) for name in layers])
+    names = names if len(layers) > 1 else [readable_name(layers[0].removesuffix(".self_attention"))]
     heads = 1 + max(head for _, head in scores.heads)
     columns = min(len(scores.relations), 4)
     rows = math.ceil(len(scores.relations) / columns)
@@ -47,7 +48,7 @@ def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
         down = labels_of(names)
         cell = min(0.25, ((PAGE - length(down) - 0.3) / columns - 0.15) / heads)
         size = columns * max(cell * heads + 0.15, 0.95) + length(down) + 0.3, rows * (0.2 * len(layers) + 0.6)
-        figure = new_figure(*size)
+        figure = new_figure(*size, "What each head looks for: the part of its attention on it")
         panels = figure.subplots(rows, columns, squeeze=False)
         for i, panel in enumerate(panels.flat):
             if i >= len(scores.relations):
@@ -56,19 +57,19 @@ def head_scores(scores: HeadScores, path: str | Path | None = None) -> Figure:
             table = np.full((len(layers), heads), np.nan)
             for (module, head), score in zip(scores.heads, scores.of(scores.relations[i]), strict=True):
                 table[layers.index(module), head] = score
-            image = panel.imshow(table, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            image = panel.imshow(table, cmap=colour_map("weights"), vmin=0, vmax=1, aspect="auto")
             write_numbers(panel, table, cell)
             title = f"{labels_of(scores.relations)[i]}\n{_chance(scores.chance[:, i])}"
             panel.set_title(title, fontsize=7, parse_math=False)
             panel.spines[:].set(visible=True, color=PALE)
-            label_ticks(panel.xaxis, [str(head) for head in range(heads)], cell * heads)
+            label_ticks(panel.xaxis, [str(head + 1) for head in range(heads)], cell * heads)
             label_ticks(panel.yaxis, down if i % columns == 0 else [], 0.2 * len(layers))
         if cell <= LEAST_CELL:
             bar = figure.colorbar(image, ax=panels, shrink=min(1, 2.5 / size[1]), pad=0.02, label="score")
             bar.outline.set_visible(False)
         figure.supxlabel("head", fontsize=8)
-        is_short = length([pattern]) * 1.3 < size[1]
-        figure.supylabel(pattern if pattern and is_short else "layer", fontsize=8, parse_math=False)
+        is_short = length([module]) * 1.3 < size[1]
+        figure.supylabel(module if module and is_short else "layer", fontsize=8, parse_math=False)
         return save(figure, path)
 
 

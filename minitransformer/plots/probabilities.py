@@ -44,7 +44,12 @@ def next_token_probabilities(
     with plot_style([*names.values()]):
         columns = min(len(steps), 4)
         rows = -(-len(steps) // columns)
-        figure = new_figure(COLUMN if columns < 3 else PAGE, rows * (0.15 * len(best[0]) + 0.25) + 0.25)
+        title = "The most probable next tokens" + (
+            "" if chosen is None else "; bold and orange: the chosen one"
+        )
+        figure = new_figure(
+            COLUMN if columns < 3 else PAGE, rows * (0.15 * len(best[0]) + 0.25) + 0.25, title
+        )
         panels = [*figure.subplots(rows, columns, squeeze=False, sharex=True).flat]
         for panel in panels[len(steps) :]:
             panel.set_visible(False)
@@ -58,8 +63,7 @@ def next_token_probabilities(
             panel.invert_yaxis()
             panel.set(xlim=(0, 1.22), xticks=(0, 0.5, 1))
             panel.set_title(f"step {i + 1}", fontsize=7, pad=2)
-        note = "" if chosen is None else " (bold: chosen)"
-        figure.supxlabel(f"probability of the next token{note}", fontsize=8)
+        figure.supxlabel("probability of the next token", fontsize=8)
         return save(figure, path)
 
 

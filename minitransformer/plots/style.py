@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import numpy as np
 
 from minigrad import Tensor
 from minigrad.io import write_atomically
+from minigrad.palette import NEGATIVE, POSITIVE
 
 from ..errors import UserError
 from ..files import printable
@@ -39,6 +41,7 @@ TOKEN_SIZE = 6.5  # points
 # inches: the height of a token's label, and the width per character
 LINE = 0.115
 CHARACTER = 0.062
+TITLE_LINE = 0.17
 LEAST_CELL = 0.17  # inches: a cell of a heat map with room for its number
 FORMATS = ("svg", "png", "pdf")
 
@@ -60,9 +63,14 @@ def plot_style(*texts: Sequence[object]) -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, layout: str = "constrained") -> Figure:
-    """A figure of this size in inches, which notebooks show."""
-    return _figure_class()(figsize=(width, height), layout=layout)
+def new_figure(width: float, height: float, title: str = "", layout: str = "constrained") -> Figure:
+    """A figure of this size in inches, which notebooks show, and above it a title."""
+    lines = textwrap.wrap(title, int((width - 0.1) / CHARACTER))
+    figure = _figure_class()(figsize=(width, height + TITLE_LINE * len(lines)), layout=layout)
+    if lines:
+        top = {} if layout == "constrained" else {"y": 1 - 0.04 / figure.get_figheight(), "va": "top"}
+        figure.suptitle("\n".join(lines), fontsize=8, parse_math=False, **top)
+    return figure
 
 
 @cache
@@ -101,6 +109,15 @@ def to_bytes(figure: Figure, kind: str) -> bytes:
     return picture.getvalue()
 
 
+@cache
+def colour_map(name: str) -> Any:
+    """The colours of numbers on all pages and plots: "weights" from 0 to 1, or "signed" numbers."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = {"weights": ["#ffffff", POSITIVE], "signed": [NEGATIVE, "#ffffff", POSITIVE]}
+    return LinearSegmentedColormap.from_list(name, colours[name])
+
+
 def as_array(values: Any) -> np.ndarray:
     return values.numpy() if isinstance(values, Tensor) else np.asarray(values)
 
@@ -113,22 +130,7 @@ def write_numbers(panel: Any, table: np.ndarray, cell: float) -> None:
     """Write the numbers into the cells of a heat map, if there is room."""
     for (row, column), value in np.ndenumerate(table):
         if cell > LEAST_CELL and not np.isnan(value):
-            colour = "white" if value > 0.5 else "black"
-            panel.text(column, row, two_digits(value), ha="center", va="center", fontsize=6, color=colour)
-
-
-def common_pattern(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The pattern that module paths share, "decoder.layers.*.cross_attention", and where each differs."""
-    parts = [path.split(".") for path in paths]
-    if len(parts) < 2:
-        return "".join(paths), [""] * len(paths)
-    shortest = min(map(len, parts)) - 1
-    same = lambda i: len({part[i] for part in parts}) == 1
-    first = next((i for i in range(shortest) if not same(i)), shortest)
-    last = next((i for i in range(shortest - first) if not same(-1 - i)), shortest - first)
-    pattern = [*parts[0][:first], "*", *parts[0][len(parts[0]) - last :]]
-    names = [".".join(part[first : len(part) - last]) for part in parts]
-    return ".".join(pattern) if len(pattern) > 1 else "", names
+            panel.text(column, row, two_digits(value), ha="center", va="center", fontsize=6)
 
 
 # ---------------------------------------------------------------- labels of tokens

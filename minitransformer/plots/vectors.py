@@ -20,6 +20,7 @@ from .style import (
     PAGE,
     TOKEN_SIZE,
     as_array,
+    colour_map,
     label,
     labels_of,
     new_figure,
@@ -35,9 +36,11 @@ def positional_encoding(length: int = 64, d_model: int = 64, path: str | Path | 
     """The sinusoidal encoding: its table, some of its waves, and all its wavelengths (section 3.5)."""
     table = sinusoids(length, d_model)
     with plot_style():
-        figure = new_figure(PAGE, 2.2)
+        figure = new_figure(PAGE, 2.2, f"Sinusoidal positions: {length} positions of width {d_model}")
         heat, waves, lengths = figure.subplots(1, 3, width_ratios=(1.25, 1, 1))
-        image = heat.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+        image = heat.imshow(
+            table, cmap=colour_map("signed"), vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
+        )
         heat.set(xlabel="dimension", ylabel="position", title="the encoding")
         heat.spines[:].set_visible(True)
         figure.colorbar(image, ax=heat, ticks=(-1, 0, 1)).outline.set_visible(False)
@@ -83,7 +86,7 @@ def embeddings(
     group_of = [None] * len(x) if groups is None else [*groups]
     kinds = [*dict.fromkeys(group_of)]
     with plot_style(names, kinds):
-        figure = new_figure(COLUMN, 0.85 * COLUMN)
+        figure = new_figure(COLUMN, 0.85 * COLUMN, "The plane in which these vectors vary most")
         panel = figure.subplots()
         for i, kind in enumerate(kinds):
             x, y = points[[group == kind for group in group_of]].T

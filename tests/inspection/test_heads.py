@@ -175,9 +175,9 @@ def test_scores_are_sorted_and_printed_as_a_table():
     assert [head for _, head in best.heads] == [1, 0, 2]
     assert best.of("previous token")[0] == 1
     lines = str(best).splitlines()
-    assert lines[0].split()[:2] == ["module", "head"] or lines[1].split()[:2] == ["module", "head"]
+    assert lines[1].split()[:2] == ["layer", "head"]
     assert [line.split()[:3] for line in lines[-4:-1]] == [
-        ["self_attention", "1", "1.00"], ["self_attention", "0", "0.12"], ["self_attention", "2", "0.12"],
+        ["self-attention", "2", "1.00"], ["self-attention", "1", "0.12"], ["self-attention", "3", "0.12"],
     ]  # fmt: skip
     assert lines[-1].split()[:3] == ["by", "chance", "0.12"]
     causal = scores_of(uniform(True))

@@ -111,7 +111,7 @@ def test_scores_print_as_a_table_and_repeat_with_their_seed():
     assert str(first) == str(second) != str(other)
     header, row, sizes = str(first).splitlines()
     assert header.split() == ["states", "accuracy", "control", "selectivity"]
-    assert row.split()[:2] == ["layers.0", f"{first.accuracy[0]:.2f}"]
+    assert row.split()[:3] == ["layer", "1", f"{first.accuracy[0]:.2f}"]
     assert sizes == f"majority {first.majority:.2f}; 360 examples for training, 120 held out"
 
 

@@ -1,6 +1,7 @@
 """Pictures show the numbers that they were given, with their labels, whatever the tokens are."""
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import minigrad as mg
+import minitransformer
+from minigrad.palette import NEGATIVE, POSITIVE, rgb
 from minitransformer import GPT, GPTConfig, generate, plots, record_attention
 from minitransformer.errors import UserError
 from minitransformer.layers.positions import positional_encoding
@@ -98,7 +101,7 @@ def test_a_grid_has_a_heat_map_for_each_head_and_labels_at_its_edges():
     panels = [panel for panel in figure.axes if panel.images and panel.get_visible()]
     for i, panel in enumerate(panels):
         assert np.array_equal(panel.images[0].get_array(), weights[1, i])
-        assert panel.get_title() == f"head {i}"
+        assert panel.get_title() == f"head {i + 1}"
         assert panel.images[0].get_clim() == (0, weights[1].max())  # one scale for all
     assert len(panels) == 6
     assert names(panels[0].yaxis) == names(panels[4].xaxis) == TOKENS
@@ -110,12 +113,12 @@ def test_a_dictionary_has_a_row_for_each_layer():
     figure = plots.attention_heads(maps, TOKENS, "abcd")
     rows = np.reshape([panel for panel in figure.axes if panel.images], (3, 2))
     for row, (i, weights) in zip(rows, enumerate(maps.values()), strict=True):
-        assert row[0].get_ylabel() == str(i)
+        assert row[0].get_ylabel() == f"layer {i + 1}"
         assert np.array_equal(row[1].images[0].get_array(), weights[0, 1])
-    assert "query (decoder.layers.*.cross_attention)" in texts(figure)
+    assert "(decoder cross-attention)" in figure.get_suptitle().replace("\n", " ")
     assert names(rows[2, 1].xaxis) == [*"abcd"]
     mixed = {"encoder.layers.0.self_attention": attention(1, 3, 3), "layers.1": attention(1, 3, 3)}
-    assert {"encoder.layers.0.self_attention", "layers.1"} <= {*texts(plots.attention_heads(mixed, TOKENS))}
+    assert {"encoder layer 1 self-attention", "layer 2"} <= {*texts(plots.attention_heads(mixed, TOKENS))}
 
 
 def test_of_many_tokens_some_have_no_label():
@@ -234,6 +237,36 @@ def test_curves_are_those_of_the_log(tmp_path):
         plots.training_curves(tmp_path / "c")
 
 
+# ---------------------------------------------------------------- titles and colours
+
+
+def test_every_picture_says_what_it_shows():
+    weights = attention(2, 3, 3)
+    pictures = [
+        plots.attention_heads(weights, TOKENS), plots.attention_arcs(weights, TOKENS),
+        plots.alignment(weights, TOKENS, TOKENS), plots.positional_encoding(20, 8),
+        plots.next_token_probabilities(attention(5), "abcde"), plots.embeddings(np.eye(3)),
+    ]  # fmt: skip
+    for figure in pictures:
+        figure.draw_without_rendering()
+        title = figure._suptitle.get_window_extent()
+        assert len(figure.get_suptitle().split()) > 3
+        assert title.x0 >= 0
+        assert title.x1 <= figure.bbox.width
+        assert all(panel.get_tightbbox().y1 <= title.y0 + 1 for panel in figure.axes if panel.get_visible())
+
+
+def test_numbers_have_the_colours_of_the_pages():
+    css = (Path(minitransformer.__file__).parent / "explain" / "assets" / "page.css").read_text()
+    assert f"--positive: {POSITIVE}; --negative: {NEGATIVE};" in css
+    colours = plots.positional_encoding(20, 8).axes[0].images[0].cmap
+    assert [to_hex(colours(x)) for x in (0.0, 1.0)] == [NEGATIVE, POSITIVE]
+    heads = plots.attention_heads(attention(2, 3, 3), TOKENS).axes[0].images[0].cmap
+    assert [to_hex(heads(x)) for x in (0.0, 1.0)] == ["#ffffff", POSITIVE]
+    red, green, blue = rgb(NEGATIVE)
+    assert f"rgba({red}, {green}, {blue}, 0.45)" in mg.tensor([-1.0])._repr_html_()
+
+
 # ---------------------------------------------------------------- scores of heads
 
 
@@ -252,13 +285,14 @@ def test_scores_of_heads_are_a_table_for_each_relation_with_layers_in_order():
     assert table.shape == (12, 3)
     np.testing.assert_array_equal(table[2], [*scores.of("previous token")[4:6], np.nan])
     np.testing.assert_array_equal(table[11], scores.of("previous token")[-3:])
-    assert names(panels[0].yaxis) == [str(i) for i in range(12)]
+    assert names(panels[0].yaxis) == [f"layer {i + 1}" for i in range(12)]
+    assert names(panels[0].xaxis) == ["1", "2", "3"]
     assert panels[0].get_title().endswith(".20-.32 by chance")  # the mean of 1/2 to 1/5 is that of layer 3
     assert panels[1].get_title().endswith(".20 by chance")
     assert f"{table[2, 0]:.2f}"[1:] in texts(panels[0])
     alone = score_heads({"layers.3.self_attention": maps["layers.3.self_attention"]}, [tokens])
     figure = plots.head_scores(alone)
     assert figure.axes[1].get_title() == "next token\nno such keys"
-    assert names(figure.axes[0].yaxis) == ["layers.3"]
+    assert names(figure.axes[0].yaxis) == ["layer 4"]
     wide = score_heads({"layers.3.self_attention": attention(1, 16, 5, 5)}, [tokens])
     assert plots.head_scores(wide).axes[-1].get_ylabel() == "score"  # no room for numbers: a scale instead

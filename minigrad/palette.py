@@ -1,0 +1,14 @@
+"""The colours of numbers on pages, in notebooks and in plots: orange if positive, blue if negative.
+
+The larger the number, the stronger its colour; 0 has none. Weights and probabilities go from white to orange.
+"""
+
+from __future__ import annotations
+
+POSITIVE = "#d9822b"
+NEGATIVE = "#3b82c4"
+
+
+def rgb(colour: str) -> tuple[int, ...]:
+    """The red, green and blue of a colour, 0 to 255."""
+    return tuple(bytes.fromhex(colour.removeprefix("#")))
