@@ -3,6 +3,9 @@
 A cell is an item of the group or a *lane*: the path of a tensor through a row in which it is not used. A
 tensor from outside the group enters through a lane in the first row; one that is used outside leaves through
 a lane in the last. So each group can be drawn on its own, whatever is open inside it.
+
+Two stacks of modules of which one reads the other's result, as a decoder reads its encoder's, stand side by
+side in one row, if each has an input of its own.
 """
 
 from __future__ import annotations
@@ -36,11 +39,22 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Side:
+    """A tensor's path from a group to one at its right: cells `left` and `right` of a row."""
+
+    row: int
+    left: int
+    right: int
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
 class Arrangement:
     """`links[r]` lead from row r to row r + 1; `inlets` and `outlets` are tensors, in order of use."""
 
     rows: tuple[tuple[Cell, ...], ...]
     links: tuple[tuple[Link, ...], ...]
+    sides: tuple[Side, ...]
     inlets: tuple[Tensor, ...]
     outlets: tuple[Tensor, ...]
 
@@ -68,11 +82,12 @@ class Arrangements:
 
     def __init__(self, graph: Computation) -> None:
         self.paths = _paths(graph)
+        self.nested = {g.index for g in graph.groups if g.groups}
         self.known: dict[int, Arrangement] = {}
 
     def __getitem__(self, group: int) -> Arrangement:
         if group not in self.known:
-            self.known[group] = _arrange(self.paths[group])
+            self.known[group] = _arrange(self.paths[group], self.nested)
         return self.known[group]
 
     def __iter__(self) -> Iterator[Arrangement]:
@@ -111,9 +126,10 @@ def _inlets(paths: _Paths) -> tuple[Tensor, ...]:
     return tuple(tensor for tensor, source in paths.source.items() if source is None)
 
 
-def _arrange(paths: _Paths) -> Arrangement:
+def _arrange(paths: _Paths, nested: set[int]) -> Arrangement:
     inlets = _inlets(paths)
-    rank = _ranks(paths, first=1 if inlets else 0)
+    sideways = _sideways(paths, nested)
+    rank = _ranks(paths, sideways, first=1 if inlets else 0)
     count = 1 + max(rank.values(), default=0)
     cells: list[list[Cell]] = [[] for _ in range(count + (1 if paths.leaving else 0))]
     for item in paths.items:
@@ -125,12 +141,61 @@ def _arrange(paths: _Paths) -> Arrangement:
         )
         for row in range(start + 1, end + 1):
             cells[row].append(("lane", *tensor))
-    rows, links = _order_rows(cells, _links(paths, rank, cells))
-    return Arrangement(rows, links, inlets, tuple(sorted(paths.leaving)))
+    beside = {
+        (tensor, target): (paths.source[tensor], target)
+        for tensor, target in sideways
+        if rank[paths.source[tensor]] == rank[target]
+    }
+    rows, links = _order_rows(cells, _links(paths, rank, cells, set(beside)), list(beside.values()))
+    place = {
+        cell[:2]: (r, i) for r, row in enumerate(rows) for i, cell in enumerate(row) if cell[0] != "lane"
+    }
+    sides = tuple(
+        Side(place[source][0], place[source][1], place[target][1], tensor)
+        for (tensor, _), (source, target) in beside.items()
+    )
+    return Arrangement(rows, links, sides, inlets, tuple(sorted(paths.leaving)))
 
 
-def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
-    """Return the row of each item: below its inputs, or, without inputs, just above its first use."""
+def _sideways(paths: _Paths, nested: set[int]) -> list[tuple[Tensor, Box]]:
+    """Return the (tensor, target) of paths that may stay in a row: between groups of groups, where the target
+    has an input that is computed independently of the source."""
+    pairs = [
+        (tensor, target)
+        for tensor, arrivals in paths.targets.items()
+        for target, _ in arrivals
+        if all(item and item[0] == "group" and item[1] in nested for item in (paths.source[tensor], target))
+    ]
+    if not pairs:
+        return []
+    inputs: dict[Box, set[Box]] = {item: set() for item in paths.items}
+    for tensor, arrivals in paths.targets.items():
+        for target, _ in arrivals:
+            if (source := paths.source[tensor]) is not None:
+                inputs[target].add(source)
+
+    def before(item: Box) -> set[Box]:
+        found: set[Box] = set()
+        stack = [item]
+        while stack:
+            stack.extend(new := inputs[stack.pop()] - found)
+            found |= new
+        return found
+
+    def is_independent(one: Box, other: Box) -> bool:
+        return one != other and one not in before(other) and other not in before(one)
+
+    return [
+        (tensor, target)
+        for tensor, target in pairs
+        if any(inputs[other] and is_independent(other, paths.source[tensor]) for other in inputs[target])
+    ]
+
+
+def _ranks(paths: _Paths, sideways: list[tuple[Tensor, Box]], first: int) -> dict[Box, int]:
+    """Return the row of each item: below its inputs (sideways: in their row, or below), or, without inputs,
+    just above its first use."""
+    level = {(paths.source[tensor], target) for tensor, target in sideways}
     after: dict[Box, set[Box]] = {item: set() for item in paths.items}
     for tensor, arrivals in paths.targets.items():
         source = paths.source[tensor]
@@ -148,7 +213,7 @@ def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
         item = ready.pop()
         order.append(item)
         for target in after[item]:
-            rank[target] = max(rank[target], rank[item] + 1)
+            rank[target] = max(rank[target], rank[item] + ((item, target) not in level))
             waiting[target] -= 1
             if not waiting[target]:
                 ready.append(target)
@@ -161,8 +226,10 @@ def _ranks(paths: _Paths, first: int) -> dict[Box, int]:
     return {item: row - lowest for item, row in rank.items()}
 
 
-def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list[list[_Piece]]:
-    """Return the pieces of all paths between each row and the next."""
+def _links(
+    paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]], beside: set[tuple[Tensor, Box]]
+) -> list[list[_Piece]]:
+    """Return the pieces of all paths between each row and the next, without those `beside` their source."""
     links: list[list[_Piece]] = [[] for _ in cells[1:]]
     present = [set(row) for row in cells]
     for tensor, source in paths.source.items():
@@ -175,6 +242,8 @@ def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list
             if at.get(row + 1) == lane:
                 links[row].append((at[row], lane, tensor, -1))
         for target, place in paths.targets[tensor]:
+            if (tensor, target) in beside:
+                continue
             row = rank[target] - 1
             links[row].append((at[row], (*target, 0), tensor, place))
     return links
@@ -183,15 +252,22 @@ def _links(paths: _Paths, rank: dict[Box, int], cells: list[list[Cell]]) -> list
 # ---------------------------------------------------------------- the order within rows
 
 
-def _order_rows(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any, Any]:
-    """Order the rows for few crossings: in sweeps, move each cell near the mean of its neighbours."""
-    rows = [list(row) for row in cells]
+def _order_rows(
+    cells: list[list[Cell]], links: list[list[_Piece]], pairs: list[tuple[Any, Any]]
+) -> tuple[Any, Any]:
+    """Order the rows for few crossings: in sweeps, move each cell near the mean of its neighbours.
+
+    The first of each of the `pairs` stays to the left of the second.
+    """
+    rows = [_in_order(row, pairs) for row in cells]
     best = rows
     fewest = _crossings(rows, links)
     for sweep in range(SWEEPS if fewest else 0):
         rows = [list(row) for row in rows]
         for r in range(len(links)) if sweep % 2 else reversed(range(len(links))):
-            _sort_row(rows, links[r], r, r + 1 if sweep % 2 else r)
+            moving = r + 1 if sweep % 2 else r
+            _sort_row(rows, links[r], r, moving)
+            rows[moving] = _in_order(rows[moving], pairs)
         crossings = _crossings(rows, links)
         if crossings < fewest:
             best = rows
@@ -202,6 +278,16 @@ def _order_rows(cells: list[list[Cell]], links: list[list[_Piece]]) -> tuple[Any
         for r, between in enumerate(links)
     ]
     return tuple(map(tuple, best)), tuple(found)
+
+
+def _in_order(row: list[Cell], pairs: list[tuple[Any, Any]]) -> list[Cell]:
+    """Return a row in which the first of each pair stands to the left of the second."""
+    row = list(row)
+    for left, right in pairs:
+        if (*right, 0) in row and row.index((*right, 0)) < row.index((*left, 0)):
+            row.remove((*left, 0))
+            row.insert(row.index((*right, 0)), (*left, 0))
+    return row
 
 
 def _sort_row(rows: list[list[Cell]], between: list[_Piece], upper: int, moving: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from ..core.errors import OptionError
 from .data import Box, Computation, Vertex
 from .labels import quantity
@@ -50,6 +52,8 @@ FAMILIES = {
 }
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
+POSITIVE, NEGATIVE = "#d9822b", "#3b82c4"
+LEVELS = 4  # of a colour in a heat map, by the share of the largest magnitude
 GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
     (1e-6, Paint("#c3d4f4", "#2c4f9e", "▼▼", "1e-9 to 1e-6: vanishing")),
@@ -114,6 +118,24 @@ def is_broken(graph: Computation, vertex: Vertex, mode: str = "family") -> bool:
     snapshots = vertex.gradients if mode == "gradient" else vertex.values
     broken = [s for s in snapshots if s is not None and s.statistics is not None and not s.finite]
     return bool(broken) and (not graph.is_finite or any(s.statistics.nan for s in broken))  # type: ignore[union-attr]
+
+
+def heat_levels(sample: np.ndarray) -> np.ndarray:
+    """Return the colours of a heat map: -LEVELS (negative) to LEVELS; 0 is 0, 9 is not finite."""
+    numbers = sample.astype(np.float64)
+    finite = np.isfinite(numbers)
+    largest = np.abs(numbers[finite]).max(initial=0.0)
+    share = np.where(finite, numbers, 0.0) / (largest or 1.0)
+    return np.where(finite, np.sign(share) * np.ceil(np.abs(share) * LEVELS), 9).astype(int)
+
+
+def heat_fill(level: int) -> str:
+    """Return the fill of a level: its colour, mixed with white."""
+    if abs(level) > LEVELS:
+        return BROKEN.stroke
+    colour = POSITIVE if level > 0 else NEGATIVE
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 + (part - 255) * abs(level) / LEVELS):02x}" for part in parts)
 
 
 def gradient_size(vertex: Vertex) -> float | None:

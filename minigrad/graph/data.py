@@ -41,6 +41,7 @@ class Snapshot:
     """A snapshot of an array: its statistics, and its `numbers`: all if `whole`, else a corner.
 
     The corner is the first few rows and columns of the first matrix. `statistics` is None for an empty array.
+    `sample` is a small matrix of evenly spaced elements, for a heat map.
     """
 
     shape: Shape
@@ -49,6 +50,7 @@ class Snapshot:
     statistics: Statistics | None
     numbers: np.ndarray
     whole: bool
+    sample: np.ndarray
 
     @property
     def finite(self) -> bool:
@@ -218,6 +220,11 @@ class Computation:
     def members(self, box: Box) -> list[Vertex]:
         """Return the vertices that a closed box contains."""
         return [self.vertices[v] for v in ([box[1]] if box[0] == "vertex" else self.contents[box[1]])]
+
+    def shown_value(self, box: Box) -> Snapshot:
+        """Return the value whose heat map a closed box has: its own or, of a group, its last op's."""
+        members = self.members(box)
+        return next((v for v in reversed(members) if v.kind == "op"), members[-1]).value
 
     def chain(self, group: int) -> list[int]:
         """Return the groups around a group, from the root to the group itself."""

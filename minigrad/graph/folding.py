@@ -8,18 +8,22 @@ from functools import cached_property
 
 from ..core.errors import OptionError
 from .arrangement import Arrangements
-from .data import RUN, Box, Computation, Group
+from .data import Box, Computation
 
-MOST = 40  # boxes that are drawn by default
+MOST = 40  # members of a stack that are shown at once
 ALL = -1  # in place of a member's number: all members of a stack
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The open groups, and the member that each open stack shows (by default the first)."""
+    """The open groups, and the member that each open stack shows (by default the first).
+
+    If the fold was not chosen by the user, `openings` are groups that a larger window may open, in order.
+    """
 
     opened: frozenset[int]
     shown: Mapping[int, int] = field(default_factory=dict)
+    openings: tuple[tuple[int, ...], ...] = ()
 
     def member(self, stack: int) -> int:
         return self.shown.get(stack, 0)
@@ -110,47 +114,6 @@ class Folding:
     def count(self) -> int:
         """The number of visible boxes."""
         return sum(1 for _ in self.boxes())
-
-
-def fit(graph: Computation, most: int = MOST) -> Fold:
-    """Open groups, outer and larger ones first, while there are at most `most` boxes.
-
-    Modules of one class at one depth are opened together or not at all.
-    """
-    opened = {0}
-    count = Folding(graph, Fold(frozenset(opened))).count
-    sizes = list(map(len, graph.contents))
-    waiting = [(1, g) for g in graph.groups[0].groups]
-    while waiting:
-        depth, first = min(waiting, key=lambda entry: (entry[0], -sizes[entry[1]]))
-        alike = [e for e in waiting if e[0] == depth and _are_alike(graph.groups[e[1]], graph.groups[first])]
-        waiting = [e for e in waiting if e not in alike]
-        shown = {g: _shown_group(graph, g) for _, g in alike if not _is_filler(graph, graph.groups[g])}
-        more = sum(len(inner.vertices) + len(inner.groups) for inner in shown.values())
-        if shown and count + more <= most:
-            opened.update(shown)
-            count += more
-            for group, inner in shown.items():
-                below = depth + (0 if graph.groups[group].is_stack else 1)
-                waiting += [(below, child) for child in inner.groups]
-    return Fold(frozenset(opened))
-
-
-def _shown_group(graph: Computation, group: int) -> Group:
-    """Return the group whose items an open group shows by default: itself, or a stack's first member."""
-    found = graph.groups[group]
-    return graph.groups[found.groups[0]] if found.is_stack else found
-
-
-def _are_alike(one: Group, other: Group) -> bool:
-    """Return whether two groups are modules of one class; a run or a named scope equals only itself."""
-    return one is other or (one.kind == other.kind and one.kind not in ("", RUN))
-
-
-def _is_filler(graph: Computation, group: Group) -> bool:
-    """Return whether a group is a run of operations next to modules, which are more informative."""
-    siblings = graph.groups[group.parent].groups if group.parent is not None else ()
-    return group.kind == RUN and any(graph.groups[sibling].kind != RUN for sibling in siblings)
 
 
 def to_depth(graph: Computation, depth: int) -> Fold:

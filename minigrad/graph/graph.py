@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from .data import Computation
-from .folding import Fold, Folding, fit, open_all, open_path, to_depth
+from .fitting import fit
+from .folding import Fold, Folding, open_all, open_path, to_depth
 from .labels import summary
 
 
@@ -18,7 +19,7 @@ class Graph(Computation):
     fold() and expand() return new graphs with the same data and other groups open.
     """
 
-    folded: Fold | None = None  # None: as many groups open as fit on a page
+    folded: Fold | None = None  # None: as many groups open as fit on a screen
 
     def __repr__(self) -> str:
         title = f' "{self.title}"' if self.title else ""

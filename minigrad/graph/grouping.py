@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 from ..core.modes import BACKWARD, Scope
@@ -19,6 +20,7 @@ from .data import RUN, Group, Vertex
 
 MOST = 40  # items of a group; more are put into runs
 LENGTH = 24  # items in a run
+TIME = re.compile(r"\bt = \d+$")  # the end of a name of a step of time
 
 
 def arrange(
@@ -54,6 +56,7 @@ def _fold_up(root: _Part, vertices: Sequence[Vertex]) -> tuple[tuple[Group, ...]
     """Combine equal parts into stacks and long lists into runs; return the tree as Groups."""
     links = _links(vertices)
     for part in list(root.walk()):
+        _count_times(part, links)
         _stack(part, vertices, links)
     for part in list(root.walk()):
         _gather(part, links)
@@ -349,10 +352,23 @@ def _dissolve(part: _Part) -> None:
 # ---------------------------------------------------------------- stacks
 
 
+def _count_times(part: _Part, links: Sequence[tuple[int, int]]) -> None:
+    """Name the calls of a module that uses its own results after the time: `cell, t = 2`."""
+    calls: dict[str, list[_Part]] = {}
+    for child in sorted(part.parts, key=lambda child: child.all_vertices()[:1]):
+        if child.is_call:
+            calls.setdefault(child.path, []).append(child)
+    for steps in calls.values():
+        if len(steps) > 1 and all(_is_used_in(a, b, links) for a, b in pairwise(steps)):
+            for t, step in enumerate(steps, 1):
+                step.name = f"{strip_call(step.name)}, t = {t}"
+
+
 def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, int]]) -> None:
     """Combine equal consecutive children, with the same name except for a number, into stacks.
 
-    They stay apart if another item is computed from one and used by a later one.
+    They stay apart if another item is computed from one and used by a later one, and if they are steps of
+    time, each of which has its own values to show.
     """
     if part.times > 1:
         return
@@ -365,11 +381,12 @@ def _stack(part: _Part, vertices: Sequence[Vertex], links: Sequence[tuple[int, i
             last is not None
             and strip_numbers(last.name) == strip_numbers(child.name)
             and last.kind == child.kind
+            and not TIME.search(child.name)
         ):
             for one in (last, child):
                 if one not in signatures:
                     signatures[one] = _signature(one, vertices)
-            again = last.path == child.path  # calls of one module: a loop if each uses the one before
+            again = last.path == child.path  # calls of one scope: a loop if each uses the one before
             if signatures[last] == signatures[child] and (not again or _is_used_in(last, child, links)):
                 runs[-1].append(child)
                 continue
@@ -428,7 +445,12 @@ def _is_used_in(one: _Part, other: _Part, links: Sequence[tuple[int, int]]) -> b
 
 def strip_numbers(name: str) -> str:
     """Return a name with # for each number, without the number of the call."""
-    return re.sub(r"\d+", "#", re.sub(r" \(call \d+\)$", "", name))
+    return re.sub(r"\d+", "#", strip_call(name))
+
+
+def strip_call(name: str) -> str:
+    """Return a name without the number of the call."""
+    return re.sub(r" \(call \d+\)$", "", name)
 
 
 def _signature(part: _Part, vertices: Sequence[Vertex]) -> Any:
@@ -478,6 +500,8 @@ def _gather(part: _Part, links: Sequence[tuple[int, int]]) -> None:
                     item.parent = run
             inside = run.all_vertices()
             run.name = f"steps {inside[0]} to {inside[-1]}"
+            if not run.vertices:
+                run.name = f"{run.parts[0].name} … {run.parts[-1].name}"
 
 
 def _freeze(root: _Part, count: int) -> tuple[tuple[Group, ...], list[int]]:

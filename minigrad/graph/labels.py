@@ -31,9 +31,9 @@ def kind_of(snapshot: Snapshot) -> str:
     return f"{snapshot.dtype}[{', '.join(map(str, snapshot.shape))}]" if snapshot.shape else snapshot.dtype
 
 
-def number(x: float) -> str:
-    """Format a number with six significant digits, as the page does."""
-    return f"{x:.6g}"
+def number(x: float, digits: int = 3) -> str:
+    """Format a number with a few significant digits, as the page does."""
+    return f"{x:.{digits}g}"
 
 
 def quantity(n: float, unit: str = "") -> str:
@@ -70,7 +70,10 @@ TITLE = 15.0
 TEXT = 12.5
 NAME = 13.5
 
+LINE = 15.0  # the height of a line
+MAP = 40.0  # the width of a box's heat map, with the space beside it
 TAB = 11.0  # half the height of the tab with a frame's name, and its distance from the frame's left side
+KNOB = 24.0  # the width of the knob beside it
 
 # Letters by width, and the width of each class as a fraction of the font size, regular and bold; then other
 # letters and other scripts. The widths are those of DejaVu Sans; the usual fonts are narrower.
@@ -92,10 +95,10 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
     return size * sum(WIDTHS[kind][bold] for kind in kinds)
 
 
-def size(text: list[str]) -> tuple[float, float]:
-    """Return the width and height of a box with these lines."""
+def size(text: list[str], has_map: bool = False) -> tuple[float, float]:
+    """Return the width and height of a box with these lines, and a heat map at their left."""
     widths = [text_width(line, TEXT if i else TITLE, not i) for i, line in enumerate(text)]
-    return max(64.0, max(widths) + 24.0), 14.0 + 20.0 + 16.0 * (len(text) - 1)
+    return max(64.0, max(widths) + 24.0 + has_map * MAP), LINE * len(text) + 14.0
 
 
 def vertex_lines(graph: Computation, vertex: Vertex) -> list[str]:
@@ -144,25 +147,23 @@ def group_lines(graph: Computation, index: int) -> list[str]:
     inside = graph.members(("group", index))
     ops = sum(v.kind == "op" for v in inside)
     weights = sum(v.value.size for v in inside if v.kind == "parameter")
-    title = short(title_of(group))
-    counts = f"{ops} op{'s' if ops != 1 else ''}" + (f" · {quantity(weights)} parameters" if weights else "")
-    return [title, *filter(None, [kind_of_group(group)]), counts]
+    counts = f"{ops} op{'s' if ops != 1 else ''}" + (f", {quantity(weights)} weights" if weights else "")
+    return [short(title_of(group)), kind_of_group(group) or counts]
 
 
 def title_of(group: Group) -> str:
-    """Return a group's name, with the size of a stack."""
-    name = group.name or group.kind
-    return f"{name}  ×{group.times}" if group.is_stack else name
+    """Return a group's name; of a stack its class, and how many there are."""
+    return f"{group.kind or group.name} ×{group.times}" if group.is_stack else group.name or group.kind
 
 
 def kind_of_group(group: Group) -> str:
-    """Return a group's class, or "" if that is its name."""
-    return "" if group.kind in (group.name, "run", "gradient") else group.kind
+    """Return a group's class, or "" if that is its title."""
+    return "" if group.is_stack or group.kind in (group.name, "run", "gradient") else group.kind
 
 
 def title_width(group: Group) -> float:
     """Return the least width of an open group, for its tab and the knob beside it."""
-    return tab_width(group) + TAB + 34.0
+    return tab_width(group) + KNOB + 2 * TAB
 
 
 def tab_width(group: Group) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..core.dtypes import is_floating
 from .arrangement import Arrangement, Cell, Link
-from .colours import MODES, Paint, paint, scale
+from .colours import LEVELS, MODES, Paint, heat_levels, paint, scale
 from .data import Box, Check, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
 from .labels import LETTERS, WIDTHS, color_line, kind_of_group, lines, op_title, printable, summary, title_of
@@ -222,6 +222,7 @@ class _Data:
             "letters": LETTERS,
             "widths": WIDTHS,
             "open": sorted(folding.fold.opened),
+            "openings": folding.fold.openings,
             "shown": sorted(folding.fold.shown.items()),
         }
 
@@ -342,6 +343,7 @@ class _Data:
         row = self._row(
             "snapshot", shape=s.shape, dtype=self._string(s.dtype), bytes=s.nbytes, statistics=statistics,
             extent=numbers.shape, numbers=self._array(numbers), whole=int(s.whole),
+            heat=self._string(_heat(s.sample)) if s.size > 1 else None,
         )  # fmt: skip
         return self.snapshots.add(row, key)
 
@@ -349,7 +351,8 @@ class _Data:
         """Return the rows of cells, and the rows of links between them as flat lists of numbers."""
         rows = [[_cell(cell) for cell in row] for row in ways.rows]
         links = [[n for link in row for n in self._link(link)] for row in ways.links]
-        return self._row("arrangement", rows=rows, links=links, inlets=ways.inlets)
+        sides = [[side.row, side.left, side.right, *side.tensor] for side in ways.sides]
+        return self._row("arrangement", rows=rows, links=links, sides=sides, inlets=ways.inlets)
 
     def _link(self, link: Link) -> list[Any]:
         vertex, result = link.tensor
@@ -366,6 +369,12 @@ def _cell(cell: Cell) -> int | tuple[int, int]:
     """Encode a cell: a vertex as its number, a group as -1 minus its number, a lane as its tensor."""
     kind, index, result = cell
     return (index, result) if kind == "lane" else index if kind == "vertex" else -1 - index
+
+
+def _heat(sample: np.ndarray) -> str:
+    """Encode a heat map: a digit for each cell, 4 for 0, and a / between rows."""
+    levels = np.minimum(heat_levels(sample) + LEVELS, 9)
+    return "/".join("".join(map(str, row)) for row in levels)
 
 
 def _number(x: float, digits: int = 17) -> float | str:

@@ -13,15 +13,17 @@ from itertools import pairwise
 from .arrangement import Cell, Tensor
 from .data import Box
 from .folding import Folding
-from .labels import TAB
+from .labels import TAB, lines, size, title_width
 
-ROW_GAP = 36.0
-BARE_GAP = 14.0  # next to a row that has only lanes
+ROW_GAP = 28.0
+BARE_GAP = 10.0  # next to a row that has only lanes
 COLUMN_GAP = 20.0
 LANE_GAP = 12.0
+SIDE_GAP = 44.0  # between two parts side by side, for the line from one to the other
 ARROW = 9.0  # the straight end of a line
-PADDING, HEADER = 16.0, 22.0  # of a frame
+PADDING, HEADER = 14.0, 10.0  # of a frame
 ROUNDS = 6
+CLEAR = 7.0  # between a tab and a line
 STRAIGHT = 6.0  # the weight of a lane in the fit, where an item's is 1
 
 Size = tuple[float, float]
@@ -31,8 +33,9 @@ Size = tuple[float, float]
 class Line:
     """A piece of a tensor's path: down from (x1, y1), across between two rows, down to (x2, y2).
 
-    `bend` holds the heights between which it crosses, None if it is straight. It ends at input `place` of
-    vertex `target`; -1 if it continues.
+    `bend` holds the heights between which it crosses, None if it is straight. If `side` is not None, it goes
+    below its row, up at x = `side`, and over into the part at its right. It ends at input `place` of vertex
+    `target`; -1 if it continues, or ends at a part (`has_arrow`).
     """
 
     tensor: Tensor
@@ -43,17 +46,23 @@ class Line:
     bend: tuple[float, float] | None = None
     target: int = -1
     place: int = -1
+    side: float | None = None
+    has_arrow: bool = False
 
 
 @dataclass
 class Frame:
-    """An open group: its size, (left, top, width, height) of each cell within it, lines, and inner frames."""
+    """An open group: its size, (left, top, width, height) of each cell within it, lines, and inner frames.
+
+    Its name is on a tab on the upper border, `tab` from the left, where no line enters.
+    """
 
     group: int
     inner: int  # the group whose items it shows
     rows: tuple[tuple[Cell, ...], ...]
     width: float = 0.0
     height: float = 0.0
+    tab: float = TAB
     places: list[list[tuple[float, float, float, float]]] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     frames: dict[int, Frame] = field(default_factory=dict)
@@ -67,6 +76,16 @@ class Frame:
             if tensor is not None and cell == ("lane", *tensor):
                 return x + width / 2
         return None
+
+
+def lay_out(folding: Folding, color: str = "family") -> Frame:
+    """Return the frame of the whole graph, with boxes as large as their text."""
+    graph = folding.graph
+    boxes = list(folding.boxes())
+    closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
+    sizes = {box: size(lines(graph, box, color), graph.shown_value(box).size > 1) for box in closed}
+    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
+    return Placing(folding, sizes, titles).frame()
 
 
 class Placing:
@@ -87,6 +106,7 @@ class Placing:
             if kind == "group" and self.folding.is_open(item):
                 frame.frames[item] = self.frame(item)
         self._place(frame)
+        self._place_tab(frame)
         self._draw_lines(frame)
         return frame
 
@@ -94,7 +114,8 @@ class Placing:
         rows = frame.rows
         links = self.arrangements[frame.inner].links
         sizes = [[self._size(frame, cell) for cell in row] for row in rows]
-        left = [_pack(row, [w for w, _ in sizes[r]]) for r, row in enumerate(rows)]
+        gaps = self._gaps(frame)
+        left = [_pack([w for w, _ in sizes[r]], gaps[r]) for r in range(len(rows))]
         for turn in range(ROUNDS):
             down = turn % 2 == 0
             for r in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
@@ -107,7 +128,7 @@ class Placing:
                         targets[link.below].append(left[fixed][link.above] + above - below)
                     else:
                         targets[link.above].append(left[fixed][link.below] + below - above)
-                left[r] = _fit(rows[r], [w for w, _ in sizes[r]], left[r], targets)
+                left[r] = _fit(rows[r], [w for w, _ in sizes[r]], gaps[r], left[r], targets)
         margin, header = (0.0, 0.0) if frame.group == 0 else (PADDING, HEADER)
         start = min((x for row in left for x in row), default=0.0)
         content = max(
@@ -117,16 +138,40 @@ class Placing:
         frame.width = max(content - start + 2 * margin, self.titles.get(frame.group, 0.0))
         shift = (frame.width - (content - start)) / 2 - start
         y = margin + header
+        level = {side.row for side in self.arrangements[frame.inner].sides}
         for r, row in enumerate(rows):
             tallest = max((h for _, h in sizes[r]), default=0.0)
+            part = 0.0 if r in level else 0.5  # parts side by side begin at one height
             frame.places.append(
-                [(left[r][i] + shift, y + (tallest - h) / 2, w, h) for i, (w, h) in enumerate(sizes[r])]
+                [(left[r][i] + shift, y + part * (tallest - h), w, h) for i, (w, h) in enumerate(sizes[r])]
             )
             near = rows[r + 1 : r + 2]
             bare = any(all(cell[0] == "lane" for cell in each) for each in (row, *near))
             tab = TAB if bare and any(frame.is_open(cell) for each in near for cell in each) else 0.0
             y += tallest + tab + (BARE_GAP if bare else ROW_GAP if near else 0.0)
         frame.height = y + margin
+
+    def _gaps(self, frame: Frame) -> list[list[float]]:
+        """Return the gap after each cell of each row."""
+        found = [
+            [*(LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in pairwise(row)), 0.0]
+            for row in frame.rows
+        ]
+        for side in self.arrangements[frame.inner].sides:
+            found[side.row][side.right - 1] = SIDE_GAP
+        return found
+
+    def _place_tab(self, frame: Frame) -> None:
+        """Put the tab where no line enters, if need be at the right of all."""
+        wide = self.titles.get(frame.group, 0.0) - 2 * TAB
+        inlets = self.arrangements[frame.inner].inlets
+        cells = zip(frame.rows[0], frame.places[0], strict=True) if frame.rows else ()
+        lines = sorted(x + w / 2 for cell, (x, _, w, _) in cells if cell[0] == "lane" and cell[1:] in inlets)
+        starts = [TAB, *(max(TAB, x + CLEAR) for x in lines)]
+        ends = [*lines, frame.width]
+        free = (start for start, end in zip(starts, ends, strict=True) if start + wide + CLEAR <= end)
+        frame.tab = next(free, starts[-1])
+        frame.width = max(frame.width, frame.tab + wide + TAB)
 
     def _draw_lines(self, frame: Frame) -> None:
         rows = frame.rows
@@ -151,16 +196,28 @@ class Placing:
                 xb, yb, _, _ = places[r + 1][link.below]
                 ya = bottoms[r] if above[0] == "lane" else ya + ha
                 yb = tops[r + 1] if below[0] == "lane" else yb
-                end = ARROW if below[0] == "vertex" else TAB if frame.is_open(below) else 0.0
+                has_arrow = below[0] != "lane" and not frame.is_open(below)
+                end = TAB if any(map(frame.is_open, rows[r + 1])) else ARROW if has_arrow else 0.0
                 frame.lines.append(
                     Line(
                         link.tensor,
                         xa + self._outlet(frame, above, link.tensor), ya,
                         xb + self._inlet(frame, below, link.tensor, link.place), yb,
                         (bottoms[r], tops[r + 1] - end),
-                        below[1] if below[0] == "vertex" else -1, link.place,
+                        below[1] if below[0] == "vertex" else -1, link.place, has_arrow=has_arrow,
                     )
                 )  # fmt: skip
+        for side in self.arrangements[frame.inner].sides:
+            row, at = rows[side.row], places[side.row]
+            left, right = row[side.left], row[side.right]
+            x1 = at[side.left][0] + self._outlet(frame, left, side.tensor)
+            y1 = at[side.left][1] + at[side.left][3]
+            x2 = at[side.right][0] + self._inlet(frame, right, side.tensor, -1)
+            y2 = at[side.right][1]
+            across = (bottoms[side.row] + 10.0, tops[side.row] - TAB - CLEAR)
+            up = at[side.right][0] - SIDE_GAP / 2
+            has_arrow = not frame.is_open(right)
+            frame.lines.append(Line(side.tensor, x1, y1, x2, y2, across, side=up, has_arrow=has_arrow))
 
     # ------------------------------------------------------------ cells
 
@@ -216,28 +273,27 @@ class Placing:
         return None
 
 
-def _gaps(row: Sequence[Cell]) -> list[float]:
-    """Return the gap between each cell and the next."""
-    return [LANE_GAP if "lane" in (a[0], b[0]) else COLUMN_GAP for a, b in pairwise(row)]
-
-
-def _pack(row: Sequence[Cell], widths: Sequence[float]) -> list[float]:
+def _pack(widths: Sequence[float], gaps: Sequence[float]) -> list[float]:
     """Return the left sides of cells side by side, centered at 0."""
     x = 0.0
     found = []
-    for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
+    for width, gap in zip(widths, gaps, strict=True):
         found.append(x)
         x += width + gap
     return [at - x / 2 for at in found]
 
 
 def _fit(
-    row: Sequence[Cell], widths: Sequence[float], now: Sequence[float], targets: Sequence[Sequence[float]]
+    row: Sequence[Cell],
+    widths: Sequence[float],
+    gaps: Sequence[float],
+    now: Sequence[float],
+    targets: Sequence[Sequence[float]],
 ) -> list[float]:
     """Return the left sides nearest to the mean targets, in order, with gaps (pool adjacent violators)."""
     shift = 0.0
     shifts = []
-    for width, gap in zip(widths, [*_gaps(row), 0.0], strict=True):
+    for width, gap in zip(widths, gaps, strict=True):
         shifts.append(shift)
         shift += width + gap
     pools: list[list[float]] = []  # weight, weighted sum, number of cells

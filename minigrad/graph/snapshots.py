@@ -12,6 +12,7 @@ from .data import Snapshot, Statistics
 
 WHOLE = 256  # arrays of at most this many elements keep all of them
 CORNER = 6  # rows and columns that larger arrays keep
+SAMPLED = 8, 10  # rows and columns of a sample, at most
 SQUARABLE = 1e12  # magnitudes between 1 / SQUARABLE and SQUARABLE have squares that fit into float32
 CHUNK = 1 << 16  # elements, so that a chunk's temporaries stay in the cache
 
@@ -22,7 +23,9 @@ def snapshot(array: np.ndarray, whole: int = WHOLE) -> Snapshot:
     array = on_cpu(array)
     numbers = np.array(array if kept else corner(array))
     numbers.flags.writeable = False
-    return Snapshot(tuple(array.shape), str(array.dtype), array.nbytes, statistics(array), numbers, kept)
+    return Snapshot(
+        tuple(array.shape), str(array.dtype), array.nbytes, statistics(array), numbers, kept, sample(array)
+    )
 
 
 def corner(array: np.ndarray) -> np.ndarray:
@@ -30,6 +33,19 @@ def corner(array: np.ndarray) -> np.ndarray:
     while array.ndim > 2:
         array = array[0]
     return array[tuple(slice(CORNER) for _ in array.shape)]
+
+
+def sample(array: np.ndarray) -> np.ndarray:
+    """Return evenly spaced elements, as a small matrix: rows of all axes but the last, and columns."""
+    if not array.ndim or not array.size:
+        return np.array(array.reshape(1, -1))
+    lengths = math.prod(array.shape[:-1]), array.shape[-1]
+    rows, columns = (
+        np.linspace(0, n - 1, min(n, most)).round().astype(int)
+        for n, most in zip(lengths, SAMPLED, strict=True)
+    )
+    leading = np.unravel_index(rows, array.shape[:-1]) if array.ndim > 1 else ()
+    return np.array(array[(*(index[:, None] for index in leading), columns)]).reshape(len(rows), -1)
 
 
 def statistics(array: np.ndarray) -> Statistics | None:

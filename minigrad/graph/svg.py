@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from .colours import BROKEN, Paint, legend, paint
+import numpy as np
+
+from .colours import BROKEN, Paint, heat_fill, heat_levels, legend, paint
 from .data import Box, Computation
 from .folding import ALL, Folding
 from .labels import (
+    LINE,
+    MAP,
     NAME,
     TAB,
     TEXT,
@@ -22,13 +26,11 @@ from .labels import (
     lines,
     number,
     printable,
-    size,
     tab_width,
     text_width,
     title_of,
-    title_width,
 )
-from .placing import Frame, Line, Placing
+from .placing import Frame, Line, lay_out
 
 MARGIN = 24.0
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
@@ -40,9 +42,7 @@ def to_svg(folding: Folding, color: str = "family") -> str:
     boxes = list(folding.boxes())
     closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
     text = {box: lines(graph, box, color) for box in closed}
-    sizes = {box: size(text[box]) for box in closed}
-    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
-    frame = Placing(folding, sizes, titles).frame()
+    frame = lay_out(folding, color)
     entries = legend(graph, closed, color)
     title = graph.title or "Computation graph"
     head = 40.0 + 26.0 * _legend_rows(entries, frame.width)
@@ -110,11 +110,11 @@ def _border(folding: Folding, frame: Frame) -> Iterator[str]:
 
 
 def _name(graph: Computation, frame: Frame) -> str:
-    """Draw an open group's name and kind on a tab, which covers the lines that enter there."""
+    """Draw an open group's name and kind on a tab."""
     group = graph.groups[frame.group]
     return (
-        f'<rect x="{TAB:g}" y="{-TAB:g}" width="{tab_width(group):g}" height="{2 * TAB:g}" rx="6" '
-        f'fill="#ffffff" stroke="#7b8794"/><text x="{TAB + 8:g}" y="5" font-size="{NAME:g}" '
+        f'<rect x="{frame.tab:g}" y="{-TAB:g}" width="{tab_width(group):g}" height="{2 * TAB:g}" rx="6" '
+        f'fill="#ffffff" stroke="#7b8794"/><text x="{frame.tab + 8:g}" y="5" font-size="{NAME:g}" '
         f'font-weight="600" fill="#243240">{escape(title_of(group))}'
         f'<tspan dx="8" font-weight="400" fill="#4d5966">{escape(kind_of_group(group))}</tspan></text>'
     )
@@ -122,7 +122,9 @@ def _name(graph: Computation, frame: Frame) -> str:
 
 def _line(graph: Computation, line: Line) -> str:
     """Draw a piece of a tensor's path: with an arrow at an op, dashed if it carries no gradient."""
-    if line.bend is None:
+    if line.side is not None:
+        path = f"M{line.x1:g} {line.y1:g} {_around(line)}"
+    elif line.bend is None:
         path = f"M{line.x1:g} {line.y1:g} V{line.y2:g}"
     else:
         upper, lower = line.bend
@@ -131,10 +133,37 @@ def _line(graph: Computation, line: Line) -> str:
             f"M{line.x1:g} {line.y1:g} V{upper:g} C{line.x1:g} {middle:g} {line.x2:g} {middle:g} "
             f"{line.x2:g} {lower:g} V{line.y2:g}"
         )
-    arrow = ' marker-end="url(#arrow)"' if line.target >= 0 else ""
+    arrow = ' marker-end="url(#arrow)"' if line.has_arrow else ""
     source = graph.vertices[line.tensor[0]]
     constant = ' stroke-dasharray="4 3"' if source.kind == "constant" else ""
     return f'<path d="{path}"{arrow}{constant}/>'
+
+
+def _around(line: Line) -> str:
+    """Return the rest of the path of a line to a part at the right: down, over, up, over, down."""
+    assert line.bend is not None
+    low, high = line.bend
+    at, end = line.side, line.x2
+    r = 7
+    return (
+        f"V{low - r:g} q0 {r} {r} {r} H{at - r:g} q{r} 0 {r} {-r} V{high + r:g} q0 {-r} {r} {-r} "
+        f"H{end - r:g} q{r} 0 {r} {r} V{line.y2:g}"
+    )
+
+
+def _heat_map(sample: np.ndarray, height: float) -> Iterator[str]:
+    """Draw the cells of each colour as one path."""
+    levels = heat_levels(sample)
+    rows, columns = levels.shape
+    area = f'width="{MAP - 10:g}" height="{height - 14:g}"'
+    w = (MAP - 10) / columns
+    h = (height - 14) / rows
+    yield f'<g transform="translate(10 7)"><rect {area} fill="#ffffff"/>'
+    for level in sorted(set(levels.reshape(-1).tolist()) - {0}):
+        places = np.argwhere(levels == level)
+        cells = "".join(f"M{j * w:.2f} {i * h:.2f}h{w:.2f}v{h:.2f}h{-w:.2f}z" for i, j in places)
+        yield f'<path d="{cells}" fill="{heat_fill(level)}"/>'
+    yield f'<rect {area} fill="none" stroke="#8b97a4" stroke-width="0.8"/></g>'
 
 
 def _box(
@@ -168,13 +197,18 @@ def _box(
             f'<rect x="3" y="3" width="{w - 6:g}" height="{h - 6:g}" rx="3" fill="none" '
             f'stroke="{look.stroke}" stroke-width="0.7"/>'
         )
+    value = graph.shown_value(box)
+    has_map = value.size > 1
+    if has_map:
+        yield from _heat_map(value.sample, h)
+    middle = (w + has_map * MAP) / 2
     for i, line in enumerate(text):
         style = f'font-size="{TITLE:g}" font-weight="600"' if i == 0 else f'font-size="{TEXT:g}"'
         ink = "#1b2733" if i else look.stroke
-        below = 23 if i == 0 else 23 + 16 * i
+        below = 19 + LINE * i
         halo = ' stroke="#ffffff" stroke-width="3" paint-order="stroke"' if look is BROKEN else ""
         yield (
-            f'<text x="{w / 2:g}" y="{below}" text-anchor="middle" {style} fill="{ink}"{halo}>'
+            f'<text x="{middle:g}" y="{below:g}" text-anchor="middle" {style} fill="{ink}"{halo}>'
             f"{escape(line)}</text>"
         )
     if look.mark:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.composites import composite
 from ..core.costs import Flops
+from ..core.modes import named_scope
 from .activations import relu, sigmoid
 from .comparisons import where
 from .elementary import tanh
@@ -33,7 +34,8 @@ def _scan(step, inputs, states, lengths, reverse):
     outputs = [None] * len(inputs)
     times = range(len(inputs))
     for t in reversed(times) if reverse else times:
-        new = step(inputs[t], *states)
+        with named_scope(f"t = {t + 1}"):
+            new = step(inputs[t], *states)
         outputs[t] = new[0]
         if lengths is not None:
             is_inside = (lengths > t).unsqueeze(-1)

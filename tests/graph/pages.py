@@ -6,7 +6,7 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad import nn
 from minigrad.graph.labels import number
-from minitransformer import Transformer, TransformerConfig
+from minitransformer import GPT, GPTConfig, Transformer, TransformerConfig
 
 
 def scalar(x):
@@ -42,11 +42,27 @@ def transformer(size=8, layers=2, vocabulary=20):
     return mg.graph.trace(loss, model, title="A Transformer")
 
 
+def gpt():
+    config = GPTConfig(vocab_size=20, n_positions=8, n_embd=8, n_layer=3, n_head=2)
+    model = GPT(config)
+    ids = np.random.default_rng(0).integers(0, 20, (1, 6))
+    return mg.graph.trace(F.cross_entropy(model(ids)[0], ids[0]), model, title="A GPT")
+
+
+def lstm():
+    """As the operations of its definition, step by step."""
+    mg.manual_seed(0)
+    model = nn.LSTM(3, 2)
+    with mg.fused(False):
+        loss = (model(mg.randn(4, 1, 3))[0] ** 2).mean()
+    return mg.graph.trace(loss, model, title="An LSTM")
+
+
 def find(graph, name, kind="op"):
     """The vertex of that name or label."""
     return next(v for v in graph.vertices if v.kind == kind and name in (v.name, v.label))
 
 
-def shown(numbers):
-    """Numbers as the page shows them; it has no minus zero."""
-    return [number(float(x) + 0.0) for x in np.asarray(numbers).reshape(-1)]
+def shown(numbers, digits=3):
+    """Numbers as the page shows them, in arithmetic with six digits; it has no minus zero."""
+    return [number(float(x) + 0.0, digits) for x in np.asarray(numbers).reshape(-1)]

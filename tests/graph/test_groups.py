@@ -136,7 +136,7 @@ def test_a_loop_over_a_cell_is_in_no_circle(between):
     assert_partition(graph)
     assert_no_circles(graph)
     if not between:
-        assert [group.times for group in graph.groups if group.is_stack] == [10]
+        assert [g.name for g in graph.groups if g.kind == "Cell"] == [f"cell, t = {t}" for t in range(1, 11)]
 
 
 def test_a_long_chain_is_gathered_in_groups_of_at_most_40():

@@ -3,12 +3,14 @@
 const actions = {
   select(vertex) {
     state.walk = null;
+    writeAddress();
     openAround(graph, state, vertex.group);
     renderToolbar();
     select(`v${vertex.index}`);
   },
   selectGroup(group) {
     state.walk = null;
+    writeAddress();
     if (group.parent !== null) openAround(graph, state, group.parent);
     renderToolbar();
     select(`g${group.index}`);
@@ -44,8 +46,8 @@ const actions = {
     announce(`Everything is unfolded: ${view.scene.boxes.length} boxes.`);
   },
   fit() {
-    const isWhole = view.fit(true, true);
-    announce(isWhole ? "The whole graph is shown." : "The graph is too large to be read as a whole: see the map.");
+    view.fit(true);
+    announce("The whole graph is shown.");
   },
   toggleLegend() {
     state.legend = !state.legend;
@@ -53,8 +55,7 @@ const actions = {
     document.getElementById("legend-button").setAttribute("aria-expanded", String(state.legend));
   },
   foldAgain() {
-    state.open = new Set(graph.open);
-    state.shown = new Map(graph.shown);
+    foldAsAtStart();
     keepOpen();
     render();
     view.fit(true);
@@ -79,6 +80,7 @@ const actions = {
   endWalk() {
     const vertex = opAt(state.walk);
     state.walk = null;
+    writeAddress();
     renderToolbar();
     if (vertex) actions.select(vertex);
     else render();
@@ -100,7 +102,14 @@ const actions = {
     const stop = roveBoxes(vertex && `v${vertex.index}`);
     if (onBox) stop?.focus({ preventScroll: true });
     if (canAnswer) focusAnswer();
+    writeAddress();
     announce(stepText(graph, walk));
+  },
+  /** Light or dark, other than the system's. */
+  toggleTheme() {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    showTheme();
+    map.draw(graph, state);
   },
   toggleQuiz() {
     state.walk.quiz = !state.walk.quiz;

@@ -39,6 +39,7 @@ function reader(data) {
     found.dtype = string(found.dtype);
     found.statistics = found.statistics && named(columns.statistics, found.statistics.map(toNumber));
     found.numbers = inDtype(arrays[found.numbers], found.dtype);
+    found.heat = found.heat === null ? null : string(found.heat).split("/");
     found.whole = Boolean(found.whole && found.numbers);
     found.size = found.shape.reduce((a, b) => a * b, 1);
     found.finite = !found.statistics || !(found.statistics.nan || found.statistics.inf);
@@ -90,10 +91,13 @@ function reader(data) {
 
   /** Rows of cells, and the links from each row to the next (arrangement.py). */
   function arrangement(row) {
-    const { rows, links, inlets } = named(columns.arrangement, row);
+    const { rows, links, sides, inlets } = named(columns.arrangement, row);
     return {
       rows: rows.map(cells => cells.map(readCell)),
       links: links.map(flat => chunks(flat, columns.link?.length).map(link => named(columns.link, link))),
+      sides: sides.map(([at, left, right, vertex, result]) => (
+        { row: at, left, right, vertex, result, place: -1 }
+      )),
       inlets: inlets.map(([v, r]) => laneId(v, r)),
     };
   }
@@ -135,6 +139,14 @@ function linesOf(graph, id, mode) {
 
 function paintOf(graph, id, mode) {
   return graph.paints[graph.looks.get(id).paints[mode]];
+}
+
+/** The value of which a closed box shows a heat map: its own or, of a group, its last op's. */
+function shownVertex(graph, id) {
+  const index = Number(id.slice(1));
+  if (id[0] === "v") return graph.vertices[index];
+  const inside = contentsOf(graph, index).map(i => graph.vertices[i]);
+  return inside.findLast(vertex => vertex.kind === "op") ?? inside.at(-1);
 }
 
 /** For each vertex the edges that lead away from it, in order. */

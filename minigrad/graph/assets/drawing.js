@@ -1,7 +1,6 @@
 // The drawing: SVG made of a layout. Boxes and the names of open parts are buttons, in the order of the
 // computation.
 
-const DARK = "#1b2733";
 const BROKEN = "NaN/∞"; // the mark of boxes with non-finite numbers
 
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
@@ -28,7 +27,7 @@ function draw(graph, scene, state, decorate, actions) {
 
 /** The hatching of what is not finite, and the heads of arrows: forward, and larger, backward. */
 function definitions() {
-  const stroke = { stroke: "#8f1710", "stroke-width": 2.4, "stroke-opacity": 0.55 };
+  const stroke = { class: "hatching", "stroke-width": 2.4, "stroke-opacity": 0.55 };
   const hatch = { width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
   const head = (id, size) =>
     s(
@@ -54,7 +53,7 @@ function definitions() {
 /** A piece of a path. `begins` is undefined if the step sends nothing along it, true where that arrives. */
 function drawLine(graph, line, begins) {
   const isHot = begins !== undefined;
-  const arrow = line.target >= 0 && !isHot ? "url(#arrow)" : null;
+  const arrow = line.hasArrow && !isHot ? "url(#arrow)" : null;
   const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
   return s("path", {
     class: isHot ? "line hot" : "line", d: pathOf(line), "marker-end": arrow,
@@ -62,8 +61,16 @@ function drawLine(graph, line, begins) {
   });
 }
 
-/** Down, across between two rows, down; a step of no length would turn an arrow's head. */
-function pathOf({ x1, y1, x2, y2, bend }) {
+/**
+ * Down, across between two rows, down; to a part at the right: down, over, up, over, down. A step of no length
+ * would turn an arrow's head.
+ */
+function pathOf({ x1, y1, x2, y2, bend, side }) {
+  if (side !== null) {
+    const [low, high] = bend;
+    const [down, up] = ["q0 7 7 7", "q0 -7 7 -7"];
+    return `M${x1} ${y1}V${low - 7}${down}H${side - 7}q7 0 7 -7V${high + 7}${up}H${x2 - 7}q7 0 7 7V${y2}`;
+  }
   if (!bend) return `M${x1} ${y1}V${y2}`;
   const [upper, lower] = bend;
   const middle = (upper + lower) / 2;
@@ -115,7 +122,7 @@ function drawFrame(graph, state, box) {
   const one = group.isStack && memberOf(state, group.index) !== ALL;
   const { x, y, width, height } = box;
   const shadow = shift =>
-    s("rect", { x: x + shift, y: y + shift, width, height, rx: 9, fill: "#ffffff", stroke: "#9aa5b1" });
+    s("rect", { class: "shadow", x: x + shift, y: y + shift, width, height, rx: 9 });
   return [one && [shadow(8), shadow(4)], s("rect", { class: "frame", x, y, width, height, rx: 9 })];
 }
 
@@ -123,6 +130,7 @@ function drawFrame(graph, state, box) {
 function drawFrameName(graph, box, { classes }, state, actions) {
   const group = graph.groups[box.index];
   const note = memberNote(graph, state, group);
+  const wide = tabWidth(graph, group) + note.width;
   return s(
     "g",
     {
@@ -135,13 +143,13 @@ function drawFrameName(graph, box, { classes }, state, actions) {
       "aria-label": labelOf(graph, box),
       onclick: () => actions.press(box),
     },
-    s("rect", { class: "target", width: box.width, height: HEADER, rx: 9 }),
-    s("rect", { class: "tab", x: TAB, y: -TAB, width: tabWidth(graph, group) + note.width, height: 2 * TAB, rx: 6 }),
-    s("text", { x: TAB + 8, y: 5, "font-size": NAME },
+    s("rect", { class: "target", width: box.width, height: HEADER + PADDING, rx: 9 }),
+    s("rect", { class: "tab", x: box.tab, y: -TAB, width: wide, height: 2 * TAB, rx: 6 }),
+    s("text", { x: box.tab + 8, y: 5, "font-size": NAME },
       group.shownName,
       s("tspan", { class: "beside", dx: 8 }, group.shownKind + note.text),
     ),
-    drawKnob(box.width, "M-4 0H4"),
+    drawKnob(box.tab + wide + KNOB - 9, "M-4 0H4"),
   );
 }
 
@@ -153,8 +161,8 @@ function memberNote(graph, state, group) {
 }
 
 /** A minus or a plus on the upper border of what folds. */
-function drawKnob(width, sign) {
-  return s("g", { class: "knob", transform: `translate(${width - 18} 0)` },
+function drawKnob(x, sign) {
+  return s("g", { class: "knob", transform: `translate(${x} 0)` },
     s("circle", { r: 8 }),
     s("path", { d: sign }),
   );
@@ -169,9 +177,11 @@ function drawBox(graph, box, { lines, classes, colour }, state, actions) {
   const { width, height } = box;
   const rx = vertex?.kind === "parameter" ? Math.min(height / 2, 22) : 5;
   const isBroken = paint.mark === BROKEN;
-  const outline = { stroke: paint.stroke, "stroke-width": vertex?.isOutput ? 2.2 : 1.3 };
+  const outline = { "stroke-width": vertex?.isOutput ? 2.2 : 1.3 };
   if (vertex?.kind === "constant") outline["stroke-dasharray"] = "5 3";
-  return s(
+  const { heat } = shownVertex(graph, box.id).value;
+  const middle = (width + (heat ? MAP : 0)) / 2;
+  const drawn = s(
     "g",
     {
       class: ["box", ...classes].join(" "),
@@ -183,38 +193,66 @@ function drawBox(graph, box, { lines, classes, colour }, state, actions) {
       "aria-expanded": vertex ? null : "false",
       onclick: () => actions.press(box),
     },
-    !vertex && graph.groups[box.index].isStack && drawShadows(box, paint),
+    !vertex && graph.groups[box.index].isStack && drawShadows(box),
     s("rect", { class: "halo", x: -5, y: -5, width: width + 10, height: height + 10, rx: rx + 4 }),
-    s("rect", { class: "body", width, height, rx, fill: paint.fill, ...outline }),
+    s("rect", { class: "body", width, height, rx, ...outline }),
     isBroken && s("rect", { width, height, rx, fill: "url(#hatch)" }),
-    !vertex && drawFolded(box, paint),
-    lines.map((line, i) => drawText(box, line, i, paint, isBroken)),
+    !vertex && drawFolded(box),
+    heat && drawHeat(heat, height),
+    lines.map((line, i) => drawText(middle, line, i, isBroken)),
     paint.mark && drawMark(box, paint),
   );
+  return painted(drawn, paint);
+}
+
+/** An element with a paint's colours, which the style sheet changes in dark mode. */
+function painted(element, { fill, stroke }) {
+  element.style.setProperty("--light", fill);
+  element.style.setProperty("--hue", stroke);
+  return element;
 }
 
 /** The other members of a folded stack. */
-function drawShadows({ width, height }, { stroke }) {
-  const look = { width, height, rx: 5, fill: "#ffffff", stroke, "stroke-opacity": 0.6 };
-  return [8, 4].map(shift => s("rect", { x: shift, y: shift, ...look }));
+function drawShadows({ width, height }) {
+  return [8, 4].map(shift => s("rect", { class: "shadow", x: shift, y: shift, width, height, rx: 5 }));
 }
 
 /** The second line of a folded part, and its plus. */
-function drawFolded({ width, height }, { stroke }) {
-  const inner = { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3, fill: "none" };
-  return [s("rect", { ...inner, stroke, "stroke-width": 0.7 }), drawKnob(width, "M-4 0H4M0 -4V4")];
+function drawFolded({ width, height }) {
+  const inner = { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3 };
+  return [
+    s("rect", { class: "inner", ...inner, "stroke-width": 0.7 }), drawKnob(width - 18, "M-4 0H4M0 -4V4"),
+  ];
+}
+
+/** A heat map: the cells of each colour are one path. */
+function drawHeat(heat, height) {
+  const [wide, high] = [MAP - 10, height - 14];
+  const [w, h] = [wide / heat[0].length, high / heat.length];
+  const paths = new Map();
+  heat.forEach((row, i) =>
+    [...row].forEach((digit, j) => {
+      const [left, top, across, down] = [j * w, i * h, w, h].map(x => x.toFixed(2));
+      const cell = `M${left} ${top}h${across}v${down}h-${across}z`;
+      paths.set(digit, (paths.get(digit) ?? "") + cell);
+    }),
+  );
+  return s("g", { class: "heat", transform: "translate(10 7)" },
+    s("rect", { class: "zero", width: wide, height: high }),
+    [...paths].map(([digit, d]) => digit !== "4" && s("path", { class: heatClass(digit), d })),
+    s("rect", { class: "edge", width: wide, height: high }),
+  );
 }
 
 /** One of a box's lines; the first is its title. */
-function drawText({ width }, line, i, paint, isBroken) {
-  const title = { "font-size": TITLE, "font-weight": 600, fill: paint.stroke };
-  const look = i === 0 ? title : { "font-size": TEXT, fill: DARK };
-  const over = isBroken ? "over-hatch" : null;
-  return s("text", { class: over, x: width / 2, y: 23 + 16 * i, "text-anchor": "middle", ...look }, line);
+function drawText(x, line, i, isBroken) {
+  const kind = i === 0 ? "title" : "line-of-text";
+  const look = { class: isBroken ? `${kind} over-hatch` : kind, "font-size": i === 0 ? TITLE : TEXT };
+  return s("text", { x, y: 19 + LINE * i, "text-anchor": "middle", ...look }, line);
 }
 
-function drawMark({ width }, { stroke, mark }) {
-  return s("text", { x: width - 5, y: 11, "text-anchor": "end", "font-size": 9, fill: stroke }, mark);
+function drawMark({ width }, { mark }) {
+  return s("text", { class: "corner", x: width - 5, y: 11, "text-anchor": "end", "font-size": 9 }, mark);
 }
 
 /** The label of a box for screen readers. */
@@ -239,10 +277,10 @@ function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
   const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
   const swatch = paint =>
-    s("svg", { width: 24, height: 18, "aria-hidden": "true" },
+    s("svg", { class: "swatch", width: 24, height: 18, "aria-hidden": "true" },
       s("rect", {
-        x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3, fill: paint.fill,
-        stroke: paint.stroke, "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
+        class: "body", x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3,
+        "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
       }),
       paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }),
     );
@@ -250,7 +288,7 @@ function drawLegend(graph, scene, mode) {
     order.map(i => {
       const paint = graph.paints[i];
       return h("li", {},
-        swatch(paint),
+        painted(swatch(paint), paint),
         paint.mark && h("span", { class: "mark" }, paint.mark),
         paint.meaning,
       );

@@ -16,14 +16,15 @@ function plural(n, one, several = `${one}s`) {
 const LARGE_TABLE = 256; // cells
 
 /**
- * Numbers in a table, matrix by matrix. `options`: `caption`; `onCell(flat index)` makes the cells buttons;
- * `chosen` is the cell that is pressed; `hidden` shows "?" for numbers; `marked(flat)` highlights cells;
- * `name` begins the ids of buttons.
+ * Numbers in a table, matrix by matrix, with three digits, and all of them where one is pressed. `options`:
+ * `caption`; `onCell(flat index)` is what a press does instead; `chosen` is the cell that is pressed; `hidden`
+ * shows "?" for numbers; `marked(flat)` highlights cells; `name` begins the ids of buttons.
  */
 function numberTable(numbers, shape, options = {}) {
   if (!shape.length || (numbers.length === 1 && !options.onCell)) {
-    return h("p", { class: "number" }, options.hidden ? "?" : formatNumber(numbers[0]));
+    return h("p", { class: "number" }, options.hidden ? "?" : numberButton(numbers[0], Math.abs(numbers[0])));
   }
+  options = { ...options, largest: largestOf(numbers) };
   const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape.slice(-2);
   const matrices = numbers.length / Math.max(1, rows * columns);
   const tables = [];
@@ -32,7 +33,7 @@ function numberTable(numbers, shape, options = {}) {
     tables.push(matrixTable(numbers, m * rows * columns, rows, columns, shape.length === 1, where, options));
   }
   const all = h("div", { class: "tables", role: "group", "aria-label": options.caption }, tables);
-  if (options.onCell) roveCells(all);
+  roveCells(all);
   return all;
 }
 
@@ -54,22 +55,28 @@ function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
 }
 
 function cell(numbers, flat, options) {
-  const text = options.hidden ? "?" : formatNumber(numbers[flat]);
   const marked = options.marked?.(flat) ? "marked" : null;
-  if (!options.onCell) return h("td", { class: marked }, text);
-  const pressed = String(options.chosen === flat);
-  const button = h(
-    "button",
-    {
-      type: "button",
-      "aria-pressed": pressed,
-      id: `${options.name}-${flat}`,
-      tabindex: -1,
-      onclick: () => options.onCell(flat),
-    },
-    text,
-  );
-  return h("td", { class: marked }, button);
+  if (options.hidden) return h("td", { class: marked }, "?");
+  const x = numbers[flat];
+  const button = options.onCell
+    ? h("button", { type: "button", "aria-pressed": String(options.chosen === flat),
+        id: `${options.name}-${flat}`, onclick: () => options.onCell(flat) }, formatNumber(x))
+    : numberButton(x, options.largest);
+  button.tabIndex = -1;
+  const classes = [marked, signClass(x, options.largest)].filter(Boolean);
+  return h("td", { class: classes.join(" ") || null }, button);
+}
+
+/** A number that shows all its digits while it is pressed. */
+function numberButton(x, largest) {
+  const onclick = ({ currentTarget: button }) => {
+    const isOn = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(isOn));
+    button.textContent = isOn ? allDigits(x) : formatNumber(x);
+    announce(button.textContent);
+  };
+  return h("button", { type: "button", class: `digits ${signClass(x, largest || 1)}`, "aria-pressed": "false",
+    title: "Show all digits", onclick }, formatNumber(x));
 }
 
 /** One cell of a table can be reached by Tab; arrow keys move from there. */

@@ -55,6 +55,22 @@ function openAround(graph, state, group) {
   return changed;
 }
 
+/** Open larger groups first, as long as `fits(scene)`: as fitting.py does for a window of the usual size. */
+function openWhatFits(graph, state, fits) {
+  if (!graph.openings.length) return;
+  state.open = new Set([0]);
+  for (const batch of graph.openings) {
+    const more = batch.filter(index => state.open.has(graph.groups[index].parent));
+    const before = state.open;
+    state.open = new Set(before);
+    for (const index of more) openGroup(graph, state, index);
+    if (more.length && !fits(layOut(graph, state))) {
+      state.open = before;
+      return;
+    }
+  }
+}
+
 /** Open a group; of a stack its members as well. */
 function openGroup(graph, state, group) {
   state.open.add(group);

@@ -8,6 +8,13 @@ function goToHash() {
   actions.goTo(Number(step));
 }
 
+/** Put the step into the address; not in a frame, whose address is its text. */
+function writeAddress() {
+  if (location.protocol === "about:") return;
+  const { pathname, search } = location;
+  history.replaceState(null, "", state.walk ? `#step=${state.walk.step}` : pathname + search);
+}
+
 document.addEventListener("keydown", onKey);
 addEventListener("beforeprint", () => view.print(true));
 addEventListener("afterprint", () => view.print(false));
@@ -15,5 +22,7 @@ addEventListener("hashchange", goToHash);
 renderToolbar();
 addSplitter();
 render();
-view.fit();
+foldAsAtStart();
+render();
+view.open();
 goToHash();

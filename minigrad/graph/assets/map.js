@@ -5,6 +5,15 @@ const MAP_WIDTH = 110,
   MAP_MARGIN = 10,
   LARGER = 1.3; // how much larger than the window a drawing with a map is
 
+/** A colour of the style sheet, in the present theme. */
+function colour(name) {
+  const probe =
+    document.getElementById("map-colour") ??
+    document.body.appendChild(h("span", { id: "map-colour", hidden: true }));
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
 class OverviewMap {
   constructor(view) {
     this.view = view;
@@ -21,14 +30,14 @@ class OverviewMap {
     const widest = Math.min(MAP_WIDTH, size.width / 8);
     this.scale = Math.min(widest / scene.width, most / scene.height);
     const pen = this.fit(this.picture);
-    for (const frame of scene.frames) this.block(pen, frame, "#ffffff", "#b4bec9");
+    for (const frame of scene.frames) this.block(pen, frame, colour("paper"), colour("border"));
     const current = state.walk && opAt(state.walk);
     for (const box of scene.boxes) {
-      const { fill, stroke } = paintOf(graph, box.id, state.walk ? "family" : state.colour);
+      const { fill, stroke } = getComputedStyle(document.querySelector(`#${box.id} .body`));
       this.block(pen, box, fill, stroke);
     }
     const at = current && scene.boxes.find(box => box.id === `v${current.index}`);
-    if (at) this.block(pen, { ...at, x: at.x - 8, width: at.width + 16 }, "#c2410c", "#c2410c");
+    if (at) this.block(pen, { ...at, x: at.x - 8, width: at.width + 16 }, colour("hot"), colour("hot"));
     this.frame();
   }
 
@@ -74,9 +83,11 @@ class OverviewMap {
     const [x, y] = [-view.x / view.scale, -view.y / view.scale].map(n => Math.max(0, n * this.scale));
     const right = Math.min(scene.width, (width - view.x) / view.scale) * this.scale;
     const bottom = Math.min(scene.height, (height - view.y) / view.scale) * this.scale;
-    pen.fillStyle = "rgb(29 78 216 / 0.14)";
+    pen.globalAlpha = 0.14;
+    pen.fillStyle = colour("accent");
     pen.fillRect(x, y, right - x, bottom - y);
-    pen.strokeStyle = "#1d4ed8";
+    pen.globalAlpha = 1;
+    pen.strokeStyle = colour("accent");
     pen.lineWidth = 1.5;
     pen.strokeRect(x, y, right - x, bottom - y);
   }

@@ -3,19 +3,24 @@
 // placing.py does the same in Python and explains it; a test compares them. Rows and their order are in the
 // data (arrangement.py): they do not depend on what is open.
 
-const ROW_GAP = 36,
-  BARE_GAP = 14,
+const ROW_GAP = 28,
+  BARE_GAP = 10,
   COLUMN_GAP = 20,
   LANE_GAP = 12,
-  ARROW = 9;
-const PADDING = 16,
-  HEADER = 22,
+  SIDE_GAP = 44,
+  ARROW = 9,
+  CLEAR = 7;
+const PADDING = 14,
+  HEADER = 10,
   ROUNDS = 6,
   STRAIGHT = 6;
 const TITLE = 15, // sizes of letters
   TEXT = 12.5,
   NAME = 13.5,
-  TAB = 11;
+  LINE = 15,
+  MAP = 40,
+  TAB = 11,
+  KNOB = 24;
 
 const isLane = cell => cell.kind === "lane";
 
@@ -34,15 +39,16 @@ function collect(graph, state, frame, dx, dy, scene) {
       const box = { id: cell.id, kind: cell.kind, index: cell.index, x: x + dx, y: y + dy, width, height };
       const inner = frame.frames.get(cell.id);
       if (inner) {
-        scene.frames.push({ ...box, kind: "frame" });
+        scene.frames.push({ ...box, kind: "frame", tab: inner.tab });
         collect(graph, state, inner, box.x, box.y, scene);
       } else if (!isLane(cell)) scene.boxes.push(box);
     }),
   );
   for (const line of frame.lines) {
     const bend = line.bend && line.bend.map(y => y + dy);
+    const side = line.side === null ? null : line.side + dx;
     scene.lines.push({
-      ...line, x1: line.x1 + dx, x2: line.x2 + dx, y1: line.y1 + dy, y2: line.y2 + dy, bend,
+      ...line, x1: line.x1 + dx, x2: line.x2 + dx, y1: line.y1 + dy, y2: line.y2 + dy, bend, side,
     });
   }
 }
@@ -50,15 +56,29 @@ function collect(graph, state, frame, dx, dy, scene) {
 /** An open group's frame with its contents. */
 function placeGroup(graph, state, group) {
   const inner = innerOf(graph, state, group);
-  const { rows, links } = graph.arrangements[inner];
-  const frame = { group, inner, rows, links, frames: new Map(), places: [], lines: [], width: 0, height: 0 };
+  const frame = {
+    ...graph.arrangements[inner], group, inner, frames: new Map(), places: [], lines: [], width: 0, height: 0,
+    tab: TAB,
+  };
   for (const id of itemsOf(graph, state, group)) {
     const index = Number(id.slice(1));
     if (id[0] === "g" && state.open.has(index)) frame.frames.set(id, placeGroup(graph, state, index));
   }
   placeCells(graph, state, frame);
+  if (group !== 0) placeTab(graph, state, frame);
   drawLines(graph, frame);
   return frame;
+}
+
+/** The tab is where no line enters, if need be at the right of all. */
+function placeTab(graph, state, frame) {
+  const wide = titleWidth(graph, state, frame.group) - 2 * TAB;
+  const isInlet = (cell, i) => (isLane(cell) && frame.inlets.includes(cell.id) ? [frame.places[0][i].x] : []);
+  const lines = (frame.rows[0] ?? []).flatMap(isInlet).sort((a, b) => a - b);
+  const starts = [TAB, ...lines.map(x => Math.max(TAB, x + CLEAR))];
+  const ends = [...lines, frame.width];
+  frame.tab = starts.find((start, i) => start + wide + CLEAR <= ends[i]) ?? starts.at(-1);
+  frame.width = Math.max(frame.width, frame.tab + wide + TAB);
 }
 
 function placeCells(graph, state, frame) {
@@ -69,13 +89,15 @@ function placeCells(graph, state, frame) {
   const start = Math.min(...left.flat(), Infinity);
   const content = Math.max(...left.flatMap((row, r) => row.map((x, i) => x + sizes[r][i].width)), -Infinity);
   const wide = left.flat().length ? content - start : 0;
-  frame.width = Math.max(wide + 2 * margin, frame.group === 0 ? 0 : titleWidth(graph, frame.group));
+  frame.width = Math.max(wide + 2 * margin, frame.group === 0 ? 0 : titleWidth(graph, state, frame.group));
   const shift = (frame.width - wide) / 2 - (left.flat().length ? start : 0);
   let y = margin + (frame.group === 0 ? 0 : HEADER);
+  const level = frame.sides.map(side => side.row);
   rows.forEach((row, r) => {
     const tallest = Math.max(0, ...sizes[r].map(size => size.height));
+    const part = level.includes(r) ? 0 : 0.5; // parts side by side begin at one height
     frame.places.push(
-      sizes[r].map((size, i) => ({ ...size, x: left[r][i] + shift, y: y + (tallest - size.height) / 2 })),
+      sizes[r].map((size, i) => ({ ...size, x: left[r][i] + shift, y: y + part * (tallest - size.height) })),
     );
     const next = rows[r + 1] ?? [];
     const bare = row.every(isLane) || (r + 1 < rows.length && next.every(isLane));
@@ -88,7 +110,8 @@ function placeCells(graph, state, frame) {
 /** Left sides of all cells: sweeps down and up move each row as close as possible to its neighbours. */
 function fitColumns(graph, frame, sizes) {
   const { rows, links } = frame;
-  const left = rows.map((row, r) => packed(row, sizes[r]));
+  const spaces = gapsOf(frame);
+  const left = rows.map((_, r) => packed(sizes[r], spaces[r]));
   for (let turn = 0; turn < ROUNDS; turn += 1) {
     const down = turn % 2 === 0;
     const order = range(rows.length).slice(down ? 1 : 0, down ? undefined : -1);
@@ -102,7 +125,7 @@ function fitColumns(graph, frame, sizes) {
         if (down) wishes[link.below].push(left[fixed][link.above] + above - below);
         else wishes[link.above].push(left[fixed][link.below] + below - above);
       }
-      left[r] = fitted(rows[r], sizes[r], left[r], wishes);
+      left[r] = fitted(rows[r], sizes[r], spaces[r], left[r], wishes);
     }
   }
   return left;
@@ -110,6 +133,7 @@ function fitColumns(graph, frame, sizes) {
 
 function drawLines(graph, frame) {
   const { rows, links, places, lines } = frame;
+  const isOpen = cell => frame.frames.has(cell.id);
   const tops = places.map(row => Math.min(...row.map(place => place.y)));
   const bottoms = places.map(row => Math.max(...row.map(place => place.y + place.height)));
   rows.forEach((row, r) =>
@@ -121,6 +145,7 @@ function drawLines(graph, frame) {
       const y2 = r === rows.length - 1 ? frame.height : bottoms[r];
       lines.push({
         vertex: cell.index, result: cell.result, x1: x, y1, x2: x, y2, bend: null, target: -1, place: -1,
+        side: null, hasArrow: false,
       });
     }),
   );
@@ -128,17 +153,28 @@ function drawLines(graph, frame) {
     for (const link of between) {
       const [above, below] = [rows[r][link.above], rows[r + 1][link.below]];
       const [from, to] = [places[r][link.above], places[r + 1][link.below]];
-      const arrives = below.kind === "vertex";
-      const end = arrives ? ARROW : frame.frames.has(below.id) ? TAB : 0;
+      const hasArrow = !isLane(below) && !isOpen(below);
+      const end = rows[r + 1].some(isOpen) ? TAB : hasArrow ? ARROW : 0;
       lines.push({
         vertex: link.vertex, result: link.result, x1: from.x + outlet(graph, frame, above, from.width, link),
         y1: isLane(above) ? bottoms[r] : from.y + from.height,
         x2: to.x + inlet(graph, frame, below, to.width, link), y2: isLane(below) ? tops[r + 1] : to.y,
-        bend: [bottoms[r], tops[r + 1] - end], target: arrives ? below.index : -1,
-        place: link.place,
+        bend: [bottoms[r], tops[r + 1] - end], target: below.kind === "vertex" ? below.index : -1,
+        place: link.place, side: null, hasArrow,
       });
     }
   });
+  for (const side of frame.sides) {
+    const [left, right] = [side.left, side.right].map(i => places[side.row][i]);
+    const [above, below] = [side.left, side.right].map(i => rows[side.row][i]);
+    lines.push({
+      vertex: side.vertex, result: side.result, target: -1, place: -1,
+      x1: left.x + outlet(graph, frame, above, left.width, side), y1: left.y + left.height,
+      x2: right.x + inlet(graph, frame, below, right.width, side), y2: right.y,
+      bend: [bottoms[side.row] + 10, tops[side.row] - TAB - CLEAR], side: right.x - SIDE_GAP / 2,
+      hasArrow: !isOpen(below),
+    });
+  }
 }
 
 // ---------------------------------------------------------------- cells
@@ -147,7 +183,7 @@ function sizeOf(graph, state, frame, cell) {
   if (isLane(cell)) return { width: 0, height: 0 };
   const inner = frame.frames.get(cell.id);
   if (inner) return { width: inner.width, height: inner.height };
-  return sizeOfText(graph, linesOf(graph, cell.id, state.colour));
+  return sizeOfText(graph, linesOf(graph, cell.id, state.colour), shownVertex(graph, cell.id).value.heat);
 }
 
 /** An upper bound of a text's width; labels.py has the widths of letters. */
@@ -160,14 +196,16 @@ function textWidth(graph, text, size, isBold = false) {
   return size * width;
 }
 
-/** Width and height of a box with these lines. */
-function sizeOfText(graph, lines) {
+/** Width and height of a box with these lines, and a heat map at their left. */
+function sizeOfText(graph, lines, heat) {
   const widths = lines.map((line, i) => textWidth(graph, line, i ? TEXT : TITLE, !i));
-  return { width: Math.max(64, Math.max(...widths) + 24), height: 14 + 20 + 16 * (lines.length - 1) };
+  const width = Math.max(64, Math.max(...widths) + 24 + (heat ? MAP : 0));
+  return { width, height: LINE * lines.length + 14 };
 }
 
-function titleWidth(graph, group) {
-  return tabWidth(graph, graph.groups[group]) + TAB + 34;
+function titleWidth(graph, state, group) {
+  const found = graph.groups[group];
+  return tabWidth(graph, found) + memberNote(graph, state, found).width + KNOB + 2 * TAB;
 }
 
 /** The width of the tab with an open group's name and kind. */
@@ -224,28 +262,30 @@ function arrival(graph, group, inner, { vertex, result }) {
 
 // ---------------------------------------------------------------- a row
 
-/** The space after each cell. */
-function gaps(row) {
-  return row.map((cell, i) =>
-    i + 1 === row.length ? 0 : isLane(cell) || isLane(row[i + 1]) ? LANE_GAP : COLUMN_GAP,
+/** The space after each cell of each row. */
+function gapsOf({ rows, sides }) {
+  const found = rows.map(row =>
+    row.map((cell, i) =>
+      i + 1 === row.length ? 0 : isLane(cell) || isLane(row[i + 1]) ? LANE_GAP : COLUMN_GAP,
+    ),
   );
+  for (const { row, right } of sides) found[row][right - 1] = SIDE_GAP;
+  return found;
 }
 
 /** Left sides of cells side by side, centered at 0. */
-function packed(row, sizes) {
-  const spaces = gaps(row);
+function packed(sizes, spaces) {
   let x = 0;
-  const found = row.map((_, i) => {
+  const found = sizes.map(({ width }, i) => {
     const at = x;
-    x += sizes[i].width + spaces[i];
+    x += width + spaces[i];
     return at;
   });
   return found.map(at => at - x / 2);
 }
 
 /** Left sides nearest to the mean targets, in order, with gaps (pool adjacent violators). */
-function fitted(row, sizes, now, wishes) {
-  const spaces = gaps(row);
+function fitted(row, sizes, spaces, now, wishes) {
   const shifts = [];
   let shift = 0;
   row.forEach((_, i) => {

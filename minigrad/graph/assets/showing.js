@@ -10,6 +10,20 @@ const stage = document.getElementById("graph");
 const searchable = searchIndex(graph);
 const view = new View(stage);
 const map = new OverviewMap(view);
+const LEAST_SCALE = { wide: 0.65, stacked: 0.42 }; // of a graph that opens as a whole
+
+/** The fold of the start: the one that was chosen, or what can be read in this window. */
+function foldAsAtStart() {
+  state.open = new Set(graph.open);
+  state.shown = new Map(graph.shown);
+  const least = STACKED.matches ? LEAST_SCALE.stacked : LEAST_SCALE.wide;
+  openWhatFits(graph, state, scene => view.scaleOf(scene) >= least);
+}
+
+function isDark() {
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
 
 /** Render what changed, and keep the keyboard's focus. */
 function render() {

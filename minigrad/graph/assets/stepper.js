@@ -236,7 +236,7 @@ function result(graph, walk, edge, actions) {
       title,
       h("p", { class: "sum number", "data-result": true },
         terms && termsText(terms),
-        formatNumber(pulled.numbers[0]),
+        formatNumber(pulled.numbers[0], MORE_DIGITS),
       ),
       terms && summedNote(matrixProduct(graph, edge)),
     ];
@@ -258,7 +258,7 @@ function cellKey(edge, table = "cell") {
 
 /** `0.5 × 2 + 1 × 3 = `. */
 function termsText(terms) {
-  const written = x => (x < 0 ? `(${formatNumber(x)})` : formatNumber(x));
+  const written = x => (x < 0 ? `(${formatNumber(x, MORE_DIGITS)})` : formatNumber(x, MORE_DIGITS));
   if (!terms.length) return "";
   return `${terms.map(factors => factors.map(written).join(" × ")).join(" + ")} = `;
 }
@@ -268,7 +268,7 @@ function cellView(graph, edge, flat) {
   const terms = arithmetic(graph, edge, flat);
   const product = matrixProduct(graph, edge);
   const index = `[${unravel(flat, edge.pulled.shape).join(", ")}]`;
-  const sum = formatNumber(edge.pulled.numbers[flat]);
+  const sum = formatNumber(edge.pulled.numbers[flat], MORE_DIGITS);
   if (!terms)
     return h("p", { class: "hint" }, `Element ${index} is a rounding error, or its terms are not shown.`);
   const line = terms.length
@@ -336,7 +336,7 @@ function broadcast(walk, edge, source, actions) {
 /** `1 + 4 = 5`: one element of a summed gradient. */
 function sumLine(edge, flat) {
   const terms = summedFrom(edge, flat).map(place => [edge.pulled.numbers[place]]);
-  const total = formatNumber(edge.gradient.numbers[flat]);
+  const total = formatNumber(edge.gradient.numbers[flat], MORE_DIGITS);
   return h("p", { class: "sum", "data-sum": true }, termsText(terms), h("strong", {}, total));
 }
 
@@ -370,7 +370,9 @@ function addition(name, edge, before, sum) {
       numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
     ];
   }
-  const [now, earlier, total] = [edge.gradient.numbers[0], before[0], sum[0]].map(formatNumber);
+  const [now, earlier, total] = [edge.gradient, before, sum].map(
+    of => formatNumber((of.numbers ?? of)[0], MORE_DIGITS),
+  );
   const text = `grad of ${name} = ${now} (this edge) + ${earlier} (earlier) = `;
   return h("p", { class: "sum" }, text, h("strong", {}, total));
 }

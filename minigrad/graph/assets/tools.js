@@ -4,14 +4,19 @@
 function renderToolbar() {
   const toolbar = document.getElementById("toolbar");
   toolbar.hidden = false;
-  if (!toolbar.childElementCount) toolbar.append(...tools());
+  if (!toolbar.childElementCount) {
+    toolbar.append(...tools());
+    showTheme();
+  }
   document.getElementById("walk")?.setAttribute("aria-pressed", String(Boolean(state.walk)));
 }
 
 function tools() {
   const canWalk = walkBack(graph).length > 0;
   return [
-    h("div", { id: "tools" }, searchTool(), colourTool(), zoomTool(), graph.groups.length > 1 && foldTool()),
+    h("div", { id: "tools" }, searchTool(), colourTool(), zoomTool(), graph.groups.length > 1 && foldTool(),
+      themeTool(),
+    ),
     h("button", { type: "button", id: "tools-button", "aria-expanded": "false", "aria-controls": "tools",
       onclick: () => openTools(!document.getElementById("tools").classList.contains("open")) },
       "Tools",
@@ -63,6 +68,15 @@ function zoomTool() {
     tool("Fit", "Fit the graph into the window", actions.fit),
     tool("+", "Zoom in", () => view.zoom(1.25)),
   );
+}
+
+function themeTool() {
+  return h("button", { type: "button", id: "theme", onclick: actions.toggleTheme }, "Dark");
+}
+
+/** The switch names what it leads to. */
+function showTheme() {
+  document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
 }
 
 function foldTool() {

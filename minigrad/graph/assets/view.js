@@ -1,10 +1,10 @@
 // The view: moving the drawing, zooming, and bringing a box into view. A view is a corner (x, y) and a scale.
 
-const SMALLEST = 0.05,
+const SMALLEST = 0.02,
   LARGEST = 3,
   READABLE = 0.9,
   LEGIBLE = 0.3,
-  WHOLE = 0.5, // the smallest scale at which a whole graph is still read
+  EDGE = 16, // around the drawing
   STEP = 60;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -46,24 +46,31 @@ class View {
     map.frame();
   }
 
-  /**
-   * Show the whole graph if it is readable; otherwise its width, or what is readable of it. `whole` prefers
-   * smaller letters. True if all of it is seen.
-   */
-  fit(smooth = false, whole = false) {
+  /** The scale at which a scene fills the window. */
+  scaleOf(scene) {
     const { width, height } = this.size;
-    const margin = Math.min(28, width / 16);
-    const across = (width - 2 * margin) / this.scene.width;
-    const down = (height - 2 * margin) / this.scene.height;
-    const all = Math.min(1.25, across, down);
-    const fits = all >= (whole ? WHOLE : READABLE);
-    const room = fits ? width : width - map.width;
-    this.scale = fits ? all : Math.max(all, Math.min((room - margin) / this.scene.width, READABLE), WHOLE);
-    this.x = Math.max(margin, (room - this.scene.width * this.scale) / 2);
-    this.y = Math.max(margin, (height - this.scene.height * this.scale) / 2);
+    return Math.min(1.25, (width - 2 * EDGE) / scene.width, (height - 2 * EDGE) / scene.height);
+  }
+
+  /** Show the whole graph. */
+  fit(smooth = false) {
+    const { width, height } = this.size;
+    this.scale = this.scaleOf(this.scene);
+    this.x = (width - this.scene.width * this.scale) / 2;
+    this.y = (height - this.scene.height * this.scale) / 2;
     this.apply(smooth);
     this.isFitted = true;
-    return this.scale <= all;
+  }
+
+  /** At the start: the whole graph, or its beginning, if that is all that can be read. */
+  open() {
+    this.fit();
+    if (this.scale >= LEGIBLE) return;
+    const { width } = this.size;
+    this.scale = Math.min(READABLE, Math.max(LEGIBLE, (width - 2 * EDGE) / this.scene.width));
+    this.x = Math.max(EDGE, (width - this.scene.width * this.scale) / 2);
+    this.y = EDGE;
+    this.apply();
   }
 
   /** Show a point of the scene in the middle. */

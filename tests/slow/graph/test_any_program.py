@@ -8,8 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import nn
 from minigrad.graph import named_scope
-from minigrad.graph.labels import lines, size, title_width
-from minigrad.graph.placing import Placing
+from minigrad.graph.placing import lay_out
 
 
 class Odd(nn.Module):
@@ -102,10 +101,7 @@ def check_frames(graph):
     """Each box is drawn once, none lies over another, and each input of an op that is shown has its arrow."""
     folding = graph.folding
     boxes = list(folding.boxes())
-    closed = [box for box in boxes if box[0] == "vertex" or not folding.is_open(box[1])]
-    sizes = {box: size(lines(graph, box)) for box in closed}
-    titles = {i: title_width(graph.groups[i]) for kind, i in boxes if kind == "group"}
-    frames = [Placing(folding, sizes, titles).frame()]
+    frames = [lay_out(folding)]
     drawn = []
     arrows = 0
     for frame in frames:

@@ -38,7 +38,7 @@ def test_a_formula_that_is_none_is_shown_as_its_text():
     assert mathml(r"\text{<img onerror=x>}").endswith(r"<mtext>\text{&lt;img onerror=x&gt;}</mtext></math>")
 
 
-def test_numbers_have_six_digits_as_in_python(open_page):
+def test_numbers_have_three_digits_as_in_python(open_page):
     values = [
         1.0,
         -0.1,

@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from minigrad.graph.folding import ALL
 from minigrad.graph.labels import text_width
-from tests.graph.pages import network, scalar, transformer
+from tests.graph.pages import gpt, lstm, network, scalar, transformer
 from tests.graph.test_page import INSIDE, PHONE, assert_same_places, drawn
 
 
@@ -76,21 +76,97 @@ def test_a_text_is_no_wider_than_its_letters_say(browser):
     page.close()
 
 
-def test_what_is_too_large_to_be_read_as_a_whole_has_a_map(open_page):
+def test_fit_shows_the_whole_graph_and_nothing_more(open_page):
+    """It fills the window in one direction, whatever is unfolded."""
+    page = open_page(transformer(), reduced_motion="reduce")
+    for fold in ("Unfold everything", "Fold as at the start"):
+        page.page.get_by_role("button", name=fold).click()
+        page.page.get_by_role("button", name="Fit the graph").click()
+        left, top, right, bottom = page.page.evaluate(SPACE)
+        assert min(left, top, right, bottom) > 2
+        assert min(left + right, top + bottom) < 60
+
+
+SPACE = """() => {
+    const all = document.getElementById("canvas").getBoundingClientRect();
+    const boxes = [...document.querySelectorAll("#world .body, #world .frame, #world .line")].map(
+        box => box.getBoundingClientRect());
+    return [
+        Math.min(...boxes.map(box => box.left)) - all.left,
+        Math.min(...boxes.map(box => box.top)) - all.top,
+        all.right - Math.max(...boxes.map(box => box.right)),
+        all.bottom - Math.max(...boxes.map(box => box.bottom)),
+    ];
+}"""
+
+
+SCREENS = ((1440, 900), (1280, 720), (390, 844))
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("make", [transformer, gpt, lstm])
+def test_a_graph_opens_as_a_whole(make, screen, open_page):
+    """All of it can be read, and of a Transformer the encoder stands left of the decoder."""
+    width, height = screen
+    page = open_page(make(), viewport={"width": width, "height": height})
+    assert min(page.page.evaluate(SPACE)) > 0
+    assert page.page.evaluate("document.documentElement.scrollWidth") == width
+    smallest = page.page.evaluate(
+        """Math.min(...[...document.querySelectorAll("#world .title")].map(
+            text => text.getBoundingClientRect().height))"""
+    )
+    assert smallest > (9 if width > 1000 else 6)
+    assert page.page.locator("#map").is_hidden()
+    if make is transformer:
+        place = {
+            name: page.page.get_by_role("button", name=re.compile(f"^{name}, ")).first.bounding_box()
+            for name in ("encoder", "decoder", "embedding", "encoder_positions")
+        }
+        encoder, decoder = place["encoder"], place["decoder"]
+        assert encoder["x"] + encoder["width"] < decoder["x"]
+        assert abs(encoder["y"] - decoder["y"]) < 40  # the name of an open part stands on its border
+        assert page.page.locator(".name", has_text="embedding").count() == 0
+
+
+def test_no_line_is_behind_a_label(open_page):
+    """Followed pixel by pixel, with everything unfolded: names of parts, and boxes."""
+    for graph in (transformer(layers=1), lstm()):
+        for fold in (graph, graph.fold(1), graph.fold(2), graph.expand()):
+            assert open_page(fold, reduced_motion="reduce").page.evaluate(HIDDEN) == []
+
+
+HIDDEN = """() => {
+    const world = document.getElementById("world");
+    const inWorld = element => {
+        const { x, y, width, height } = element.getBBox();
+        const { e, f } = element.closest("[transform]").transform.baseVal.consolidate().matrix;
+        return { left: x + e, top: y + f, right: x + e + width, bottom: y + f + height };
+    };
+    const labels = [...world.querySelectorAll(".tab, .knob circle, .box .body")].map(
+        label => [label, inWorld(label)]);
+    const found = [];
+    for (const line of world.querySelectorAll(".line")) {
+        const length = line.getTotalLength();
+        for (let at = 1; at < length - 1; at += 2) {
+            const { x, y } = line.getPointAtLength(at);
+            const hit = labels.find(([label, box]) =>
+                x > box.left && x < box.right && y > box.top + 0.5 && y < box.bottom - 0.5);
+            if (hit) { found.push(hit[0].closest("[role=button]").textContent); break; }
+        }
+    }
+    return found;
+}"""
+
+
+def test_what_is_larger_than_its_window_has_a_map(open_page):
     graph = transformer()
     page = open_page(graph)
-    scale = lambda: page.page.evaluate("new DOMMatrix(document.getElementById('world').style.transform).a")
     page.page.get_by_role("button", name="Unfold everything").click()
-    page.page.get_by_role("button", name="Fit the graph").click()
-    assert scale() >= 0.5
-    assert "see the map" in page.text("#announcer")
     shown = page.page.locator("#map").bounding_box()
     page.page.mouse.click(shown["x"] + shown["width"] - 6, shown["y"] + shown["height"] - 4)
     output = next(v for v in graph.vertices if v.is_output)
     assert page.page.evaluate(INSIDE, [f"#v{output.index}", "#canvas"])
     page.page.get_by_role("button", name="Fold as at the start").click()
-    for _ in range(6):
-        page.press("-")
     assert page.page.locator("#map").is_hidden()
 
 

@@ -102,12 +102,12 @@ def test_a_cell_of_a_product_is_a_row_times_a_column(open_page):
         terms, _, total = page.text(f"{card} [data-terms]").partition(" = ")
         pairs = [[float(f.strip("()")) for f in term.split(" × ")] for term in terms.split(" + ")]
         assert pairs == [
-            [float(number(a)), float(number(b))] for a, b in zip(left[i], right[:, j], strict=True)
+            [float(number(a, 6)), float(number(b, 6))] for a, b in zip(left[i], right[:, j], strict=True)
         ]
         assert float(total) == pytest.approx(
             float((left.astype(float) @ right.astype(float))[i, j]), rel=2e-5
         )
-        assert total == shown(vertex.inputs[place].pulled.numbers[i, j])[0]
+        assert total == shown(vertex.inputs[place].pulled.numbers[i, j], 6)[0]
         assert page.page.locator(f"{card} td.marked").count() == len(pairs) * 2
         assert page.page.evaluate("document.activeElement.id").startswith(f"cell-{place}-")
 
@@ -129,7 +129,7 @@ def test_products_of_batches_and_vectors(shapes, open_page):
                 math.prod(float(f.strip("()")) for f in term.split(" × ")) for term in terms.split(" + ")
             ]
             assert sum(products) == pytest.approx(edge.pulled.numbers.reshape(-1)[flat], rel=1e-4, abs=1e-5)
-            assert total == shown(edge.pulled.numbers.reshape(-1)[flat])[0]
+            assert total == shown(edge.pulled.numbers.reshape(-1)[flat], 6)[0]
 
 
 PRODUCTS = [
