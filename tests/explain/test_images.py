@@ -1,9 +1,29 @@
-"""The page of a ViT: patches have one numbering, and are shown as pictures."""
+"""The page of a ViT: patches have one numbering, and are shown as pictures; digits can be drawn."""
 
-from tests.explain.test_page import exposed, vit
+import numpy as np
+
+from minitransformer.explain import record
+from tests.explain.test_page import STAGE, addresses, exposed, vit, vit_model
 
 LABELS = """
 () => Object.keys(page.record.arrays).map(name => [name, page.rowLabel(name, 0), page.rowLabel(name, 1)])
+"""
+PIXELS_OF = """
+selector => {
+  const canvas = document.querySelector(selector);
+  return [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data];
+}
+"""
+OVERLAY = """
+() => {
+  const canvas = document.querySelector("#screen .looks .chooser canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const at = share => Math.round(share * canvas.width);
+  const middles = [[0.3, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.7]];
+  const places = middles.map(([x, y]) => 4 * (at(y) * canvas.width + at(x)));
+  const orange = places.map(i => data[i] - data[i + 2]);
+  return [weightsOf(page, page.path, page.head, 0).slice(1), orange];
+}
 """
 SELECT = "([name, ...index]) => page.set({ cell: { name, index } })"
 
@@ -17,3 +37,62 @@ def test_a_patch_has_the_same_number_on_every_stage(open_page):
     assert page.text("#inspector .equation") == "Patch 2."
     page.page.evaluate(SELECT, ["encoder.embedded", 1, 0])
     assert page.text("#inspector h2") == "patch vector: patch 2 · 0"
+
+
+def test_the_image_and_its_patches_are_on_every_stage(open_page):
+    page = open_page(exposed(vit()), bypass_csp=True)
+    for link in addresses(page):
+        page.page.evaluate(f"link => {{ ({STAGE})(link); }}", link)
+        assert page.page.locator("#toolbar canvas.image").first.is_visible(), link
+        if link not in ("#walkthrough", "#looks"):
+            assert page.page.locator("#screen .stage-image canvas").is_visible(), link
+    page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
+    rows = page.page.locator("#screen table.numbers").first.locator("tbody th")
+    assert [row.locator("canvas.patch").count() for row in rows.all()] == [0, 1, 1, 1, 1]
+    before = page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas")
+    page.page.locator("#screen .chooser").click(position={"x": 100, "y": 20})  # the upper right patch
+    assert page.text("#screen .stage-image figcaption") == "patch 2 looks"
+    assert page.page.evaluate(PIXELS_OF, "#screen .stage-image canvas") != before
+
+
+def test_an_overlay_is_brightest_where_the_weight_is_largest(open_page):
+    page = open_page(exposed(vit()), "#looks", bypass_csp=True)
+    for head in (0, 1):
+        page.page.locator(f'[data-key="gaze:0:{head}"]').click()
+        weights, orange = page.page.evaluate(OVERLAY)
+        assert np.argmax(weights) == np.argmax(orange)
+    page.page.evaluate("() => page.set({ options: { ...page.options, ablated: { [page.path]: [1] } } })")
+    assert page.page.locator("#screen .gazes td.off").count() == 1
+
+
+def test_a_digit_is_drawn_by_mouse_and_keys_and_its_numbers_are_the_engines(open_page):
+    model, _ = vit_model()
+    page = open_page(exposed(vit()), "#probabilities", bypass_csp=True)
+    example = page.page.evaluate("() => page.data.image")
+    page.page.locator('[data-key="draw-image"]').click()
+    page.page.locator('[data-key="clear"]').click()
+    assert len(set(page.page.evaluate("() => page.pixels"))) == 1
+    box = page.page.locator(".board").bounding_box()
+    page.page.mouse.move(box["x"] + 30, box["y"] + 30)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 30, box["y"] + 150)
+    page.page.mouse.up()
+    page.page.mouse.move(box["x"] + 200, box["y"] + 200)  # draws no more
+    pixels = np.reshape(page.page.evaluate("() => page.pixels"), (4, 4))
+    assert (pixels[:3, 0] == max(example)).all()
+    assert (pixels[3, 1:] == min(example)).all()
+    page.page.locator(".board").focus()
+    page.press("ArrowDown", "ArrowRight", " ")
+    pixels = np.reshape(page.page.evaluate("() => page.pixels"), (4, 4))
+    assert pixels[3, 3] == max(example)
+    assert "painted" in page.text("#announcer")
+    assert page.page.locator("h2#probabilities").count() == 1  # the arrows turned no page
+    expected = record(model, pixels.reshape(-1)).arrays
+    np.testing.assert_allclose(
+        page.page.evaluate("() => [...page.record.arrays.probabilities.data]"),
+        expected["probabilities"][0],
+        atol=1e-5,
+    )
+    assert page.text("#toolbar .answer") == f"→ {expected['probabilities'][0].argmax()}"
+    page.page.locator('[data-key="example"]').click()
+    assert page.page.evaluate("() => page.pixels") == example

@@ -102,11 +102,17 @@ def bert(head="masked_lm", labels=()):
     return page_of(model, "I [MASK] you", tokenizer=tokenizer, inputs=inputs, labels=labels)
 
 
-def vit():
+def vit_model():
+    """A ViT of four patches, and an image."""
     small = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 14}
     config = ViTConfig(image_size=4, patch_size=2, num_channels=1, num_labels=3, **small)
-    image = np.random.default_rng(0).normal(size=(1, 4, 4))
-    return to_html(scaled(ViT(config)), None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
+    mg.manual_seed(0)
+    return scaled(ViT(config)), np.random.default_rng(0).normal(size=(1, 4, 4))
+
+
+def vit():
+    model, image = vit_model()
+    return to_html(model, None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
 
 
 def families():
@@ -309,7 +315,8 @@ function placeOfLargest({ shape, data }) {
 def exposed(text):
     """The page's text, with its parts in the reach of a test."""
     parts = "{ value: derive, gradient: deriveGradient, weight: deriveWeightGradient }"
-    tail = f"Object.assign(window, {{ page, derivations: {parts}, offsetOf: offset, placeOfLargest }});"
+    names = f"page, derivations: {parts}, offsetOf: offset, placeOfLargest, weightsOf"
+    tail = f"Object.assign(window, {{ {names} }});"
     tail = PLACE_OF_LARGEST + tail
     return text.replace(
         'document.body.classList.add("ready");', f'{tail} document.body.classList.add("ready");'

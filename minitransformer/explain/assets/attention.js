@@ -21,6 +21,11 @@ function partOf(e, part) {
   return `${e.path}.${part}`;
 }
 
+/** Whether the reader has switched a head off. */
+function isOff(e, path, head) {
+  return (e.options.ablated[path] ?? []).includes(head);
+}
+
 /** The head of keys and values that a head of queries uses. */
 function sharedHead(e) {
   const { heads, kvHeads } = e.stackOf(e.path);
@@ -204,7 +209,7 @@ function attentionScreen(e) {
         h("tbody", {}, keys.map((key, u) => {
           const bar = h("span", { class: "bar" });
           bar.style.width = `${100 * columns.at(-1)[u]}%`;
-          return h("tr", {}, h("th", { scope: "row" }, key), steps.map(([part], i) => number(part, u, columns[i][u])), h("td", { class: "track" }, bar));
+          return h("tr", {}, h("th", { scope: "row" }, pictured(key)), steps.map(([part], i) => number(part, u, columns[i][u])), h("td", { class: "track" }, bar));
         })))),
       h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes from this head:`),
       matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: t }),

@@ -17,14 +17,14 @@ function renderToolbar(e) {
   const changed = Number(!e.options.causal) + Number(!e.options.positions) + Number(!e.options.scale) + off;
   const switches = (key, label) => checkbox(label, e.options[key], value => e.set({ options: { ...e.options, [key]: value } }), key);
   const bar = document.getElementById("toolbar");
-  const open = bar.querySelector("details")?.open ?? false;
+  const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
   bar.hidden = false;
   update(bar, flat([
-    e.isImage ? null : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
+    e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
     h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
-    h("details", { class: "what-if", open }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
+    h("details", { class: "what-if switches", open: isOpen("switches") }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
       e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null, switches("positions", "Positions"),
       e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
       h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),

@@ -76,8 +76,8 @@ function plainTable(e, { title, corner = "", rows, columns, value, text, look, h
     wide ? windowSlider(e, title, first, MOST_TOKENS, columns.length, title) : null,
     high ? rowSlider(e, top, rows.length, title, false, most) : null,
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", { class: "quiet" })), shown.map(word => h("th", { scope: "col", class: "token" }, word)))),
-      h("tbody", {}, rows.slice(top, top + most).map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), heads(top + i).map(content => h("td", { class: "quiet" }, content)), shown.map((_, j) => {
+      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", { class: "quiet" })), shown.map(word => h("th", { scope: "col", class: "token" }, pictured(word, true))))),
+      h("tbody", {}, rows.slice(top, top + most).map((word, i) => h("tr", {}, h("th", { scope: "row" }, pictured(word)), heads(top + i).map(content => h("td", { class: "quiet" }, content)), shown.map((_, j) => {
         const x = value(top + i, first + j);
         const td = h("td", { class: "shown" }, text(x));
         tint(td, x, look);
@@ -93,9 +93,9 @@ function windowStart(e, key, last) {
 
 function table(e, view, first, count, title, top, height) {
   const corner = h("td", {});
-  const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, view.columnLabel(first + j))));
+  const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, pictured(view.columnLabel(first + j), true))));
   const rows = range(height, i => top + i).map(t => h("tr", { class: view.options.current === t ? "current" : null },
-    h("th", { scope: "row" }, view.rowLabel(t)), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
+    h("th", { scope: "row" }, pictured(view.rowLabel(t))), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
   return h("table", { class: "numbers", onkeydown: walkCells }, h("caption", { class: "unseen" }, title), h("thead", {}, head), h("tbody", {}, rows));
 }
 

@@ -63,7 +63,7 @@ function arcs(weights, head, queries, keys) {
 /** Words in a row, one of them current. */
 function wordRow(words, current, label, onclick) {
   return h("ol", { class: "words", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null },
-    onclick ? h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, word) : word)));
+    onclick ? h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, pictured(word, true)) : pictured(word, true))));
 }
 
 function choice(label, options, value, onchange) {

@@ -31,6 +31,7 @@ class Explanation {
     this.text = data.text; // in the sentence box
     this.textRead = data.text; // of the record
     this.target = data.target; // the right answer; null: the model's own
+    this.drawing = null; // over the image of a ViT, a letter a pixel
     this.options = { causal: true, positions: true, scale: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
     this.screen = "walkthrough";
@@ -120,7 +121,8 @@ class Explanation {
   }
 
   readImage() {
-    this.record = this.model.run({ source: this.data.image }, this.options);
+    this.pixels = pixelsOf(this, this.drawing);
+    this.record = this.model.run({ source: this.pixels }, this.options);
     this.found = { labels: this.bestLabels() };
     this.backwardPass = null;
   }
@@ -226,7 +228,7 @@ class Explanation {
 
   /** Change something and show it. A change of what is computed runs the model again. */
   set(changes) {
-    const computes = ["text", "target", "options"].some(key => key in changes);
+    const computes = ["text", "target", "options", "drawing"].some(key => key in changes);
     const relearns = "chosen" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "" }, changes);

@@ -59,29 +59,6 @@ function guesses(e) {
   return [h("h3", {}, title), bars(largestIndices(row, 5).map(v => [shownToken(e.wordOf(v)), row[v], percent(row[v])]), title)];
 }
 
-/** The image with the lines along which it is cut, and what the model takes it for. */
-function imagePicture(e) {
-  const { image_size: size, patch_size: patch, num_channels: channels } = e.data.config;
-  const unit = Math.max(1, Math.floor(260 / size));
-  const canvas = h("canvas", { width: size * unit, height: size * unit, role: "img", "aria-label": `The image, ${size} × ${size}, in patches of ${patch} × ${patch}` });
-  const pen = canvas.getContext("2d");
-  const [low, high] = [Math.min(...e.data.image), Math.max(...e.data.image)];
-  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
-    const at = c => Math.round((255 * (e.data.image[(Math.min(c, channels - 1) * size + y) * size + x] - low)) / (high - low || 1));
-    pen.fillStyle = `rgb(${at(0)},${at(1)},${at(2)})`;
-    pen.fillRect(x * unit, y * unit, unit, unit);
-  }
-  pen.strokeStyle = "#d9822b";
-  pen.lineWidth = 2;
-  for (let i = 0; i <= size; i += patch) for (const [x, y, w, z] of [[i, 0, i, size], [0, i, size, i]]) {
-    pen.beginPath();
-    pen.moveTo(x * unit, y * unit);
-    pen.lineTo(w * unit, z * unit);
-    pen.stroke();
-  }
-  return h("div", { class: "journey" }, h("div", {}, h("h3", {}, "Reads"), canvas), h("div", {}, guesses(e)));
-}
-
 function tokensScreen(e) {
   const source = [...e.record.source].slice(0, e.prompt);
   const { tokens, unk_id: unknownId, end_id: endId } = e.data.tokenizer;
@@ -167,6 +144,7 @@ function patchesScreen(e) {
   return {
     thought: "The image is cut into squares. The pixels of each, side by side, are multiplied by a learned matrix: now each patch is a vector, as each token is in a text model.",
     body: [
+      wordRow(e.tokensOf("source"), currentToken(e), "Token", i => e.set({ query: i, cell: null })),
       matrix(e, "patches", { title: "pixels of each patch" }), sign(`times a learned matrix (${e.weights[weight].shape.toReversed().join(" × ")})`, biasOf(e, bias), " ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" }),
       h("p", {}, "In front of them comes a learned vector, the class token [CLS]. Its last state is what gets classified."),
       matrix(e, "encoder.class", { title: "vector of [CLS]" }),
