@@ -13,11 +13,11 @@ from ..checking import Wrong, compare
 LESSON = 8
 REASONING = "shapes"
 HINTS = (
-    "Four lines: scores, mask, softmax, weighted sum. Write the shape of each beside it before the code.",
+    "Scores, mask, softmax, weighted sum. Write the shape of each beside it before the code.",
     "The scores are (..., T, S): every query times every key. Softmax goes along S, the keys, so that each "
     "query's weights sum to 1.",
-    "scores = q @ k.mT / sqrt(d_k); where the mask is False, -inf; weights = softmax(scores, -1); "
-    "out = weights @ v.",
+    "scores = q @ k.mT / sqrt(d_k); where the mask is False, -inf; weights = softmax(scores, -1); where the "
+    "mask is False, 0, for a row of -inf gives NaN; out = weights @ v.",
 )
 
 
@@ -44,20 +44,63 @@ def check(answer: ModuleType) -> None:
             "the mask is the wrong way round: True means that a query may attend": softmax(
                 scaled.masked_fill(may, -math.inf), -1
             ),
-            "the mask is applied after softmax, so the weights no longer sum to 1": softmax(scaled, -1) * may,
+            "the mask is applied after softmax: the weights no longer sum to 1, and hidden keys leak into "
+            "the others' weights, which are divided by a sum that contains them": softmax(scaled, -1) * may,
             "hidden scores are set to 0, not to -inf: exp(0) is 1, so hidden keys still get weight": softmax(
                 scaled * may, -1
             ),
+            "hidden scores are set to 0, not to -inf: exp(0) is 1, and the others' weights are divided by "
+            "a sum that contains it": softmax(scaled * may, -1) * may,
             "the mask is added as 0 and 1, not as 0 and -inf": softmax(scaled - mg.tensor(added), -1),
         },
         "Softmax gives weight 0 to a score of -inf: set the score where the mask is False.",
     )
-    large = answer.attention(40 * q, 40 * k, v, mask)[1].numpy()[:, ~mask]
-    if large.any():
+    _check_large_scores(answer, q, k, v, scaled)
+    _check_empty_row(answer, q, k, v, scaled, mask)
+
+
+def _check_large_scores(
+    answer: ModuleType, q: mg.Tensor, k: mg.Tensor, v: mg.Tensor, scaled: mg.Tensor
+) -> None:
+    """Each query of the first batch may attend only to the two keys that it scores lowest."""
+    lowest = scaled.numpy()[0].argsort(-1)[:, :2]
+    mask = np.zeros((3, 5), bool)
+    np.put_along_axis(mask, lowest, True, -1)
+    q, k, scaled = 40 * q, 40 * k, 1600 * scaled
+    weights = answer.attention(q, k, v, mask)[1]
+    advice = "However negative a finite number is, others may be as small: set hidden scores to -inf."
+    hidden = weights.numpy()[:, ~mask]
+    if hidden.any():
         raise Wrong(
-            f"with large scores a hidden key gets weight {large.max():.3g}, expected exactly 0",
-            "However negative a finite number is, others may be as small: set hidden scores to -inf.",
+            f"with large scores a hidden key gets weight {hidden.max():.3g}, expected exactly 0", advice
         )
+    right = F.softmax(scaled.masked_fill(~mg.tensor(mask), -math.inf), -1)
+    compare("with large scores, attention(q, k, v, mask)[1]", weights, right, advice=advice)
+
+
+def _check_empty_row(
+    answer: ModuleType, q: mg.Tensor, k: mg.Tensor, v: mg.Tensor, scaled: mg.Tensor, mask: np.ndarray
+) -> None:
+    mask = mask.copy()
+    mask[1] = False
+    call = "where the mask is False in all of row 1, attention(q, k, v, mask)"
+    advice = "Softmax of a row of -inf is 0 / 0. After softmax, set the weights where the mask is False to 0."
+
+    def weights_with(row: object) -> np.ndarray:
+        weights = F.softmax(scaled.masked_fill(~mg.tensor(mask), -math.inf), -1).numpy().copy()
+        weights[:, 1] = row
+        return weights
+
+    right = weights_with(0.0)
+    to_all = "a query that may attend to no key attends to all of them; its weights must be 0"
+    mistakes = [
+        ("a query that may attend to no key has weights of NaN; they must be 0", weights_with(math.nan)),
+        (to_all, weights_with(1 / mask.shape[1])),
+        (to_all, weights_with(F.softmax(scaled, -1).numpy()[:, 1])),
+    ]
+    out, weights = answer.attention(q, k, v, mask)
+    compare(f"{call}[1]", weights, right, mistakes, advice)
+    compare(f"{call}[0]", out, right @ v.numpy(), advice=advice)
 
 
 def _check_weights(

@@ -59,7 +59,7 @@ def check(answer: ModuleType) -> None:
             "the term of the variance has the wrong sign": (u - terms[1] + terms[2]) / sd,
             "the term of the mean has the wrong sign": (u + terms[1] - terms[2]) / sd,
         },
-        "Three terms: u, the mean of u, and h times the mean of u h; all divided by sd.",
+        "Each x_j reaches h_i in three ways: write one term for each.",
     )
     check_gradient("layer_norm(x, weight, bias)", answer.layer_norm, [x, weight, bias])
 

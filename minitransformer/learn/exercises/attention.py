@@ -7,7 +7,7 @@
 q has shape (..., T, d_k), k (..., S, d_k), v (..., S, d_v), the result (..., T, d_v): for each of T queries a
 mean of the S values, weighted by how well the query matches each key. Write it for tensors with any leading
 axes. `mask`, if given, has shape (T, S) and is True where a query may attend to a key; elsewhere the weight
-must be exactly 0.
+must be exactly 0. A query that may attend to no key has weights and a result of 0.
 """
 
 import math
@@ -20,10 +20,9 @@ def attention(q, k, v, mask=None):
     """The result and the weights, of shapes (..., T, d_v) and (..., T, S)."""
     # BLANK: compute `weights` and `out`; `.mT` transposes the last two axes, `masked_fill` replaces numbers
     d_k = q.shape[-1]
-    scores = q @ k.mT / math.sqrt(d_k)  # (..., T, S)
-    if mask is not None:
-        scores = scores.masked_fill(~mg.tensor(mask), -math.inf)
-    weights = F.softmax(scores, -1)  # each row sums to 1
+    hidden = mg.tensor(False) if mask is None else ~mg.tensor(mask)
+    scores = (q @ k.mT / math.sqrt(d_k)).masked_fill(hidden, -math.inf)  # (..., T, S)
+    weights = F.softmax(scores, -1).masked_fill(hidden, 0.0)  # a row of -inf has become NaN
     out = weights @ v
     # END
     return out, weights
