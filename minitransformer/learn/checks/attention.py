@@ -92,12 +92,15 @@ def _check_empty_row(
         return weights
 
     right = weights_with(0.0)
-    to_all = "a query that may attend to no key attends to all of them; its weights must be 0"
-    mistakes = [
-        ("a query that may attend to no key has weights of NaN; they must be 0", weights_with(math.nan)),
-        (to_all, weights_with(1 / mask.shape[1])),
-        (to_all, weights_with(F.softmax(scaled, -1).numpy()[:, 1])),
-    ]
+    mistakes = {
+        "a query that may attend to no key has weights of NaN; they must be 0": weights_with(math.nan),
+        "a query that may attend to no key attends to all of them alike; its weights must be 0": (
+            weights_with(1 / mask.shape[1])
+        ),
+        "a query that may attend to no key attends to all of them; its weights must be 0": (
+            weights_with(F.softmax(scaled, -1).numpy()[:, 1])
+        ),
+    }
     out, weights = answer.attention(q, k, v, mask)
     compare(f"{call}[1]", weights, right, mistakes, advice)
     compare(f"{call}[0]", out, right @ v.numpy(), advice=advice)
