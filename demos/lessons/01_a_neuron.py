@@ -122,7 +122,8 @@ check("the measured slope agrees to 8 digits", abs(measured - by_hand["w1"]) < 1
 #
 # `backward()` *adds* to `grad`; lesson 2 says why it must. So before each step the old gradient is
 # thrown away: `grad = None` here, `optimizer.zero_grad()` in later lessons. If you forget it, nothing
-# fails: the gradients of all steps so far add up, and each step goes along their sum.
+# fails: the gradients of all steps so far add up. It looks like a learning rate that grows with each
+# step: the loss falls, then swings or climbs.
 
 # %%
 w = mg.tensor(3.0, requires_grad=True)
@@ -144,12 +145,12 @@ INPUTS = mg.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], dtype="floa
 OR = mg.tensor([0.0, 1.0, 1.0, 1.0], dtype="float64")
 
 
-def train(rate, targets=OR, steps=40, start=(0.0, 0.0, 0.0), bend=mg.sigmoid):
+def train(rate, targets=OR, steps=40, start=(0.0, 0.0, 0.0)):
     """The parameters w1, w2, b and the loss before each step, and after the last."""
     parameters = mg.tensor(start, dtype="float64", requires_grad=True)
     losses = []
     for _ in range(steps + 1):
-        p = bend(INPUTS @ parameters[:2] + parameters[2])
+        p = (INPUTS @ parameters[:2] + parameters[2]).sigmoid()
         p = p.clamp(1e-12, 1 - 1e-12)  # log(0) is infinite
         loss = -(targets * p.log() + (1 - targets) * (1 - p).log()).mean()
         losses.append(loss.item())
@@ -208,22 +209,38 @@ if settings.rate == 1.0:
 # > FFN(x) = max(0, xW₁ + b₁)W₂ + b₂
 #
 # Each column of W₁, with its number in b₁, is one neuron: it multiplies, adds a bias, and bends. It
-# bends with max(0, z), the ReLU, where ours bends with the sigmoid. The paper's base model has 2,048 of
-# them in each layer.
+# bends with max(0, z), the ReLU, where ours bends with the sigmoid.
 #
 # ## What goes wrong: a dead neuron
 #
 # A ReLU has slope 0 where $z < 0$. A neuron whose $z$ is negative for *all* inputs gets no gradient, so
-# it never changes, so it stays dead. Here is one: its bias starts at -10.
+# it never changes, so it stays dead. Here is one: its bias starts at -10. Without the ReLU, that
+# start learns. (The loss is the squared error, as $p$ may be above 1.)
 
 # %%
 bad_start = (1.0, 1.0, -10.0)
-dead, dead_losses = train(1.0, start=bad_start, bend=lambda z: z.relu())
-print(f"loss of the dead neuron: {dead_losses[0]:.3f} at the start, {dead_losses[-1]:.3f} after 40 steps")
-check("a dead neuron does not change at all", np.array_equal(dead, bad_start))
 
-alive, alive_losses = train(1.0, start=bad_start)
-check("the sigmoid, with the same start, still learns", alive_losses[-1] < alive_losses[0] / 2)
+
+def fit(bend, steps=40):
+    """The parameters and squared errors of a neuron that begins at the bad start."""
+    parameters = mg.tensor(bad_start, dtype="float64", requires_grad=True)
+    losses = []
+    for _ in range(steps + 1):
+        loss = ((bend(INPUTS @ parameters[:2] + parameters[2]) - OR) ** 2).mean()
+        losses.append(loss.item())
+        parameters.grad = None
+        loss.backward()
+        with mg.no_grad():
+            parameters -= 0.1 * parameters.grad
+    return parameters.numpy(), losses
+
+
+dead, dead_losses = fit(mg.relu)
+_, straight_losses = fit(lambda z: z)
+print(f"with ReLU: loss {dead_losses[0]:.2f} at the start, {dead_losses[-1]:.2f} after 40 steps")
+print(f"without:   loss {straight_losses[0]:.2f} at the start, {straight_losses[-1]:.2f} after 40 steps")
+check("a dead neuron does not change at all", np.array_equal(dead, bad_start))
+check("without the ReLU, the same start learns", straight_losses[-1] < straight_losses[0] / 10)
 
 # %% [markdown]
 # ## What one neuron cannot do

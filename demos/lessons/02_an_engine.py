@@ -19,7 +19,6 @@ import inspect
 import weakref
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 import engine
 import numpy as np
@@ -28,7 +27,7 @@ from lesson import Settings, check, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad.core import backward, call, sums
+from minigrad.core import backward
 
 
 @dataclass
@@ -338,62 +337,25 @@ check("all gradients agree with minigrad's to rounding", max(to_minigrad.values(
 # | engine.py | minigrad/core | what it has more |
 # |---|---|---|
 # | a rule | a rule (`arithmetic.py`, and `minigrad/ops`) | one body for NumPy, CuPy, second derivatives |
-# | `differentiable`, `call` | `op.py`, `call.py` | dtypes, autocast, kernels, error messages |
-# | `Tensor.edges`, `.gradients` | `node.py` | a node of its own, without the value |
-# | `Tensor` | `tensor.py` | dtypes, devices, conversions, hooks, version counters |
-# | `behind`, `Tensor.backward` | `backward.py` | frees what it has used |
-# | `unbroadcast` | `sums.py` | sums that lose fewer digits |
+# | `differentiable`, `call` | `op.py`, `call.py`: `make_callable` | dtypes, kernels, error messages |
+# | `Tensor.edges`, `.gradients` | `node.py`: `Node` | a node of its own, without the value |
+# | `behind` | `backward.py`: `nodes_behind` | |
+# | `Tensor.backward` | `backward.py`: `walk_back` | frees what it has used |
+# | `totals[edge] + part` | `backward.py`: `GradientSums.add` | adds in place where it may |
+# | `unbroadcast` | `sums.py`: `unbroadcast` | sums that lose fewer digits |
 #
-# The cell prints both, from the files themselves; `...` stands for lines left out.
-
-
-# %%
-def excerpt(function, *fragments):
-    """The lines of a function in which the fragments stand; an error if one does not."""
-    lines = inspect.getsource(function).splitlines()
-    chosen = [next(i for i, line in enumerate(lines) if fragment in line) for fragment in fragments]
-    assert chosen == sorted(chosen)
-    print(f"--- {Path(inspect.getsourcefile(function)).name}, {function.__qualname__}")
-    for before, i in zip([-1, *chosen], chosen, strict=False):
-        print(("" if i == before + 1 else "    ...\n") + lines[i].partition("  #")[0])
-
-
-excerpt(engine.multiply.rule, "@", "def multiply", "return")
-excerpt(mg.multiply.op.rule, "@", "def multiply", "return")
-excerpt(engine.differentiable, "edges = [", "value, gradients = rule(", "return Tensor(")
-excerpt(
-    call.make_callable, "operands(op, inputs)", "op.compute(", "node = Node(", "result = Tensor(", "attach"
-)
-
-# %% [markdown]
-# Arrays and edges in, the rule, a record out: the same three steps. The walk back, in the same way:
+# Two of them, from the files themselves: a rule, and the sum of gradients.
 
 # %%
-excerpt(
-    Tensor.backward, "for tensor in", "totals.pop", "in zip(tensor.edges", "unbroadcast(", "totals[edge] ="
-)
-excerpt(
-    backward.nodes_behind, "while stack", "for edge in stack.pop()", "seen.add", "stack.append", "sorted("
-)
-excerpt(
-    backward.walk_back,
-    "while order",
-    "order.pop()",
-    "sums.take",
-    "in zip(node.edges",
-    "sums.add",
-    "node.free()",
-)
-excerpt(
-    backward.GradientSums.add, "unbroadcast(g, shape)", "self.totals[edge] = g", "elif edge in", "total += g",
-    "else", "self.totals[edge] = total + g",
-)  # fmt: skip
-excerpt(sums.unbroadcast, "axes =", "return stable_sum")
+print(inspect.getsource(engine.multiply.rule))
+print(inspect.getsource(mg.multiply.op.rule))
+print(inspect.getsource(backward.GradientSums.add))
 
 # %% [markdown]
 # `edge in self.owned` is the answer to the careless engine: in place only if the array is the engine's.
 #
-# Why has minigrad a node beside the tensor? Ours holds on to every intermediate result. A node holds
+# Memory is the price of the walk back: what it needs must be kept. Our tensors keep every intermediate
+# result. That is why minigrad has a node beside the tensor: a node holds
 # only its gradient functions, and these hold only the arrays that they need. `exp` needs its result,
 # but not its input.
 

@@ -181,6 +181,9 @@ check(
 # the step moves $y$ by $\Delta y = -\text{rate} \cdot (x\,dW^\top + db)$, and $\frac{1}{2} \sum \Delta
 # y^2$ is the square's part. The loss falls for rates up to 15.75 / 60.75 = 0.26. Beyond, the step goes
 # uphill. That is what goes wrong with a large learning rate.
+#
+# With one number it is simplest. For $L = a (w - m)^2$, a step multiplies the distance to $m$ by $1 - 2a
+# \cdot \text{rate}$: it converges below $1/a$, and arrives at once at $1/(2a)$.
 
 
 # %%
@@ -421,6 +424,9 @@ check("no step helps a wrong gradient", least["a wrong gradient, both sides"] > 
 # function, and reads it.
 #
 # The squared loss of our linear layer has no third derivative. Then there is no truncation at all.
+#
+# At a corner the formula fails. For ReLU at $x = 10^{-6}$ with $h = 10^{-5}$ it gives 0.55, not 1: the step
+# straddles the corner, and the code is right.
 
 
 # %%
@@ -435,6 +441,8 @@ quadratic = mg.gradcheck_sweep(squared, [leaves["W"], leaves["b"]])
 wrong = mg.gradcheck_sweep(WRONG["b: g[0]"], random_arguments())
 for sweep in (smooth, quadratic, wrong):
     print(f"{sweep.kind:>6}: {sweep.reading}")
+corner = slopes(lambda x: np.maximum(x, 0).sum(), np.array([1e-6]), 1e-5)[0]
+check("beside its corner, ReLU's measured slope is 0.55", np.isclose(corner, 0.55))
 check("it tells the three apart", [smooth.kind, quadratic.kind, wrong.kind] == ["right", "exact", "wrong"])
 
 # %% [markdown]

@@ -283,7 +283,11 @@ control(picture_of_losses, settings, confidence=(0.0, 30.0))
 
 # %% [markdown]
 # In the formula $\log \sum_k e^{x_k} - x_t$ there is no logarithm of a number that has become 0. First
-# softmax, then log has one.
+# softmax, then log has one. But $e^{1000}$ overflows here, too. Again, subtract the largest score, $m$:
+#
+# $$\log \sum_k e^{x_k} = m + \log \sum_k e^{x_k - m}$$
+#
+# The logarithm of softmax is $x$ minus that.
 
 # %%
 sure = mg.zeros(1, 10, dtype="float64")
@@ -292,6 +296,17 @@ with np.errstate(divide="ignore"):
     in_two_steps = -sure.softmax(-1).log()[0, RIGHT].item()
 at_once = F.cross_entropy(sure, [RIGHT]).item()
 print(f"softmax, then log: {in_two_steps}; cross_entropy: {at_once}")
+
+
+def log_sum_exp(x):  # (..., V) -> (..., 1)
+    m = x.max(-1, keepdims=True)
+    return m + np.log(np.exp(x - m).sum(-1, keepdims=True))
+
+
+check("log-softmax is x minus the stable form", np.allclose(SCORES - log_sum_exp(SCORES), np.log(y)))
+check(
+    "at scores of 1000 it is finite", np.isclose(log_sum_exp(np.array([1000.0, 1000.0]))[0], 1000 + np.log(2))
+)
 check("cross_entropy is finite where two steps are not", at_once == 800.0 and np.isinf(in_two_steps))
 
 # %% [markdown]
@@ -411,12 +426,15 @@ check("beta's is the sum of g over rows", np.allclose(g.numpy().sum(0), beta.gra
 
 # %% [markdown]
 # Now the thought of this lesson. Layer norm ignores a shift, so the gradient has no part along (1, 1,
-# ..., 1). It ignores scale, so the gradient has no part along $h$ (but for $\epsilon$).
+# ..., 1). It ignores scale, so the gradient has no part along $h$ (but for $\epsilon$). The factor $1/s$
+# means that a row ten times as large gets a tenth of the gradient.
 
 # %%
 lengths = np.linalg.norm(dx, axis=-1) * np.linalg.norm(h, axis=-1)
 print("part along (1, ..., 1):", dx.sum(-1).round(12))
 print("cosine with h:         ", ((dx * h).sum(-1) / lengths).round(6))
+tenth = layer_norm_gradient(g.numpy(), 10 * x.numpy(), gamma.numpy())
+check("a row ten times as large gets a tenth of the gradient", np.allclose(10 * tenth, dx, atol=1e-3))
 check("no gradient along a shift", np.allclose(dx.sum(-1), 0))
 check("no gradient along the scale", (abs((dx * h).sum(-1)) / lengths < 0.001).all())
 

@@ -62,15 +62,9 @@ sentence = mg.stack([dog, bites, man])[None]  # (1 sentence, 3 words, 8)
 print("attention makes of", tuple(sentence.shape), "the shape", tuple(attention(sentence).shape))
 
 # %% [markdown]
-# Let $P$ be a matrix that reorders the rows of $X$: a permutation. The queries, keys and values of $PX$
-# are $PQ$, $PK$ and $PV$, because each row is projected alone. Then
-#
-# $$\mathrm{softmax}(PQ (PK)^\top)\, PV = P\, \mathrm{softmax}(QK^\top)\, P^\top P V
-# = P\, \mathrm{softmax}(QK^\top)\, V$$
-#
-# The first step holds because softmax treats each row alone and does not care about the order within
-# it. The second holds because $P^\top P = I$. So attention is *permutation equivariant*: reorder the
-# words, and the same outputs come out, reordered.
+# Suppose that the words change places. Each query, key and value is made from one word's vector, so it
+# stays as it was. Each output is a weighted average over all words, and a sum does not depend on the order
+# of its terms. So the same outputs come out, in the new order: attention is *permutation equivariant*.
 
 # %%
 dog_bites_man = attention(sentence)[0]  # (3, 8)
@@ -276,8 +270,10 @@ check("no two of 20,000 positions are as similar as neighbours are", apart.argmi
 # ## Do positions help? Which word came before
 #
 # Now we train. The task is the smallest that needs order: say for each word of a sentence which word
-# stands before it. A sentence is 12 different words out of 32, in random order. One encoder layer has
-# to do.
+# stands before it. A sentence is 12 different words out of 32, in random order.
+#
+# The model is one encoder layer: attention, then two linear layers for each word (`Encoder`; lesson 12).
+# `LayerConfig` holds its sizes. Adam is gradient descent with a step size of its own for each weight.
 
 # %%
 WORDS = 32
@@ -465,6 +461,9 @@ check("the paper's model has waves, which have no limit", paper.positions == "si
 # Longer inputs are cut off (truncated) or refused.
 #
 # ## What do the documents get wrong? Three slips
+#
+# Five texts that teach the Transformer print worked examples; docs/documents.md lists their slips. If you
+# compute along with one of them, these three will not come out.
 #
 # "Transformer Network" compares "I love you" with "you love I" after positions are added. For the
 # second sentence it reuses the sums of the first, in reverse. Those are the same three vectors, which

@@ -122,8 +122,8 @@ check("a difference of 4.6 would do it", softmax(0.0, 4.6, 0.0)[1] == 0.98)
 # %% [markdown]
 # ## The gradients: vanishing or excessive?
 #
-# The paper and four documents say that gradients vanish. "The Transformer architecture" says that
-# without scaling they become "excessively large". Let $w$ be the weights, and $g_j$ the loss's
+# The paper and four documents say that gradients vanish; "The Transformer architecture" says
+# "excessively large". Let $w$ be the weights, and $g_j$ the loss's
 # derivative for $w_j$. Softmax has $\partial w_j / \partial s_i = w_j ([i = j] - w_i)$ (lesson 5), so
 #
 # $$\frac{\partial L}{\partial s_i} = \sum_j g_j w_j ([i = j] - w_i)
@@ -131,7 +131,8 @@ check("a difference of 4.6 would do it", softmax(0.0, 4.6, 0.0)[1] == 0.98)
 #
 # If one weight is 1, every term is 0: the first factor, or the bracket. But $s = c\, q K^\top$ has
 # another factor on the way to the query: $\partial L / \partial q = c \sum_i (\partial L / \partial
-# s_i)\, k_i$. It is 1 without scaling, and $1/\sqrt{512} = 1/23$ with it.
+# s_i)\, k_i$. It is 1 without scaling, and $1/\sqrt{512} = 1/23$ with it. So it is
+# for $k$, $W_Q$ and $W_K$.
 
 
 # %%
