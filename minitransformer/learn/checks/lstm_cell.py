@@ -143,17 +143,17 @@ WRONG_H: dict[str, Formula] = {
 }
 # of the gradients of h' and c', the gates f and o, and c'
 WRONG_GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
-    "lacks what comes through h': new_h is computed from new_c": lambda h, c, f, o, m: c * f,
-    "has only what comes through h': the next step reads new_c, too": (
+    "lacks what comes through h'": lambda h, c, f, o, m: c * f,
+    "has only what comes through h'": (
         lambda h, c, f, o, m: h * o * (1 - np.tanh(m) ** 2) * f
     ),
-    "is that of new_c: it lacks the forget gate, with which the old c enters": (
+    "is that of new_c": (
         lambda h, c, f, o, m: c + h * o * (1 - np.tanh(m) ** 2)
     ),
-    "has the forget gate in one of the two terms: both reach c through new_c, and the other lacks it": (
+    "has the forget gate in one of the two terms only": (
         lambda h, c, f, o, m: c * f + h * o * (1 - np.tanh(m) ** 2)
     ),
-    "has the forget gate in the term through h' only: the other reaches c through new_c as well": (
+    "has the forget gate in the term through h' only": (
         lambda h, c, f, o, m: c + h * o * (1 - np.tanh(m) ** 2) * f
     ),
     "lacks the output gate": lambda h, c, f, o, m: (c + h * (1 - np.tanh(m) ** 2)) * f,
@@ -166,35 +166,35 @@ WRONG_GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
         lambda h, c, f, o, m: (c + h * o * np.tanh(m) * (1 - np.tanh(m))) * f
     ),
     "has 1 + tanh(c')^2": lambda h, c, f, o, m: (c + h * o * (1 + np.tanh(m) ** 2)) * f,
-    "has f (1 - f): that leads to the gate's input, not to c": (
+    "has f (1 - f), which leads to the gate's input": (
         lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * f * (1 - f)
     ),
-    "has o (1 - o): that leads to the gate's input, not to new_c": (
+    "has o (1 - o), which leads to the gate's input": (
         lambda h, c, f, o, m: (c + h * o * (1 - o) * (1 - np.tanh(m) ** 2)) * f
     ),
-    "has a sigmoid of gates that have had theirs": (
+    "has a sigmoid of gates that have had one": (
         lambda h, c, f, o, m: (c + h * _sigmoid(o) * (1 - np.tanh(m) ** 2)) * _sigmoid(f)
     ),
     "has 1 - f in place of f": lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * (1 - f),
-    "multiplies the gradients of the two ways: they add up": (
+    "multiplies the gradients of the two ways": (
         lambda h, c, f, o, m: c * h * o * (1 - np.tanh(m) ** 2) * f
     ),
-    "has the output gate and tanh in both terms: the direct way passes neither": (
+    "has the output gate and tanh in both terms": (
         lambda h, c, f, o, m: (c + h) * o * (1 - np.tanh(m) ** 2) * f
     ),
     "has the gradients of new_h and new_c exchanged": (
         lambda h, c, f, o, m: (h + c * o * (1 - np.tanh(m) ** 2)) * f
     ),
-    "is the forget gate alone: multiply it by what reaches new_c": lambda h, c, f, o, m: f,
+    "is the forget gate alone": lambda h, c, f, o, m: f,
     "has the way through h' with a minus": lambda h, c, f, o, m: (c - h * o * (1 - np.tanh(m) ** 2)) * f,
-    "has the derivative of tanh in the direct way, too, which does not pass tanh": (
+    "has the derivative of tanh in the direct way, too": (
         lambda h, c, f, o, m: (c + h * o) * (1 - np.tanh(m) ** 2) * f
     ),
     "has the output gate on the direct way, and lacks the other": lambda h, c, f, o, m: c * o * f,
     "lacks the gradient of new_h in the way through h'": (
         lambda h, c, f, o, m: (c + o * (1 - np.tanh(m) ** 2)) * f
     ),
-    "has a sigmoid of the output gate, which has had its own": (
+    "has a sigmoid of the output gate, which has had one": (
         lambda h, c, f, o, m: (c + h * _sigmoid(o) * (1 - np.tanh(m) ** 2)) * f
     ),
     "is divided by the forget gate": lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) / f,
@@ -255,6 +255,6 @@ def check(answer: ModuleType) -> None:
         lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * f,
         {f"the gradient of c {words}": formula for words, formula in WRONG_GRADIENTS.items()},
         lambda h, *_: f"gradient_of_c with N = {len(h)}, H = {h.shape[1]}",
-        "Write new_c = f c + ..., new_h = o tanh(new_c), and go back from new_h and new_c to c.",
+        "On which ways does a change of c reach the loss, and by what is it multiplied there?",
         by_luck=True,
     )

@@ -63,7 +63,8 @@ def _check_causal(answer: ModuleType, length: int, past: int) -> None:
             "causal_mask has axes for batch and heads: (length, past + length) broadcasts": right[None, None],
             "causal_mask hides nothing: every query sees every key": np.ones_like(right),
         },
-        TRUE,
+        f"Draw it: rows are queries, at positions {list(range(past, past + length))}; columns are keys, at "
+        f"{list(range(past + length))}. {TRUE}",
     )
     _check_boolean("causal_mask", mask)
 
