@@ -264,8 +264,8 @@ check("the two layers see the same memory through different keys", abs(keys[0] -
 #
 # A convolution of width k computes each position from k neighbours, with the same weights everywhere.
 # With k = 1 it sees one position: no word learns of another here. "Transformers - Attention Is All You
-# Need" calls the feed-forward a bottleneck. It is the opposite: it widens, from d to 4 d, and narrows
-# again.
+# Need" calls it a bottleneck. It is the opposite: it widens, from d to 4 d, and narrows again. Without the
+# ReLU between them, two linear maps are one, $W_2 (W_1 x) = (W_2 W_1) x$: the widening would gain nothing.
 
 # %%
 feed_forward = model.encoder.layers[0].feed_forward
@@ -283,6 +283,10 @@ order = [3, 0, 4, 1, 2]
 moved = difference(feed_forward(x[:, order]), feed_forward(x)[:, order])
 print(f"two convolutions of width 1: off by {gap:.1e}; words in another order: off by {moved:.1e}")
 check("feed-forward = two convolutions of width 1, blind to the order of words", max(gap, moved) < 1e-5)
+first, second = feed_forward.linear1, feed_forward.linear2
+W = second.weight @ first.weight  # (D, D)
+b = second.weight @ first.bias + second.bias
+check("without the ReLU, one matrix does the same", difference(second(first(x)), x @ W.T + b) < 1e-5)
 
 # %% [markdown]
 # ## The output, and a shape that does not fit
@@ -356,7 +360,8 @@ check(
 # The paper and "Transformers - Attention Is All You Need" say 65 million; ours are 63.1. All but the
 # vocabulary is fixed, 44.1 million, so 65 needs 40,700 words, where the paper says "about 37000". It
 # does not say how it counted. With three separate matrices, instead of one shared, the model would have
-# 101 million.
+# 101 million. The shared one gets the sum of the gradients of its three uses, as any value that is used
+# three times (lesson 2).
 
 # %%
 body = total - parts["embedding"]

@@ -60,6 +60,8 @@ name = tokenizer.id_to_token | {IGNORE: "(ignored)"}
 for row in (0, 1):
     print("input: ", *[name[i] for i in batch.target_in[row]])
     print("target:", *[name[i] for i in batch.target_out[row]])
+padding = (collate(learn[:24], tokenizer).target_out == IGNORE).mean()
+print(f"{padding:.0%} of the positions of the first 24 sentences are padding")
 for row, (_, french) in enumerate(learn[:2]):
     check(
         f"row {row}: the target stands in the input, one position later",
@@ -67,7 +69,9 @@ for row, (_, french) in enumerate(learn[:2]):
     )
 
 # %% [markdown]
-# The shorter row is padded, and the loss ignores its padding.
+# The shorter row is padded, and the loss ignores its padding. If it counted, these positions would soon
+# cost nothing: the loss looks low, the model learns `<PAD>`, and real words get only the rest of the
+# gradient, less the longer the longest sentence.
 #
 # ## Why nobody sees the answer
 #
@@ -308,6 +312,9 @@ check(
 # with a human translation):
 #
 # > This hurts perplexity, as the model learns to be more unsure, but improves accuracy and BLEU score.
+#
+# Why hurts: the loss is least at $p = q$, where the right word has $1 - \epsilon + \epsilon / V$ and not 1.
+# Even a model that is always right then has a perplexity of about $1 / 0.9 = 1.11$.
 
 # %%
 smooth = model_of()
@@ -347,10 +354,10 @@ axes.legend()
 show(figure, "13-calibration", settings)
 
 # %% [markdown]
-# Smoothing makes this model more unsure, as the paper says. But its perplexity on new sentences falls.
-# The model with hard targets has overfitted 300 sentences: it is often sure and wrong, and perplexity
-# punishes that most. The price that the paper and "Transformers - Attention Is All You Need" name (a
-# higher perplexity) does not appear here.
+# Smoothing makes this model more unsure, as the paper says. But its perplexity on new sentences falls: the
+# model with hard targets has overfitted 300 sentences, is often sure and wrong, and perplexity punishes
+# that most. The price that the paper and "Transformers - Attention Is All You Need" name is paid where
+# a model cannot learn its millions of sentences by heart.
 #
 # ## Warm-up
 #

@@ -140,10 +140,11 @@ def first_weights(std):
 #
 # That is a test which costs one forward pass. "Explain step by step ... with test data" says of the
 # embedding matrix: "Initially filled with random values." It does not say how large, and that decides.
-# If the logits $z$ are normal with variance $s^2$, then $\mathbb{E}\,e^z = e^{s^2/2}$, so for many
-# words
+# Logits $z$ around 0 with variance $s^2$ raise it: $e^z \approx 1 + z + z^2/2$, and the mean of that is $1 +
+# s^2/2 \approx e^{s^2/2}$ (for normal $z$ exactly so). For many words
 #
-# $$\mathbb{E}[L] = \mathbb{E}\Big[\log \sum_k e^{z_k} - z_t\Big] \approx \log V + \frac{s^2}{2}.$$
+# $$\mathbb{E}[L] = \mathbb{E}\Big[\log \sum_k e^{z_k} - z_t\Big] \approx \log (V e^{s^2/2}) - 0 = \log V +
+# \frac{s^2}{2}.$$
 
 # %%
 draw = np.random.default_rng(settings.seed)
@@ -267,14 +268,9 @@ check("your engine's model translates all 36 sentences", all(right))
 # %% [markdown]
 # ## Too small, right, too large
 #
-# Three things to look at before the first step: the hidden numbers of the feed-forward network, the
-# attention weights, and the gradients.
-#
-# Too small: all numbers are near 0, and no gradient arrives. Right: attention is nearly even, too, but
-# there is a gradient to change it. The bump in its loss is Adam's: when gradients become small, it
-# divides by small numbers, steps too far, and recovers. Too large: each word looks at one other word
-# only, the hidden numbers are in the hundreds, and the first loss is in the thousands. The control
-# changes the middle row.
+# Before the first step, look at three things: the hidden numbers, the attention weights, and the gradients.
+# Too small weights, and no gradient arrives. Too large, and each word looks at one other word only. The
+# picture shows it, the numbers below say the same. The control changes its middle row.
 
 
 # %%
@@ -534,63 +530,28 @@ show(figure, "14-quality", settings)
 #
 # ## The same from the command line
 #
-# A recipe is this loop with everything around it: checkpoints, a log, validation, resuming, a test set.
-# Each setting above is a flag. Half the steps, other held-out sentences: fewer come out right. `main`
-# is what the command `minitransformer` calls.
+# A recipe is this loop with checkpoints, a log, validation and a test set. `minitransformer train
+# phrasebook` takes two or three minutes, and translates nearly all of its test sentences. `--data
+# pairs.tsv` takes your pairs; each setting above is a flag. Any text will do for a GPT (`docs/how-to/gpt-on-your-text.md`):
+# here our short sentences, letter by letter. `main` is what the command `minitransformer` calls.
 
 # %%
 folder = settings.pictures / "14-runs"
 folder.mkdir(parents=True, exist_ok=True)
-(folder / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
-
-
-def command(line):
-    """Run a command line, and return what it printed."""
-    print(f"$ minitransformer {line}")
-    words = [word.replace("{folder}", str(folder)) for word in line.split(" ")]
-    with redirect_stdout(io.StringIO()) as printed:
-        status = main(words)
-    assert status == 0
-    return printed.getvalue()
-
-
-said = command(
-    "train phrasebook --data {folder}/pairs.tsv --run-dir {folder}/translator --overwrite "
-    "--d-model 64 --d-ff 256 --num-encoder-layers 1 --num-decoder-layers 1 --dropout 0 "
-    "--max-tokens 512 --steps 120 --lr 5e-3 --warmup-steps 30 --label-smoothing 0 "
-    f"--seed {settings.seed}"
-)
-print("\n".join(line for line in said.splitlines() if line.startswith(("exact", "loss", "trained"))))
-files = sorted(path.name for path in (folder / "translator").iterdir())
-print(files)
-check(
-    "the run's folder has its settings, log, curves and weights",
-    {"config.toml", "log.jsonl", "checkpoints"} <= set(files),
-)
-
-# %% [markdown]
-# The full recipe, `minitransformer train phrasebook`, takes two or three minutes and translates nearly
-# all of its test sentences.
-#
-# ## A GPT on your own text
-#
-# Any text file will do (`--text mine.txt`). Ours holds the phrasebook's short English sentences. The
-# model reads letters and knows nothing of words. We count how many of the words that it writes stand in
-# the text; for comparison, how many do if the letters of the text are shuffled.
-
-# %%
 if settings.text is None:
     text = "\n".join(source for source, _ in short)
 else:
     text = settings.text.read_text(encoding="utf-8")
 (folder / "mine.txt").write_text(text, encoding="utf-8")
-command(
-    "train shakespeare-char-cpu --data {folder}/mine.txt --run-dir {folder}/gpt --overwrite "
-    "--n-layer 1 --n-embd 64 --steps 200 --warmup-steps 20 --lr 1e-2 "
-    f"--seed {settings.seed}"
-)
-written = command("generate {folder}/gpt --prompt I --max-new-tokens 300 --seed 0")
-print(written)
+
+
+def command(line):
+    """Run a command line, and return what it printed."""
+    print(f"$ minitransformer {line}")
+    with redirect_stdout(io.StringIO()) as printed:
+        status = main([word.replace("{folder}", str(folder)) for word in line.split(" ")])
+    assert status == 0
+    return printed.getvalue()
 
 
 def share_of_words(sample):
@@ -598,6 +559,12 @@ def share_of_words(sample):
     return np.mean([word in known for word in word_forms(sample)])
 
 
+command(
+    "train shakespeare-char-cpu --data {folder}/mine.txt --run-dir {folder}/gpt --overwrite "
+    f"--n-layer 1 --n-embd 64 --steps 200 --warmup-steps 20 --lr 1e-2 --seed {settings.seed}"
+)
+written = command("generate {folder}/gpt --prompt I --max-new-tokens 300 --seed 0")
+print(written)
 letters = np.random.default_rng(settings.seed).permutation(list(text[:20_000]))
 by_chance, by_gpt = share_of_words("".join(letters)), share_of_words(written)
 print(f"words that are words: {100 * by_gpt:.0f}%; with shuffled letters {100 * by_chance:.0f}%")

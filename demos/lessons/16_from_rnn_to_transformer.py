@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.core.node import Node, producer
 from minigrad.nn import functional as F
 from minitransformer import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from minitransformer.layers import EncoderLayer, LayerConfig
@@ -102,23 +101,20 @@ check(
 # %% [markdown]
 # ## Steps that wait for each other
 #
-# We count, in the recorded graph, the operations on the longest way from input 1 to the last output.
+# How many operations come one after another? An operation must wait for the latest of its inputs. So give
+# each input of the computation the number 0, and each result one more than the largest number among its
+# operands. The largest number of all is the longest chain. `mg.graph.trace` lists the operations that led
+# to an output, each after its operands.
 
 
 # %%
-def longest_chain(output, source):
-    """The most operations, one after another, from `source` to `output`; moving numbers does not count."""
-    depth = {}
-
-    def visit(node):
-        if node is source or not isinstance(node, Node):
-            return 0 if node is source else -math.inf
-        if node not in depth:
-            before = max((visit(producer(edge)) for edge in node.edges), default=-math.inf)
-            depth[node] = before + (node.op.family not in ("shape", "indexing"))
-        return depth[node]
-
-    return visit(output.node)
+def longest_chain(output):
+    """The most operations, one after another, that lead to `output`."""
+    number = {}
+    for vertex in mg.graph.trace(output).vertices:
+        latest = max((number[edge.source] for edge in vertex.inputs), default=0)
+        number[vertex.index] = latest + (vertex.kind == "op")  # the others are inputs and weights
+    return max(number.values())
 
 
 transformer = EncoderLayer(LayerConfig(D, num_heads=4, d_ff=4 * D))
@@ -131,7 +127,7 @@ chains = {}
 for name, layer in LAYERS.items():
     with mg.fused(False):  # the definitions, not the kernels
         inputs = [mg.randn(1, n, D, requires_grad=True) for n in (6, 30)]
-        chains[name] = [longest_chain(layer(x), x) for x in inputs]
+        chains[name] = [longest_chain(layer(x)) for x in inputs]
     print(f"{name:12} n = 6: {chains[name][0]:4}   n = 30: {chains[name][1]:4}")
 check(
     "a recurrent layer needs five times as many for a text five times as long",
@@ -442,7 +438,7 @@ for name in attending:
     with mg.fused(False):
         batches = [copies(np.random.default_rng(0), length, 1) for length in (3, 9)]
         logits = [models[name](source, target_in) for source, target_in, _ in batches]
-        waits[name] = [longest_chain(each, models[name].embedding.weight) for each in logits]
+        waits[name] = [longest_chain(each) for each in logits]
     print(f"{name:16} 3 letters: {waits[name][0]} operations in a row, 9 letters: {waits[name][1]}")
 check(
     "an RNN with attention still waits for each word",
@@ -455,7 +451,10 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 #
 # | step | repairs | leaves |
 # |---|---|---|
-# | LSTM | the gradient through time | one vector; steps that wait |
+# | simple RNN | texts of any length, word order | the gradient through time |
+# | LSTM | the gradient through time | each word knows only what precedes it |
+# | bidirectional RNN | a second RNN reads backwards: each word knows what follows, too | needs the whole input |
+# | seq2seq | a decoder writes an output of another length | one vector; steps that wait |
 # | attention on an RNN | the one vector | steps that wait |
 # | Transformer | the steps that wait | T² |
 #

@@ -350,7 +350,7 @@ check(
 # ## T5: what was in the gaps?
 #
 # Encoder and decoder. A gap becomes one sentinel, whatever its length. The target has each sentinel and
-# what it stood for. So the model must also find out how many words are missing.
+# what it stood for, and a last sentinel ends it. So the model must also find out how many words are missing.
 #
 # The pairs (source, target) are all that differs between T5's and BART's question.
 
@@ -489,8 +489,9 @@ check("a third or more of the new sentences come back word for word from one vec
 # ## ViT: an image is a sentence of patches
 #
 # An image of 8 × 8 pixels is cut into 16 patches of 2 × 2. Each is flattened and projected: the
-# embedding of a "word" that needs no vocabulary. A class token comes first, as `<START>` did for BERT,
-# and its last state names the digit.
+# embedding of a "word" that needs no vocabulary. Attention does not know the order of patches: without
+# positions the image is a bag of them. A class token comes first, as `<START>` did for BERT, and its last
+# state names the digit.
 
 
 # %%

@@ -44,7 +44,8 @@ settings = read_settings(Lesson)
 # - let the candidates take turns, so that a slow moment meets all of them;
 # - report the median of several rounds: one bad round does not change it.
 #
-# The first call is not counted. It may compile a kernel or fetch memory from the system.
+# The first call is not counted. It may compile a kernel or fetch memory from the system. On a GPU a call
+# returns before the work is done: synchronize (`mg.cuda.synchronize()`) before each look at the clock.
 
 
 # %%
