@@ -69,20 +69,19 @@ for row, (_, french) in enumerate(learn[:2]):
     )
 
 # %% [markdown]
-# The shorter row is padded, and the loss ignores its padding. If it counted, these positions would soon
-# cost nothing: the loss looks low, the model learns `<PAD>`, and real words get only the rest of the
-# gradient, less the longer the longest sentence.
+# The shorter row is padded, and the loss ignores its padding. If that counted, it would soon cost nothing:
+# the loss looks low, the model learns `<PAD>`, and real words get a smaller part of the mean.
 #
 # ## Why nobody sees the answer
 #
-# Position 1 must predict "t'", which is the input of position 2. The causal mask hides position 2 and
-# everything after it. "Attention Is All You Need", section 3.1:
+# The causal mask hides position 2, whose input is what position 1 must predict, and all after it.
+# "Attention Is All You Need", section 3.1:
 #
 # > This masking, combined with fact that the output embeddings are offset by one position, ensures that
 # > the predictions for position i can depend only on the known outputs at positions less than i.
 #
-# Both are needed. The mask lets position $i$ see inputs up to $i$; the shift makes that outputs up to
-# $i - 1$. ("Transformers - Attention Is All You Need" gives the mask both jobs.)
+# The mask lets position $i$ see inputs up to $i$; the shift makes that outputs up to $i - 1$.
+# ("Transformers - Attention Is All You Need" gives the mask both jobs.)
 
 
 # %%
@@ -306,15 +305,15 @@ check(
 # %% [markdown]
 # ## Calibration
 #
-# A model is *calibrated* if, of all words to which it gives 80%, 80% are right. Where it gives more, it
-# is overconfident. "Attention Is All You Need", section 5.4, says of smoothing (perplexity is
+# A model is *calibrated* if, of all words to which it gives 80%, 80% are right; if fewer are, it is
+# overconfident. "Attention Is All You Need", section 5.4, says of smoothing (perplexity is
 # $e^{\text{loss}}$: as if the model chose evenly among so many words; BLEU counts word sequences shared
 # with a human translation):
 #
 # > This hurts perplexity, as the model learns to be more unsure, but improves accuracy and BLEU score.
 #
-# Why hurts: the loss is least at $p = q$, where the right word has $1 - \epsilon + \epsilon / V$ and not 1.
-# Even a model that is always right then has a perplexity of about $1 / 0.9 = 1.11$.
+# It hurts since the loss is least at $p = q$: even a model that is always right then gives the right word
+# $0.9 + 0.1 / V$ and not 1, a perplexity of about 1.11.
 
 # %%
 smooth = model_of()

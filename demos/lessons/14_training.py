@@ -522,18 +522,16 @@ for panel in (left, right):
 show(figure, "14-quality", settings)
 
 # %% [markdown]
-# Look at the end of the blue curves. The loss on the training sentences keeps falling, on a logarithmic
-# scale, while the share of right translations hardly moves: from here on the model learns its own
-# sentences by heart. What helps is more data, and not more steps. The recipe has about ten times as
-# many pairs, and dropout (zeroing numbers at random). `demos/scaling.py` draws the loss against
-# parameters and data.
+# At the end of the blue curves the loss on the training sentences keeps falling, while the share of right
+# translations hardly moves: the model learns its sentences by heart. What helps is more data, not more
+# steps. `demos/scaling.py` draws the loss against parameters and data.
 #
 # ## The same from the command line
 #
-# A recipe is this loop with checkpoints, a log, validation and a test set. `minitransformer train
-# phrasebook` takes two or three minutes, and translates nearly all of its test sentences. `--data
-# pairs.tsv` takes your pairs; each setting above is a flag. Any text will do for a GPT (`docs/how-to/gpt-on-your-text.md`):
-# here our short sentences, letter by letter. `main` is what the command `minitransformer` calls.
+# A recipe is this loop with checkpoints, a log, validation and a test set; each setting above is a flag.
+# `minitransformer train phrasebook` takes two or three minutes and translates nearly all of its test
+# sentences. Here is a GPT on our short sentences, letter by letter; any other text will do (`--text`;
+# `docs/how-to/gpt-on-your-text.md`). `main` is what the command `minitransformer` calls.
 
 # %%
 folder = settings.pictures / "14-runs"

@@ -453,7 +453,7 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 # |---|---|---|
 # | simple RNN | texts of any length, word order | the gradient through time |
 # | LSTM | the gradient through time | each word knows only what precedes it |
-# | bidirectional RNN | a second RNN reads backwards: each word knows what follows, too | needs the whole input |
+# | bidirectional RNN | each word knows what follows, too | needs the whole input |
 # | seq2seq | a decoder writes an output of another length | one vector; steps that wait |
 # | attention on an RNN | the one vector | steps that wait |
 # | Transformer | the steps that wait | T² |

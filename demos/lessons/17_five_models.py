@@ -5,7 +5,7 @@
 # seconds, and choose one by what it may see and what it is asked.
 #
 # One thought: *a model is a stack of layers, a mask, and a question.* The layers are those of lesson
-# 12.
+# 12. (The five configurations are in `small_models.py`.)
 #
 # | model | layers | each position sees | its question |
 # |---|---|---|---|
@@ -22,29 +22,15 @@ from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
+import small_models
 from lesson import Settings, check, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import optim
 from minigrad.nn import functional as F
-from minitransformer import (
-    BART,
-    BERT,
-    GPT,
-    T5,
-    BARTConfig,
-    BERTConfig,
-    GPTConfig,
-    T5Config,
-    Tokenizer,
-    ViT,
-    ViTConfig,
-    generate,
-    record_attention,
-)
+from minitransformer import BART, Tokenizer, generate, record_attention
 from minitransformer.data.batching import IGNORE, collate, pad_rows
-from minitransformer.data.conversations import dialogues, summaries
 from minitransformer.data.denoising import (
     corrupted_spans,
     fill_spans,
@@ -53,7 +39,7 @@ from minitransformer.data.denoising import (
     text_infilling,
 )
 from minitransformer.data.digits import digits
-from minitransformer.data.labels import make_questions, sentence_splits, tag_sentences
+from minitransformer.data.labels import make_questions, sentence_splits
 from minitransformer.data.masking import mask_tokens
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.data.prefixes import make_prefixed_pairs
@@ -185,17 +171,7 @@ def masked_words(model, rows):
     return cross_entropy(model(pad_rows(read, PAD)), pad_rows(targets, IGNORE))
 
 
-def new_bert():
-    return BERT(
-        BERTConfig(
-            V, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
-            max_position_embeddings=32, initializer_range=0.1, hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0, pad_token_id=PAD,
-        )
-    )  # fmt: skip
-
-
-bert = new_bert()
+bert = small_models.bert(V, PAD)
 losses = train(bert, masked_words, 250)
 
 
@@ -241,12 +217,7 @@ def next_word(model, rows):
     return cross_entropy(model(inputs), pad_rows([[*row, END] for row in rows], IGNORE))
 
 
-gpt = GPT(
-    GPTConfig(
-        V, n_positions=32, n_embd=64, n_layer=2, n_head=4, embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.0,
-        initializer_range=0.1, eos_token_id=END,
-    )
-)  # fmt: skip
+gpt = small_models.gpt(V, END)
 train(gpt, next_word, 200)
 
 written = generate(gpt, [[START]] * 100, max_new_tokens=10, do_sample=True, seed=settings.seed)
@@ -328,7 +299,7 @@ def no_mask(model, rows):
     return cross_entropy(model(read), np.where(read == PAD, IGNORE, read))
 
 
-copier = new_bert()
+copier = small_models.bert(V, PAD)
 copied = train(copier, no_mask, 50)
 questions = [hide(row) for row in held_out]
 read_ids = pad_rows([ids for ids, _ in questions], PAD)
@@ -367,13 +338,7 @@ def gaps(model, rows):
     )
 
 
-t5 = T5(
-    T5Config(
-        V, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, dropout_rate=0.0,
-        feed_forward_proj="gated-gelu", tie_word_embeddings=False, pad_token_id=PAD, eos_token_id=END,
-        decoder_start_token_id=START,
-    )
-)  # fmt: skip
+t5 = small_models.t5(V, PAD, START, END)
 train(t5, gaps, 120)
 
 
@@ -420,11 +385,7 @@ def repair(model, rows):
     )
 
 
-bart_config = BARTConfig(
-    V, max_position_embeddings=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256,
-    decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4, d_model=64, dropout=0.0,
-    init_std=0.1, pad_token_id=PAD, bos_token_id=START, eos_token_id=END, decoder_start_token_id=START,
-)  # fmt: skip
+bart_config = small_models.bart_config(V, PAD, START, END)
 bart = BART(bart_config)
 train(bart, repair, 150)
 for text in ("<MASK> am tired.", "They <MASK> tired.", "The <MASK>."):
@@ -457,9 +418,8 @@ class OneVector(BART):
     def encode(self, source, source_mask=None):
         return super().encode(source, source_mask)[:, :1]  # (B, 1, d_model)
 
-    def forward(self, source, target):
-        memory = self.encode(source, self.padding_mask(source))
-        return self.logits(self.decode(target, memory))
+    def decode(self, target, memory, source_mask=None, *rest):
+        return super().decode(target, memory, None, *rest)  # one vector has no padding to mask
 
 
 def retell(model, rows):
@@ -470,14 +430,8 @@ one_vector = OneVector(bart_config)
 guess = predict("of 100 new sentences, how many come back word for word from one vector?", settings.guess)
 train(one_vector, retell, 200)
 
-with mg.no_grad():
-    source = pad_rows([[START, *row, END] for row in held_out], PAD)
-    memory = one_vector.encode(source, one_vector.padding_mask(source))  # (B, 1, d_model)
-    told = np.full((len(held_out), 1), START)
-    for _ in range(max(map(len, held_out)) + 1):  # greedy
-        words = one_vector.logits(one_vector.decode(told, memory))[:, -1:].argmax(-1)  # (B, 1)
-        told = np.concatenate([told, words.numpy()], 1)
-exact = np.mean([told[k, 1 : len(row) + 2].tolist() == [*row, END] for k, row in enumerate(held_out)])
+told = answers(one_vector, [[START, *row] for row in held_out])
+exact = np.mean([text == row for text, row in zip(told, held_out, strict=True)])
 guess.compare(100 * exact)
 check("a third or more of the new sentences come back word for word from one vector", exact > 1 / 3)
 
@@ -495,38 +449,20 @@ check("a third or more of the new sentences come back word for word from one vec
 
 
 # %%
-def drawn_digits(n):
-    """Digits of 3 x 5 points at one of two heights, with noise, for those without scikit-learn."""
-    points = "75557 26227 71747 71717 55711 74717 74757 71111 75757 75717"  # a row is an octal number
-    rows = points.split()
-    glyphs = np.array([[[int(c) >> k & 1 for k in (2, 1, 0)] for c in row] for row in rows])  # (10, 5, 3)
-    labels = rng.integers(0, 10, n)
-    images = rng.random((n, 1, 8, 8), np.float32) * 0.3
-    for image, label in zip(images, labels, strict=True):
-        down, along = rng.integers(1, 3), 2
-        image[0, down : down + 5, along : along + 3] += 0.7 * glyphs[label]
-    return images, labels
-
-
 if find_spec("sklearn"):
     parts = digits()
     images, labels = parts["train"][:2]
     new_images, new_labels = parts["test"][:2]
 else:
-    images, labels = drawn_digits(3000)
-    new_images, new_labels = drawn_digits(400)
+    images, labels = small_models.drawn_digits(rng, 3000)
+    new_images, new_labels = small_models.drawn_digits(rng, 400)
 
 
 def name_digit(model, rows):
     return F.cross_entropy(model(images[rows]), labels[rows])
 
 
-vit = ViT(
-    ViTConfig(
-        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=8,
-        patch_size=2, num_channels=1, num_labels=10, initializer_range=0.1,
-    )
-)  # fmt: skip
+vit = small_models.vit()
 train(vit, name_digit, 150, data=range(len(images)))
 with mg.no_grad():
     named = vit(new_images).numpy().argmax(-1)
@@ -582,34 +518,19 @@ check("BART has both, and attention across, which sees all", sorted(lower["BART"
 # To label a text one wants both sides: BERT. To write, one must not need the right side: GPT. To turn a
 # text into another, use both: T5 and BART.
 #
-# ## The same models, other tasks
-#
-# What a model is asked is in its data. BERT gets a small head to name entities, to find an answer in a
-# text, or to compare texts. A model that turns text into text needs no new head: a prefix says what is
-# asked. Here is an example of each; each task is a recipe.
+# What a model is asked is in its data. BERT gets a small head for a question: which words of this text
+# answer it? A model that turns text into text needs no head: a prefix says what is asked.
 
 # %%
-sentences = sentence_splits()["test"]
-tagged = tag_sentences(sentences)[0]
-asked = make_questions(sentences[:100])[0]
-story, summary = summaries(40)["test"][0]
-turns, reply = dialogues(40)["test"][0]
-prefixed = {source.split(":")[0]: (source, target) for source, target in make_prefixed_pairs(sentences[:100])}
-print("bert-tag:    ", *(f"{word}/{tag}" for word, tag in zip(tagged.words, tagged.tags, strict=True)))
-print("bert-answers:", asked.question, "|", asked.context, "->", asked.answer)
-print("summarize:   ", story, "->", summary)
-print("dialogue:    ", turns, "->", reply)
-for source, target in prefixed.values():
-    print("t5-prefixes: ", source, "->", target)
+sentences = sentence_splits()["test"][:100]
+asked = make_questions(sentences)[0]
+prefixed = {source.split(":")[0]: source for source, _ in make_prefixed_pairs(sentences)}
+print(asked.question, "|", asked.context, "->", asked.answer)
+print(*prefixed.values(), sep="\n")
 check("an extracted answer stands in its text, word for word", asked.answer in asked.context)
-check("each word has a tag", len(tagged.words) == len(tagged.tags))
 check("one model is asked for five things", len(prefixed) == 5)
 
 # %% [markdown]
-# `minitransformer train bert-tag`, then `minitransformer predict runs/bert-tag "The queen sang."`, and
-# so on: one to nine minutes each. Most do better if they begin with what BERT has learned: `--init-from
-# runs/bert-mlm`.
-#
 # ## Exercises
 #
 # 1. `minitransformer learn 27`: BERT's masking. Then `minitransformer learn 28`: an image to patches.
