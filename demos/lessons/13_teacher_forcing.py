@@ -69,8 +69,7 @@ for row, (_, french) in enumerate(learn[:2]):
     )
 
 # %% [markdown]
-# The shorter row is padded, and the loss ignores its padding. If that counted, it would soon cost nothing:
-# the loss looks low, the model learns `<PAD>`, and real words get a smaller part of the mean.
+# The shorter row is padded, and the loss ignores its padding.
 #
 # ## Why nobody sees the answer
 #
@@ -147,7 +146,9 @@ check("one pass takes less than a tenth of the time", seconds < slow / 10)
 #
 # ## Training
 #
-# The optimizer has the paper's settings, and the schedule rises, then falls.
+# The optimizer has the paper's settings, and the schedule rises, then falls. `ignore_index` leaves padding
+# out. If it counted, it would soon cost nothing: the loss looks low, the model learns `<PAD>`, and real
+# words get a smaller part of the mean.
 
 
 # %%
