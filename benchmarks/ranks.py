@@ -86,7 +86,7 @@ def train(work: str, steps: int, part: int = 1) -> dict[str, Any] | None:
         for _ in range(SUMS):
             ranks.barrier()
             start = time.perf_counter()
-            ranks.sum_gradients(parameters, 0.0)
+            ranks.sum_gradients(parameters, [0.0, 0.0])
             sums.append(time.perf_counter() - start)
     if ranks.rank:
         return None

@@ -19,7 +19,7 @@ from ..runs.run import record_of
 from ..runs.summaries import metrics_of
 from ..tasks import task_class
 from ..tasks.metrics import METRICS
-from ..training.log import read_log
+from ..training.log import read_log, training_loss
 from .arguments import RunFolder
 from .charts import chart
 from .evaluate import report
@@ -70,7 +70,7 @@ def curves(folder: Path) -> Iterator[str]:
     entries = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
     train, validation = (
         [(entry["step"], entry[name]) for entry in entries if entry.get(name) is not None]
-        for name in ("loss", "val_loss")
+        for name in (training_loss(entries), "val_loss")
     )
     small, large = ("·", "●") if can_print("·●") else (".", "o")
     if train or validation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import UserError
 from ..files import printable
 from ..training.lock import open_folder
-from ..training.log import read_log
+from ..training.log import read_log, training_loss
 from .style import COLOURS, GREY, MARKERS, label, new_figure, plot_style, save, to_bytes
 
 if TYPE_CHECKING:
@@ -27,19 +27,22 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         if not (folder / "log.jsonl").is_file():
             raise UserError(f"{printable(folder)} has no log.jsonl.\nPass the folder of a run.")
     with plot_style([*map(str, folders)]):
-        figure = new_figure(5.0, 3.6, layout="none")  # other layouts would draw each run's curves twice
-        figure.subplots_adjust(0.13, 0.11, 0.98, 0.94, hspace=0.07)
+        whose = label(folders[0].name, 60) if len(runs) == 1 else f"{len(runs)} runs"
+        title = f"Training of {whose}: loss and learning rate over steps"
+        figure = new_figure(5.0, 3.5, title, layout="none")  # others would draw each run's curves twice
+        figure.subplots_adjust(0.13, 0.11, 0.98, 0.92, hspace=0.07)
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
             records = read_log(folder / "log.jsonl", thinned=True)
-            train = {r["step"]: r for r in records if "loss" in r}
+            key = training_loss(records)
+            train = {r["step"]: r for r in records if key in r}
             validation = {r["step"]: r for r in records if "val_loss" in r}
             colour = COLOURS[i % len(COLOURS)]
             marker = MARKERS[i % len(MARKERS)]
             name = "" if len(runs) == 1 else f"{label(folder.name, 30)}: "
             losses.plot(
-                [*train], [r["loss"] for r in train.values()], color=colour, linewidth=0.9, alpha=0.45,
-                label=name + _training_label(folder),
+                [*train], [r[key] for r in train.values()], color=colour, linewidth=0.9, alpha=0.45,
+                label=name + _training_label(folder, key),
             )  # fmt: skip
             losses.plot(
                 [*validation], [r["val_loss"] for r in validation.values()], color=colour, marker=marker,
@@ -50,16 +53,16 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         rates.set(ylabel="learning rate", xlabel="step")
         for text in losses.legend().get_texts():
             text.set_parse_math(False)
-        if len(runs) == 1:
-            losses.set_title(label(folders[0].name, 60), parse_math=False)
         for panel in (losses, rates):
             panel.grid()
         figure.align_ylabels()
         return save(figure, path)
 
 
-def _training_label(folder: Path) -> str:
+def _training_label(folder: Path, key: str) -> str:
     """The label of the training loss, which label smoothing raises well above the validation loss."""
+    if key == "nll_loss":
+        return "training"
     config = folder / "config.toml"
     settings = (
         tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}

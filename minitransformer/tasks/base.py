@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -244,12 +247,28 @@ def first_rows(task: Task, batch: Any, count: int) -> Any:
     return next(part for _, part in task.split(batch, parts) if part.n_tokens)
 
 
+_unsmoothed: ContextVar[list[Tensor] | None] = ContextVar("_unsmoothed", default=None)
+
+
+@contextmanager
+def record_unsmoothed_losses() -> Iterator[list[Tensor]]:
+    """A context in which `loss_sum` appends to a list what each loss is without label smoothing."""
+    found: list[Tensor] = []
+    token = _unsmoothed.set(found)
+    try:
+        yield found
+    finally:
+        _unsmoothed.reset(token)
+
+
 def loss_sum(logits: Tensor, target: np.ndarray, label_smoothing: float) -> Tensor:
     """The cross-entropy summed over targets: logits (..., V), target (...)."""
     rows = logits.reshape(-1, logits.shape[-1])
-    return F.cross_entropy(
-        rows, target.reshape(-1), ignore_index=IGNORE, reduction="sum", label_smoothing=label_smoothing
-    )
+    loss = partial(F.cross_entropy, ignore_index=IGNORE, reduction="sum")
+    if (unsmoothed := _unsmoothed.get()) is not None:
+        with no_grad():
+            unsmoothed.append(loss(rows.detach(), target.reshape(-1)))
+    return loss(rows, target.reshape(-1), label_smoothing=label_smoothing)
 
 
 @no_grad()

@@ -33,11 +33,11 @@ class CapturedStep:
             )
         self.trainer = trainer
         self.run_step = step_runner(self._step)
-        self._unread: tuple[Any, list[Tensor], Tensor] | None = None  # a step's batch, losses, norm
+        self._unread: tuple[Any, list[Any], Tensor] | None = None  # a step's batch, losses, norm
         self._timings: list[tuple[int, float]] = []  # tokens and seconds of each step since the loss was read
         self._metrics = {"loss": math.nan, "grad_norm": math.nan, "tokens_per_second": 0.0}
 
-    def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Tensor], Tensor]:
+    def _step(self, parts: list[tuple[int, type, list[Any]]], n_tokens: Any) -> tuple[list[Any], Tensor]:
         """The step as a function of arrays; returns the losses and the gradient norm."""
         trainer = self.trainer
         trainer.optimizer.zero_grad()
@@ -73,11 +73,11 @@ class CapturedStep:
         if self._unread is None:
             return
         batch, losses, norm = self._unread
-        loss = sum(part.item() for part in losses)
+        loss, nll = self.trainer.sum_losses(losses)
         grad_norm = norm.item()
         if not (math.isfinite(loss) and math.isfinite(grad_norm)):
             raise nonfinite_step(self.trainer, self.trainer.step, batch, loss, grad_norm)
-        self._metrics |= {"loss": loss, "grad_norm": grad_norm}
+        self._metrics |= {"loss": loss, **self.trainer.comparable_loss(nll), "grad_norm": grad_norm}
         self._unread = None
 
     def forget(self) -> None:

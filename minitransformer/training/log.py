@@ -96,6 +96,14 @@ def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
     ]
 
 
+def training_loss(entries: Iterable[dict[str, Any]]) -> str:
+    """The name of the training loss that compares with `val_loss`: without label smoothing, if it is logged.
+
+    Older versions logged only the `loss` that is trained.
+    """
+    return "nll_loss" if any("nll_loss" in entry for entry in entries) else "loss"
+
+
 def truncate_log(path: Path, step: int) -> None:
     """Remove the entries after a step, and lines that are not entries.
 

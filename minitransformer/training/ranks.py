@@ -47,9 +47,9 @@ class Ranks:
         """The parts of a batch that this rank computes."""
         return islice(parts, self.rank, None, self.size)
 
-    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """All-reduce the gradients of the parameters; returns the sum of the losses over ranks."""
-        return loss
+    def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
+        """All-reduce the gradients of the parameters; returns the sums of both losses over ranks."""
+        return losses
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""
@@ -95,21 +95,21 @@ class MPIRanks(Ranks):
         self.name = f"rank {self.rank}: "
         self._parameters: list[Tensor] = []
 
-    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
-        """All-reduce a flat buffer of the gradients, how many ranks have each of them, and the loss.
+    def sum_gradients(self, parameters: Iterable[Tensor], losses: Sequence[float]) -> Sequence[float]:
+        """All-reduce a flat buffer of the gradients, how many ranks have each of them, and both losses.
 
         A rank without rows adds zeros. A parameter that has no gradient on any rank gets none.
         """
         self._flatten(list(parameters))
         counts = [float(p.grad is not None) for p in self._parameters]
-        self._tail[...] = self.xp.asarray([*counts, loss])
+        self._tail[...] = self.xp.asarray([*counts, *losses])
         for p, part in zip(self._parameters, self._parts, strict=True):
             part[...] = 0 if p.grad is None else p.grad.array
         self._all_reduce(self._flat)
-        *counts, loss = self._tail.tolist()
+        *counts, loss, nll = self._tail.tolist()
         for p, part, count in zip(self._parameters, self._parts, counts, strict=True):
             p.grad = Tensor(part.astype(p.array.dtype, copy=False)) if count else None
-        return loss
+        return loss, nll
 
     def _flatten(self, parameters: list[Tensor]) -> None:
         """Allocate the flat buffer and a view for each parameter. 16-bit gradients are summed in float32."""
@@ -118,7 +118,7 @@ class MPIRanks(Ranks):
         ends = np.cumsum([p.array.size for p in parameters]).tolist()
         dtype = np.result_type(np.float32, *(p.array.dtype for p in parameters))
         self._parameters = parameters
-        self._flat = self.xp.zeros(ends[-1] + len(parameters) + 1, dtype)
+        self._flat = self.xp.zeros(ends[-1] + len(parameters) + 2, dtype)
         self._tail = self._flat[ends[-1] :]
         starts = [0, *ends[:-1]]
         self._parts = [

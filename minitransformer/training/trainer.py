@@ -29,7 +29,7 @@ from minigrad.core.errors import NonFiniteError
 from ..base_config import check_config
 from ..errors import UserError, counted
 from ..files import printable
-from ..tasks.base import Task
+from ..tasks.base import Task, record_unsmoothed_losses
 from .averaging import MovingAverage
 from .callbacks import Callbacks
 from .captured_step import CapturedStep
@@ -122,7 +122,7 @@ class Trainer:
             return {"step": step, "lr": lr, **self._captured.run(batch, parts, start)}
         self.optimizer.zero_grad()
         losses = [self.forward_backward(part, first_row, batch.n_tokens) for first_row, part in parts]
-        loss = self.ranks.sum_gradients(self.model.parameters(), sum((part.item() for part in losses), 0.0))
+        loss, nll = self.ranks.sum_gradients(self.model.parameters(), self.sum_losses(losses))
         norm = self.clip().item()
         self._check_finite(step, batch, loss, norm)
         self.scaler.step(self.optimizer)  # the optimizer's step, unless float16 gradients overflowed
@@ -132,16 +132,35 @@ class Trainer:
         self.seconds += seconds
         tokens_per_second = batch.n_tokens / seconds
         return {
-            "step": step, "loss": loss, "lr": lr, "grad_norm": norm, "tokens_per_second": tokens_per_second,
+            "step": step, "loss": loss, **self.comparable_loss(nll), "lr": lr, "grad_norm": norm,
+            "tokens_per_second": tokens_per_second,
         }  # fmt: skip
 
-    def forward_backward(self, part: Any, first_row: int, n_tokens: Any) -> Tensor:
-        """Add the gradients of a part of a batch of `n_tokens`; returns the part's share of the mean loss."""
+    def forward_backward(self, part: Any, first_row: int, n_tokens: Any) -> tuple[Tensor, Tensor | float]:
+        """Add the gradients of a part of a batch of `n_tokens`.
+
+        Returns the part's share of the mean loss, with and without label smoothing (NaN if unknown).
+        """
+        smoothing = self.config.label_smoothing
+        record: Any = record_unsmoothed_losses() if smoothing else nullcontext([])
         with self.matmul_precision():
-            with random.rows(first_row), self.autocast:  # the same dropout as in the whole batch
-                loss = self.task.loss(self.model, part, self.config.label_smoothing) / n_tokens
+            with random.rows(first_row), self.autocast, record as plain:  # the dropout of the whole batch
+                loss = self.task.loss(self.model, part, smoothing) / n_tokens
             self.scaler.scale(loss).backward()
-        return loss.detach()
+        return loss.detach(), sum(plain) / n_tokens if plain else math.nan
+
+    @staticmethod
+    def sum_losses(parts: Sequence[tuple[Any, Any]]) -> list[float]:
+        """The losses of a batch, with and without label smoothing, from those of its parts."""
+        return [sum((float(loss) for loss in losses), 0.0) for losses in zip(*parts, strict=True)] or [
+            0.0,
+            0.0,
+        ]
+
+    @staticmethod
+    def comparable_loss(nll: float) -> dict[str, float]:
+        """The log entry of the loss without label smoothing, which compares with that of validations."""
+        return {} if math.isnan(nll) else {"nll_loss": nll}
 
     def clip(self) -> Tensor:
         """Clip the gradients to a global norm of `config.clip_norm`; returns the norm before clipping."""

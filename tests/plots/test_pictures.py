@@ -237,6 +237,19 @@ def test_curves_are_those_of_the_log(tmp_path):
         plots.training_curves(tmp_path / "c")
 
 
+def test_curves_compare_losses_without_label_smoothing(tmp_path):
+    (tmp_path / "config.toml").write_text("[training]\nlabel_smoothing = 0.1\n")
+    old = '{"step": 1, "loss": 2.5, "lr": 0.1}\n'
+    new = '{"step": 2, "loss": 2.25, "nll_loss": 1.5, "lr": 0.1}\n'
+    for log, label_of_training, drawn in (
+        (old, "training, label smoothing 0.1", 2.5),
+        (old + new, "training", 1.5),
+    ):
+        (tmp_path / "log.jsonl").write_text(log)
+        training = plots.training_curves(tmp_path).axes[0].lines[0]
+        assert (training.get_label(), [*training.get_ydata()]) == (label_of_training, [drawn])
+
+
 # ---------------------------------------------------------------- titles and colours
 
 

@@ -579,10 +579,25 @@ def test_the_log_says_what_happened_at_each_step(tmp_path):
     records = read_log(tmp_path / "log.jsonl")
     training = [record for record in records if "loss" in record]
     assert [record["step"] for record in training] == [2, 4, 6]
-    assert all(r.keys() == {"step", "loss", "lr", "grad_norm", "tokens_per_second"} for r in training)
+    names = {"step", "loss", "nll_loss", "lr", "grad_norm", "tokens_per_second"}
+    assert all(record.keys() == names for record in training)
     validations = [record for record in records if "val_loss" in record]
     assert [record["step"] for record in validations] == [3, 6]
     assert all(record.keys() == {"step", "val_loss", "val_token_accuracy"} for record in validations)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_the_training_loss_is_logged_without_label_smoothing_too(tmp_path, micro_batches):
+    trainer = translation(tmp_path, dropout=0.0, micro_batches=micro_batches)
+    batch = translation(tmp_path, dropout=0.0).task.next_batch()
+    smooth, plain = (
+        trainer.task.loss(trainer.model, batch, smoothing).item() / batch.n_tokens for smoothing in (0.1, 0.0)
+    )
+    entry = trainer.train_step()
+    assert entry["loss"] == pytest.approx(smooth, rel=1e-5)
+    assert entry["nll_loss"] == pytest.approx(plain, rel=1e-5)
+    assert abs(smooth - plain) > 1e-3
+    assert "nll_loss" not in translation(tmp_path, label_smoothing=0.0).train_step()
 
 
 def test_a_line_of_the_log_that_was_cut_short_is_left_out(tmp_path):
