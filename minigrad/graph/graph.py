@@ -60,10 +60,7 @@ class Graph(Computation):
         return to_html(self.folding, color)
 
     def save(self, path: str | Path, color: str = "family") -> None:
-        """Save the picture as .svg, .html or .dot, or by Graphviz as .png or .pdf.
-
-        Without Graphviz, .png and .pdf raise a DependencyError, and the .dot text is written instead.
-        """
+        """Save the picture as .svg, .png (two pixels a unit), .pdf, .html (the page) or .dot."""
         from .saving import save
 
         save(self.folding, path, color)

@@ -24,13 +24,16 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..core.dtypes import is_floating
+from ..core.registry import registry
 from .arrangement import Arrangement, Cell, Link
 from .colours import LEVELS, MODES, Paint, heat_levels, paint, scale
 from .data import Box, Check, Edge, Group, Snapshot, Vertex
 from .folding import Folding, to_depth
+from .grouping import strip_call
 from .labels import LETTERS, WIDTHS, color_line, kind_of_group, lines, op_title, printable, summary, title_of
 from .latex import bar, upright
 from .svg import to_svg
+from .tape import operand_names
 
 SCRIPTS = (  # concatenated into one script
     "numbers.js", "answers.js", "data.js", "dom.js", "elements.js", "walk.js", "folding.js", "placing.js",
@@ -313,6 +316,7 @@ class _Data:
             "group", parent=g.parent, name=self._string(g.name), path=self._string(g.path),
             kind=self._string(g.kind), shownName=self._string(title_of(g)),
             shownKind=self._string(kind_of_group(g)), vertices=g.vertices, groups=g.groups, times=g.times,
+            formulas=[self.formulas.add(equation) for equation in _closed_form(g)],
         )  # fmt: skip
 
     def _look(self, box: Box) -> list[Any]:
@@ -369,6 +373,15 @@ def _cell(cell: Cell) -> int | tuple[int, int]:
     """Encode a cell: a vertex as its number, a group as -1 minus its number, a lane as its tensor."""
     kind, index, result = cell
     return (index, result) if kind == "lane" else index if kind == "vertex" else -1 - index
+
+
+def _closed_form(g: Group) -> list[str]:
+    """Return the gradients of a composite op, if a group is the operations of its definition."""
+    op = registry.get(strip_call(g.name)) if not g.kind else None
+    if op is None or getattr(op, "definition", None) is None:
+        return []
+    operands = operand_names(op, op.arity)
+    return [_equation(o, latex, operands) for o, latex in zip(operands, op.latex, strict=False) if latex]
 
 
 def _heat(sample: np.ndarray) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
-from ..core.errors import DependencyError, OptionError
+from ..core.errors import OptionError
 from ..io import write_atomically
 from .dot import to_dot
 from .folding import Folding
 from .page import to_html
+from .raster import render
 from .svg import to_svg
 
 TEXTS = {".svg": to_svg, ".html": to_html, ".dot": to_dot, ".gv": to_dot}
-DRAWN = (".png", ".pdf")  # drawn by Graphviz from the .dot text
+DRAWN = (".png", ".pdf")  # the drawing of the .svg
 
 
 def save(folding: Folding, path: str | Path, color: str = "family") -> None:
@@ -26,27 +26,9 @@ def save(folding: Folding, path: str | Path, color: str = "family") -> None:
     if suffix in TEXTS:
         write_atomically(path, TEXTS[suffix](folding, color).encode())
     elif suffix in DRAWN:
-        write_atomically(path, _render(to_dot(folding, color), path))
+        write_atomically(path, render(to_svg(folding, color), suffix[1:]))
     else:
         raise OptionError(
             f"a graph can be saved as {', '.join((*TEXTS, *DRAWN))}, got {path.name!r}.\n"
             f"Pass, for example, graph.html."
         )
-
-
-def _render(dot: str, path: Path) -> bytes:
-    """Return the picture that Graphviz draws; without Graphviz, write the .dot text and raise an error."""
-    try:
-        import graphviz
-    except ImportError:
-        missing = "the package graphviz (pip install graphviz)"
-    else:
-        if shutil.which("dot"):
-            return graphviz.Source(dot).pipe(format=path.suffix.lower()[1:])
-        missing = "Graphviz's program dot (apt install graphviz, brew install graphviz, or graphviz.org)"
-    text = path.with_suffix(".dot")
-    write_atomically(text, dot.encode())
-    raise DependencyError(
-        f"{path.suffix} needs {missing}, which is not installed; {text} was written instead.\n"
-        f"Install it, or save the graph as .svg or .html."
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -73,8 +72,6 @@ def check_output(output: Path, overwrite: bool) -> None:
             f"Choose one of {' '.join((*TEXTS, *DRAWN))}."
         )
     check_can_write(output, overwrite)
-    if suffix in DRAWN and shutil.which("dot") is None:  # without Graphviz a .dot file is written
-        check_can_write(output.with_suffix(".dot"), overwrite)
 
 
 def example(

@@ -263,8 +263,9 @@ def test_what_a_mask_put_in_is_no_alarm():
 # ---------------------------------------------------------------- for everybody
 
 
-def test_axe_finds_nothing_wrong(open_page):
-    page = open_page(network())
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(scheme, open_page):
+    page = open_page(network(), color_scheme=scheme)
     assert page.violations() == []  # at the start
     page.click(f"g{next(g.index for g in network().groups if g.kind == 'Linear')}")
     assert page.violations("#panel") == []  # a folded part, and about it
@@ -279,6 +280,17 @@ def test_axe_finds_nothing_wrong(open_page):
     page.page.keyboard.type("linear")
     page.press("Enter")
     assert page.violations("header") == []  # a search
+
+
+def test_light_and_dark_are_the_systems_or_the_readers(open_page):
+    page = open_page(network(), color_scheme="dark")
+    paper = lambda: page.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert paper() == "rgb(20, 25, 31)"
+    page.page.get_by_role("button", name="Light").click()
+    assert paper() == "rgb(255, 255, 255)"
+    page.page.get_by_role("button", name="Dark").click()
+    assert paper() == "rgb(20, 25, 31)"
+    assert page.violations() == []
 
 
 @pytest.mark.parametrize(("wish", "smooth"), [("reduce", False), ("no-preference", True)])

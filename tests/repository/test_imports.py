@@ -124,7 +124,7 @@ def rank(module):
 
 
 NOT_AT_ONCE = {  # imported where they are needed: they are optional, or slow to import
-    "cupy", "graphviz", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
+    "cupy", "latex2mathml", "matplotlib", "mpi4py", "numba", "nvmath", "sacrebleu", "torch",
 }  # fmt: skip
 
 

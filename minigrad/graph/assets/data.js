@@ -85,6 +85,7 @@ function reader(data) {
   function group(row, index) {
     const found = { index, ...named(columns.group, row) };
     for (const key of ["name", "path", "kind", "shownName", "shownKind"]) found[key] = string(found[key]);
+    found.formulas = found.formulas.map(i => data.formulas[i]);
     found.isStack = found.times > 1;
     return found;
   }

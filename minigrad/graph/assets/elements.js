@@ -2,12 +2,40 @@
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
-/** A formula: MathML that Python wrote, read as XML, of which only MathML's own elements are taken. */
+/**
+ * A formula: MathML that Python wrote, read as XML, of which only MathML's own elements are taken. Each term is
+ * an element of its own, so that a long formula breaks into lines.
+ */
 function formula(text) {
   const read = new DOMParser().parseFromString(text, "application/xml").documentElement;
   const strange = [read, ...read.querySelectorAll("*")].some(element => element.namespaceURI !== MATHML);
-  return strange ? h("code", {}, read.textContent) : document.importNode(read, true);
+  if (strange) return h("code", {}, read.textContent);
+  const whole = document.importNode(read, true);
+  const first = whole.firstElementChild;
+  const row = whole.children.length === 1 && first.localName === "mrow" ? first : whole;
+  const terms = [[]];
+  for (const part of [...row.children]) {
+    const isOperator = part.localName === "mo";
+    const isText = part.localName === "mtext";
+    if ((isText || (isOperator && BEFORE.test(part.textContent))) && terms.at(-1).length) terms.push([]);
+    terms.at(-1).push(part);
+    if (isText || (isOperator && AFTER.test(part.textContent))) terms.push([]);
+  }
+  return h("span", { class: "equation" }, terms.filter(parts => parts.length).map(asTerm));
 }
+
+/** A term of a formula; words are text, which breaks between them. */
+function asTerm(parts) {
+  if (parts[0].localName === "mtext") return parts[0].textContent;
+  const math = document.createElementNS(MATHML, "math");
+  const inner = document.createElementNS(MATHML, "mrow");
+  inner.append(...parts);
+  math.append(inner);
+  return math;
+}
+
+const BEFORE = /^[+−⊙-]$/, // operators before and after which a line may break
+  AFTER = /^[=,;]$/;
 
 function plural(n, one, several = `${one}s`) {
   return n === 1 ? one : several;
@@ -108,6 +136,16 @@ function neighbour(buttons, from, [down, right]) {
 }
 
 const SMALLEST_TYPE = 11; // pixels, in a table that would be too wide
+
+/** A formula of which one term is too wide gets smaller letters. */
+function fitFormulas(element) {
+  for (const part of element.querySelectorAll(".equation")) {
+    part.style.fontSize = "";
+    const wide = Math.max(...[...part.children].map(term => term.firstChild.getBoundingClientRect().width));
+    const most = part.parentElement.clientWidth;
+    if (most && wide > most) part.style.fontSize = `${(Math.floor((100 * most) / wide) - 1) / 100}em`;
+  }
+}
 
 /** Tables that are a little too wide get smaller letters; wider ones say that they scroll. */
 function fitTables(element) {

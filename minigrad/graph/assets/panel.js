@@ -112,9 +112,59 @@ function groupPanel(graph, group, state, actions) {
         ),
       ),
     group.isStack && isOpen && memberChooser(graph, group, state, actions),
+    group.index !== 0 && group.formulas.length > 0 && section("As one operation", closedForm(group)),
+    group.index !== 0 && section("In", goingIn(graph, group, actions)),
+    group.index !== 0 && section("Out", goingOut(graph, group, actions)),
     section("Totals", totals(graph, group)),
     section("Contents", contents(graph, group, actions)),
   ];
+}
+
+/** The gradients of the composite operation whose definition a part is: what its steps add up to. */
+function closedForm(group) {
+  return [
+    h("ul", { class: "formulas" }, group.formulas.map(text => h("li", {}, formula(text)))),
+    h("p", { class: "hint" },
+      "y is the result, g its gradient. Below, the gradient is the sum of what the steps inside send back: the same.",
+    ),
+  ];
+}
+
+const PARAMETERS = 4; // of a part that are shown with their numbers
+
+/** What enters a part, and the gradient that it sends back to it, over all its steps. */
+function goingIn(graph, group, actions) {
+  const entering = enteringPart(graph, group);
+  const inside = contentsOf(graph, group.index).map(i => graph.vertices[i]);
+  const learned = inside.filter(vertex => vertex.kind === "parameter" && vertex.gradient);
+  return [
+    entering.length === 0 && h("p", { class: "hint" }, "Nothing enters it."),
+    entering.map(({ vertex, result, edges }) => {
+      const back = sentByPart(edges);
+      const uses = edges.filter(edge => edge.gradient).length;
+      return passing(vertex, result, back, uses > 1 ? `Gradient that goes back, the sum of ${uses} uses` : null,
+        actions);
+    }),
+    learned.slice(0, PARAMETERS).map(vertex => passing(vertex, 0, vertex.gradient, "Gradient", actions)),
+    learned.length > PARAMETERS && h("p", { class: "hint" }, `And ${learned.length - PARAMETERS} more parameters.`),
+  ];
+}
+
+function goingOut(graph, group, actions) {
+  return leavingPart(graph, group).map(({ vertex, result }) =>
+    passing(vertex, result, vertex.gradients[result], "Gradient that arrives", actions),
+  );
+}
+
+/** A value at the border of a part, with its gradient there. */
+function passing(vertex, result, gradient, title, actions) {
+  const value = vertex.values[result];
+  return h("div", { class: "passing" },
+    h("p", {}, link(nameOf(vertex), () => actions.select(vertex)), ` ${kindOf(value)}`),
+    snapshotNumbers(value, { caption: `Value of ${nameOf(vertex)}` }),
+    gradient && h("h4", {}, title ?? "Gradient that goes back"),
+    gradient && snapshotNumbers(gradient, { caption: `Gradient of ${nameOf(vertex)}` }),
+  );
 }
 
 function breadcrumb(graph, group, actions) {

@@ -1,5 +1,5 @@
 // The quiz: a step's results stay hidden until the user types one, or asks to see it. For an array whose numbers
-// are not in the page, it asks for the shape.
+// are not in the page, it asks for the shape. Beside that, questions with choices ask for the reasons.
 
 /** The question about an input's gradient: an element, the shape, or, for an empty array, nothing. */
 function askedFor(edge) {
@@ -80,6 +80,89 @@ function aboutShape(graph, edge) {
 function afterSum(edge) {
   const axes = `${plural(edge.summed.length, "axis", "axes")} ${edge.summed.join(", ")}`;
   return edge.summed.length ? `, summed over ${axes}` : "";
+}
+
+// ---------------------------------------------------------------- questions to understand
+
+/** Questions with choices: which way a number will move, why gradients are added, and what relu lets through. */
+function ideas(graph, edge) {
+  return [aboutDirection, aboutUses, aboutBroadcast, aboutRelu].map(ask => ask(graph, edge)).filter(Boolean);
+}
+
+/** Of the element with the largest gradient, if no other use adds to it. */
+function aboutDirection(graph, edge) {
+  const { numbers, whole, shape } = edge.gradient;
+  const source = graph.vertices[edge.source];
+  if (!whole || !numbers?.length || arrivals(graph, edge.source, edge.result).length > 1) return null;
+  const sizes = numbers.map(x => (Number.isFinite(x) ? Math.abs(x) : 0));
+  const flat = sizes.indexOf(Math.max(...sizes));
+  const target = graph.vertices[edge.target];
+  const isLogit = target.name.includes("cross_entropy") && edge.place === 0;
+  const at = numbers.length > 1 ? ` [${unravel(flat, shape).join(", ")}]` : "";
+  const what = isLogit ? `this logit, ${nameOf(source)}${at},` : `${nameOf(source)}${at}`;
+  const sign = Math.sign(numbers[flat]);
+  const why = sign
+    ? `Its gradient is ${sign > 0 ? "positive" : "negative"}, and a step goes against the gradient` +
+      (isLogit ? ": of the right answer up, of the others down." : ".")
+    : "Its gradient is 0.";
+  return {
+    text: `Which way will ${what} move to make the loss smaller?`, choices: ["up", "down", "it stays"],
+    right: sign < 0 ? 0 : sign > 0 ? 1 : 2, why,
+    hint: "A gradient is the slope of the loss: a step goes the other way.",
+  };
+}
+
+function aboutUses(graph, edge) {
+  const uses = arrivals(graph, edge.source, edge.result).length;
+  if (uses < 2) return null;
+  return {
+    text: `${nameOf(graph.vertices[edge.source])} is used ${uses} times. What becomes of its ${uses} gradients?`,
+    choices: ["they are averaged", "they are added", "the largest is kept"], right: 1,
+    why: "A change of the value changes the loss through each use, and the changes add up.",
+    hint: "Think of a small change of the value: through how many uses does the loss change?",
+  };
+}
+
+function aboutBroadcast(graph, edge) {
+  if (!edge.summed.length) return null;
+  return {
+    text: `Why is the gradient to ${edge.operand} a sum${afterSum(edge).replace(", summed", "")}?`,
+    choices: ["to keep it small", "the loss is a mean", "one value was used in many places"], right: 2,
+    why: "Forward copied the value along that axis; each copy sends back a gradient.",
+    hint: "Compare the shapes going forward: how often was each element used?",
+  };
+}
+
+function aboutRelu(graph, edge) {
+  const target = graph.vertices[edge.target];
+  const { numbers, whole, shape } = graph.vertices[edge.source].values[edge.result];
+  const flat = target.name === "relu" && whole ? numbers.findIndex(x => x < 0) : -1;
+  if (flat < 0) return null;
+  const at = numbers.length > 1 ? `[${unravel(flat, shape).join(", ")}] ` : "";
+  return {
+    text: `Element ${at}of the input is negative. How much of its upstream gradient passes through relu?`,
+    choices: ["all of it", "half of it", "nothing"], right: 2,
+    why: "There relu is flat: a small change of the input changes nothing.",
+    hint: "What is relu's slope left of 0?",
+  };
+}
+
+/** A question with its choices as buttons; the reply says why. */
+function choiceQuestion(asked, id) {
+  const reply = h("p", { class: "reply", role: "status" });
+  const buttons = asked.choices.map((choice, i) =>
+    h("button", { type: "button", "aria-pressed": "false", onclick: ({ currentTarget }) => {
+      for (const button of buttons) button.setAttribute("aria-pressed", String(button === currentTarget));
+      const isRight = i === asked.right;
+      reply.classList.toggle("right", isRight);
+      reply.replaceChildren(isRight ? `Right. ${asked.why}` : `No. ${asked.hint}`);
+    } }, choice),
+  );
+  return h("div", { class: "idea", role: "group", "aria-labelledby": id },
+    h("p", { id }, asked.text),
+    h("span", { class: "together" }, buttons),
+    reply,
+  );
 }
 
 const LONG_HINT = 40; // products

@@ -76,6 +76,7 @@ function renderPanel() {
   const top = key === panel.dataset.key ? panel.scrollTop : 0;
   panel.replaceChildren(...content);
   fitTables(panel);
+  fitFormulas(panel);
   reachScrollable(panel);
   panel.dataset.key = key;
   panel.scrollTop = top;

@@ -34,6 +34,7 @@ function describeSplit() {
   splitter.setAttribute("aria-orientation", STACKED.matches ? "horizontal" : "vertical");
   splitter.setAttribute("aria-valuenow", String(Math.round(100 * shareOfPanel())));
   fitTables(panel);
+  fitFormulas(panel);
   reachScrollable(panel);
 }
 

@@ -170,7 +170,10 @@ function edgeCard(graph, walk, edge, actions) {
     vertex.letters.get(edge.operand) && h("p", { class: "letters" }, vertex.letters.get(edge.operand)),
     localDerivative(graph, walk, edge),
     hidden
-      ? question(graph, walk, edge, actions)
+      ? [
+          ideas(graph, edge).map((asked, i) => choiceQuestion(asked, `idea-${edge.place}-${i}`)),
+          question(graph, walk, edge, actions),
+        ]
       : [
           result(graph, walk, edge, actions),
           broadcast(walk, edge, source, actions),

@@ -45,6 +45,46 @@ function sumOf(gradients) {
   return gradients.map(g => g.numbers).reduce((a, b) => a.map((x, i) => round(x + b[i])));
 }
 
+/** The values that a part takes from outside, in the order of use: `{ vertex, result, edges }`, its edges inside. */
+function enteringPart(graph, group) {
+  const inside = new Set(contentsOf(graph, group.index));
+  const found = new Map();
+  for (const edge of [...inside].flatMap(i => graph.vertices[i].inputs)) {
+    if (inside.has(edge.source)) continue;
+    const key = `${edge.source}.${edge.result}`;
+    const vertex = graph.vertices[edge.source];
+    if (!found.has(key)) found.set(key, { vertex, result: edge.result, edges: [] });
+    found.get(key).edges.push(edge);
+  }
+  return [...found.values()];
+}
+
+/** The results of a part that are used outside, or are outputs. */
+function leavingPart(graph, group) {
+  const inside = new Set(contentsOf(graph, group.index));
+  return [...inside].flatMap(i => {
+    const vertex = graph.vertices[i];
+    const isUsed = result =>
+      graph.uses[i].some(edge => edge.result === result && !inside.has(edge.target)) ||
+      (vertex.isOutput && result === 0);
+    return range(vertex.values.length).filter(isUsed).map(result => ({ vertex, result }));
+  });
+}
+
+/**
+ * What a part sends back to a value that enters it: the sum over its uses inside, as a snapshot whose numbers
+ * are null where the page has them not. null where no gradient arrives.
+ */
+function sentByPart(edges) {
+  const sent = edges.filter(edge => edge.gradient).map(edge => edge.gradient);
+  if (sent.length < 2) return sent[0] ?? null;
+  const round = ROUNDING[sent[0].dtype] ?? (x => x);
+  const numbers = sent.every(g => g.numbers)
+    ? sent.map(g => g.numbers).reduce((a, b) => a.map((x, i) => round(x + b[i])))
+    : null;
+  return { ...sent[0], numbers, whole: sent.every(g => g.whole), statistics: null, finite: true };
+}
+
 const ROUNDING = { float32: Math.fround, float16: roundHalf };
 
 /** The nearest float16: eleven bits, a tie to the even one; what lies beyond 65504 is infinite. */

@@ -18,7 +18,7 @@ def test_the_panel_shows_formulas_as_mathematics(open_page):
     graph = expression()
     page = open_page(graph)
     page.click(f"v{find(graph, 'c').index}")
-    assert page.page.locator("#panel math").count() == 2
+    assert page.page.locator("#panel .equation").count() == 2
     assert page.page.locator("#panel math msup, #panel math mi").count() > 3
     assert "c = a * b" in page.text("#panel pre")
     assert "pages.py:" in page.text("#panel figcaption")
@@ -159,6 +159,124 @@ def test_the_page_says_what_a_difference_comes_from(open_page):
 
 
 # ---------------------------------------------------------------- the quiz
+
+
+def test_the_quiz_asks_which_way_a_logit_will_move(open_page):
+    """As the step of gradient descent does move it; a wrong choice gets a hint."""
+    logits = mg.tensor([[2.0, 0.5, 1.0]], requires_grad=True)
+    loss = F.cross_entropy(logits, mg.tensor(np.array([1])))
+    graph = mg.graph.trace(loss, {"logits": logits})
+    loss.backward()
+    gradient = logits.grad.array[0]
+    largest = int(np.abs(gradient).argmax())
+    page = open_page(graph)
+    page.press("b", "q", "ArrowRight")
+    idea = page.page.locator("#panel .idea").first
+    assert f"Which way will this logit, logits [0, {largest}], move" in idea.inner_text()
+    right = "up" if gradient[largest] < 0 else "down"
+    wrong = "down" if right == "up" else "up"
+    idea.get_by_role("button", name=wrong).click()
+    assert idea.locator(".reply").inner_text().startswith("No. A gradient is the slope")
+    idea.get_by_role("button", name=right).click()
+    assert idea.locator(".reply").inner_text().startswith("Right. Its gradient is negative")
+    assert page.page.locator("#panel [data-result]").count() == 0  # the numbers stay hidden
+    assert page.violations("#panel") == []
+
+
+def test_the_quiz_asks_for_reasons(open_page):
+    x, bias = (mg.tensor(n, requires_grad=True) for n in ([[1.0, -2.0], [3.0, 4.0]], [5.0, 6.0]))
+    y = x.relu() + bias
+    page = open_page(mg.graph.trace((y * y).sum(), {"x": x, "bias": bias}))
+    page.press("b", "q", "ArrowRight", "ArrowRight")
+    assert "is used 2 times. What becomes of its 2 gradients?" in page.text("#panel")
+    page.press("ArrowRight")
+    assert "Why is the gradient to y a sum over axis 0?" in page.text("#panel")
+    page.press("ArrowRight")
+    assert "Element [0, 1] of the input is negative." in page.text("#panel")
+    page.page.locator(".idea").last.get_by_role("button", name="nothing").click()
+    assert "Right. There relu is flat" in page.text("#panel")
+
+
+# ---------------------------------------------------------------- folded parts
+
+
+def test_the_gradient_of_a_folded_softmax_is_its_closed_form(open_page):
+    """What its steps send back adds up to what the engine's own softmax does, to the digit."""
+    x = mg.tensor([[1.0, 2.0, 0.5]], requires_grad=True)
+    weight = mg.tensor([[0.3, -1.0, 2.0]])
+    with mg.fused(False):
+        graph = mg.graph.trace((F.softmax(x, -1) * weight).sum(), {"x": x})
+    (F.softmax(x, -1) * weight).sum().backward()
+    part = next(g for g in graph.groups if g.name == "softmax")
+    page = open_page(graph.fold(0))
+    page.click(f"g{part.index}")
+    page.page.locator("#panel").get_by_role("button", name="Fold").click()
+    assert page.page.locator("#panel .formulas .equation").count() == 1
+    inside = page.page.locator("#panel .passing")
+    tables = inside.first.locator("table")
+    assert "x float32[1, 3]" in inside.first.inner_text()
+    cells = lambda i: tables.nth(i).locator("td:not(:empty)").all_inner_texts()
+    assert cells(0) == shown(x.array)
+    assert cells(1) == shown(x.grad.array)
+    out = inside.last.locator("table").first.locator("td:not(:empty)").all_inner_texts()
+    assert out == shown(F.softmax(x, -1).array)
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 390])
+def test_no_formula_is_cut(width, open_page):
+    """Not attention's, and not an LSTM's, which break into lines."""
+    q = mg.tensor(np.eye(3)[None, None], requires_grad=True)
+    attention = mg.graph.trace(F.scaled_dot_product_attention(q, q, q).sum(), {"q": q})
+    mg.manual_seed(0)
+    model = mg.nn.LSTM(2, 2)
+    recurrent = mg.graph.trace(model(mg.randn(2, 1, 2))[0].sum(), model).expand()
+    for graph in (attention, recurrent):
+        page = open_page(graph, viewport={"width": width, "height": 900})
+        page.click(
+            f"v{max((v for v in graph.vertices), key=lambda v: sum(len(f) for _, f in v.formulas)).index}"
+        )
+        assert page.page.locator("#panel .equation").count() >= 3
+        assert page.page.evaluate(CUT) == 0
+
+
+CUT = """() => {
+    const { right } = document.getElementById("panel").getBoundingClientRect();
+    const parts = [...document.querySelectorAll("#panel .equation *")];
+    return parts.filter(part => part.getBoundingClientRect().right > right).length;
+}"""
+
+
+# ---------------------------------------------------------------- digits and signs
+
+
+def test_numbers_are_coloured_by_sign_and_show_all_digits_when_pressed(open_page):
+    x = mg.tensor([1 / 3, -2 / 3, 0.0], requires_grad=True)
+    page = open_page(mg.graph.trace((x * x).sum(), {"x": x}))
+    page.click("v0")
+    cells = page.page.locator("#panel td")
+    assert cells.all_inner_texts()[:3] == ["0.333", "-0.667", "0"]
+    assert [cells.nth(i).get_attribute("class") for i in range(3)] == ["p2", "n4", None]
+    page.page.locator("#panel td button").first.focus()
+    page.press("Enter")
+    assert np.float32(cells.first.inner_text()) == x.array[0]
+    page.press("ArrowRight", " ")
+    assert np.float32(cells.nth(1).inner_text()) == x.array[1]
+    page.press(" ")
+    assert cells.nth(1).inner_text() == "-0.667"
+
+
+def test_boxes_have_heat_maps_of_their_values(open_page):
+    x = mg.tensor([[4.0, -4.0, 0.0], [1.0, -2.0, np.nan]], requires_grad=True)
+    graph = mg.graph.trace((x * 1.0).sum(), {"x": x})
+    page = open_page(graph)
+    heat = page.page.locator("#v0 .heat path")
+    cells = heat.evaluate_all(
+        "paths => Object.fromEntries(paths.map(path => [path.getAttribute('class'), path.getAttribute('d')]))"
+    )
+    assert set(cells) == {"p4", "n4", "p1", "n2", "broken"}
+    assert cells["p4"].startswith("M0.00 0.00")
+    assert cells["n4"].startswith("M10.00 0.00")
+    assert page.page.locator(f"#v{find(graph, 'sum').index} .heat").count() == 0  # one number is text
 
 
 def test_the_quiz_takes_numbers_as_people_write_them(open_page):

@@ -47,6 +47,19 @@ def test_a_link_leads_to_a_step(open_page):
     page.page.locator("#panel .progress", has_text="Step 1 of").wait_for()
 
 
+def test_the_address_follows_the_walk(open_page):
+    """So that what is copied or reloaded is what is seen."""
+    page = open_page(expression(), fragment="#step=3")
+    address = lambda: page.page.evaluate("location.hash")
+    page.press("ArrowRight")
+    assert address() == "#step=4"
+    page.page.locator("#previous-step").click()
+    page.press("Home")
+    assert address() == "#step=0"
+    page.press("Escape")
+    assert address() == ""
+
+
 def test_the_walk_adds_arrays_as_backward_did(open_page):
     """To the last bit of float32, in the order of the walk."""
     x = mg.tensor(np.random.default_rng(2).standard_normal((2, 2)).astype("float32"), requires_grad=True)
