@@ -113,3 +113,13 @@ def test_states_of_the_word_bank_are_compared(tmp_path, capsys):
     assert output.read_bytes().startswith(b"\x89PNG")
     assert -1 <= other < same <= 1
     assert "in two sentences, after subtracting their mean" in capsys.readouterr().out
+
+
+def test_the_decoder_finds_the_noun_that_it_stands_for(tmp_path, capsys):
+    output = tmp_path / "drawn.png"
+    right, found = runpy.run_path(str(DEMOS / "it.py"))["main"](output=output)
+    assert right > 0.98
+    noun, other = found["decoder.layers.0.cross_attention"].T
+    assert (noun - other).max() > 0.1  # one head looks for it
+    assert output.read_bytes().startswith(b"\x89PNG")
+    assert "il or elle is right" in capsys.readouterr().out
