@@ -7,7 +7,7 @@ The animal did not cross the street because it was too wide.   ... parce qu'elle
 
 The grammar of the phrasebook knows which noun each "it" refers to; the model sees only sentences and their
 translations. How much does "it" attend to that noun, and how much to the other one? In this model, no more to
-one than to the other; it is the decoder that looks for the noun, where it writes il or elle.
+one than to the other. The decoder, where it writes il or elle, looks for the noun and at the adjective.
 """
 
 from pathlib import Path
@@ -97,7 +97,7 @@ def shares(maps, pairs):
 
 
 def draw_it(maps, pairs, path):
-    """The attention of "it" in the encoder, and of the decoder where it writes il or elle, in two sentences."""
+    """The attention of "it" in the encoder, and of il or elle in the decoder, for the first two sentences."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     for number, (panel, pair) in enumerate(zip(figure.subplots(2, 1), pairs, strict=False)):
         tokens = tokens_of(pair[0])
