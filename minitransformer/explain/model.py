@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-SCRIPTS = ("tensors.js", "layers.js", "models.js", "decoding.js", "tokenizers.js", "model.js")
+SCRIPTS = ("tensors.js", "layers.js", "recurrent.js", "models.js", "decoding.js", "tokenizers.js", "model.js")
 
 
 def model_script() -> str:

@@ -8,16 +8,17 @@ axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import minigrad as mg
 from minigrad import Tensor, nn
 from minigrad.nn import functional as F
-from minigrad.ops.shaping import cat
+from minigrad.ops.shaping import cat, stack
+from minigrad.ops.stacking import unbind
 
 from ..layers.attention import MultiHeadAttention
 from ..layers.embeddings import TokenEmbedding
@@ -32,6 +33,7 @@ class Switches:
     causal: bool = True  # False: the decoder's tokens see the later ones
     positions: bool = True  # False: nothing is added to the embeddings
     scale: bool = True  # False: scores are not divided by sqrt(d_k)
+    memory: bool = True  # False: a recurrent layer starts every step with a state of zeros
     ablated: Mapping[str, Sequence[int]] = field(default_factory=dict)  # module path -> heads to zero
 
 
@@ -52,29 +54,33 @@ class Record:
     model: Any
     source: list[Any]  # ids; of a ViT, pixels
     target: list[int] | None  # the decoder's input, which starts with the start token
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor | list[Tensor]]  # a list: a recurrent layer's, one for each step
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: x.numpy() for name, x in self.tensors.items()}
+        return {name: _array_of(x, Tensor.numpy) for name, x in self.tensors.items()}
 
     def backward(self, labels: Sequence[int], positions: Sequence[int] | None = None) -> Gradients:
         """Gradients of the mean cross-entropy of `labels` at `positions` (None: all)."""
         chosen = list(range(len(labels))) if positions is None else list(positions)
-        logits = self.tensors["logits"]
+        logits = cast(Tensor, self.tensors["logits"])
         losses = F.cross_entropy(logits, mg.tensor(np.asarray(labels)), reduction="none")
         loss = losses[np.array(chosen)].mean()
         weights = dict(self.model.named_parameters())
-        named = self.tensors | {f"weight {name}": p for name, p in weights.items()}
-        found = mg.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
-        gradients = {
-            name: np.zeros(x.shape, np.float32) if g is None else g.numpy()
-            for (name, x), g in zip(named.items(), found, strict=True)
-        }
+        every = [*self.tensors.values(), *weights.values()]
+        leaves = [x for named in every for x in (named if isinstance(named, list) else [named])]
+        found = iter(mg.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True))
+        gradient = lambda x: np.zeros(x.shape, np.float32) if (g := next(found)) is None else g.numpy()
         return Gradients(
-            loss.item(), losses.numpy(), {name: gradients[name] for name in self.tensors},
-            {name: gradients[f"weight {name}"] for name in weights},
+            loss.item(), losses.numpy(),
+            {name: _array_of(x, gradient) for name, x in self.tensors.items()},
+            {name: _array_of(x, gradient) for name, x in weights.items()},
         )  # fmt: skip
+
+
+def _array_of(x: Tensor | list[Tensor], f: Callable[[Tensor], np.ndarray]) -> np.ndarray:
+    """f of a tensor; of the tensors of all steps, a row for each."""
+    return np.stack([f(step) for step in x]) if isinstance(x, list) else f(x)
 
 
 def record(
@@ -93,9 +99,10 @@ def record(
             memory = pass_.stack("encoder", pass_.embed("encoder", source))
             states = pass_.stack("decoder", pass_.embed("decoder", target or ()), memory)
         else:
-            name = "layers" if hasattr(model, "layers") else "encoder"
+            name = "layers" if hasattr(model, "layers") or hasattr(model, "rnn") else "encoder"
             embed = pass_.embed_patches if hasattr(model, "patches") else pass_.embed
-            states = pass_.stack(name, embed(name, source))
+            stack = pass_.recurrent_stack if hasattr(model, "rnn") else pass_.stack
+            states = stack(name, embed(name, source))
         pass_.keep("probabilities", F.softmax(pass_.keep("logits", pass_.logits(states)), -1))
     return Record(model, list(source), None if target is None else list(target), pass_.tensors)
 
@@ -106,11 +113,17 @@ class _Pass:
     def __init__(self, model: Any, switches: Switches) -> None:
         self.model = model
         self.switches = switches
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, Tensor | list[Tensor]] = {}
 
     def keep(self, name: str, x: Tensor) -> Tensor:
-        self.tensors[name] = x if x.requires_grad else x.detach().requires_grad_()
-        return self.tensors[name]
+        kept = x if x.requires_grad else x.detach().requires_grad_()
+        self.tensors[name] = kept
+        return kept
+
+    def keep_step(self, name: str, x: Tensor) -> Tensor:
+        """Record the next step of an array that a recurrent layer computes step by step."""
+        cast(list, self.tensors.setdefault(name, [])).append(x)
+        return x
 
     # ------------------------------------------------------------ embeddings
 
@@ -266,6 +279,29 @@ class _Pass:
             inner = inner * self.keep(f"{path}.linear3", module.linear3(x))
         return self.keep(f"{path}.output", module.linear2(self.keep(f"{path}.hidden", inner)))
 
+    # ------------------------------------------------------------ recurrent layers
+
+    def recurrent_stack(self, name: str, x: Tensor) -> Tensor:
+        """Recurrent layers: what each of them computes has a row for each step."""
+        for i, weights in enumerate(self.model.rnn.all_weights):
+            x = self.recurrent_layer(f"{name}.{i}", x, *weights)
+        return self.keep(f"{name}.output", x * 1.0)
+
+    def recurrent_layer(
+        self, path: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor
+    ) -> Tensor:
+        """h_t of every step, each from x_t and the state after the step before."""
+        step = {"rnn": _rnn_step, "lstm": _lstm_step, "gru": _gru_step}[self.model.config.rnn_type]
+        keep = lambda name, x: self.keep_step(f"{path}.{name}", x)
+        zeros = mg.zeros(w_hh.shape[1])
+        states = (zeros, zeros)  # h and an LSTM's c
+        outputs = []
+        for from_input in unbind(self.keep(f"{path}.from_input", F.linear(x, w_ih, b_ih))):
+            h, c = states if self.switches.memory else (zeros, zeros)
+            states = step(keep, from_input, keep("from_state", F.linear(h, w_hh, b_hh)), h, c)
+            outputs.append(states[0])
+        return stack(outputs)
+
     # ------------------------------------------------------------ results
 
     def logits(self, states: Tensor) -> Tensor:
@@ -292,6 +328,36 @@ class _Pass:
             x = self.keep("head.linear", head.pooler(self.keep("head.first", states[:1])))
             states = self.keep("head.pooled", x.tanh())
         return head.classifier(states) if hasattr(head, "classifier") else head.next_sentence(states)
+
+
+Keep = Callable[[str, Tensor], Tensor]
+States = tuple[Tensor, Tensor]
+
+
+def _rnn_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
+    """h_t = tanh(a + b), with a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh."""
+    return keep("hidden", (a + b).tanh()), c
+
+
+def _lstm_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
+    """c_t = f c_{t-1} + i g and h_t = o tanh(c_t); the gates i, f, o are sigmoids, g is a tanh."""
+    i, f, g, o = (a + b).chunk(4, -1)
+    i = keep("input_gate", i.sigmoid())
+    f = keep("forget_gate", f.sigmoid())
+    g = keep("candidate", g.tanh())
+    o = keep("output_gate", o.sigmoid())
+    c = keep("cell", keep("kept", f * c) + keep("added", i * g))
+    return keep("hidden", o * keep("cell_tanh", c.tanh())), c
+
+
+def _gru_step(keep: Keep, a: Tensor, b: Tensor, h: Tensor, c: Tensor) -> States:
+    """h_t = z h_{t-1} + (1 - z) n, with n = tanh(a_n + r b_n); the gates r and z are sigmoids."""
+    a_r, a_z, a_n = a.chunk(3, -1)
+    b_r, b_z, b_n = b.chunk(3, -1)
+    r = keep("reset_gate", (a_r + b_r).sigmoid())
+    z = keep("update_gate", (a_z + b_z).sigmoid())
+    n = keep("candidate", (a_n + r * b_n).tanh())
+    return keep("hidden", keep("kept", z * h) + keep("added", (1 - z) * n)), c
 
 
 def _rotate(x: Tensor, theta: float) -> Tensor:

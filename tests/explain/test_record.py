@@ -18,6 +18,7 @@ from minitransformer.models.bert import BERTConfig
 from minitransformer.models.gpt import GPTConfig
 from minitransformer.models.llama import Llama, LlamaConfig
 from minitransformer.models.presets import preset
+from minitransformer.models.recurrent import RecurrentConfig, RecurrentLM
 from minitransformer.models.t5 import T5Config
 from minitransformer.models.transformer import TransformerConfig
 from minitransformer.models.vit import ViTConfig
@@ -62,6 +63,8 @@ def models():
         "decoder_ffn_dim": 12, "decoder_attention_heads": 2, "max_position_embeddings": 9,
     }  # fmt: skip
     yield "bart", BART(BARTConfig(vocab_size=11, d_model=8, dropout=0.0, **bart)).eval()
+    for kind in ("lstm", "gru", "rnn"):
+        yield kind, RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, rnn_type=kind)).eval()
     yield "vit", ViT(ViTConfig(image_size=6, patch_size=3, num_channels=2, num_labels=3, **sizes)).eval()
 
 
@@ -99,6 +102,20 @@ def test_switches_change_what_they_name():
     assert not off["encoder.positions"].any()
     assert not off[f"{path}.heads"][1].any()
     assert off[f"{path}.heads"][0].any()
+
+
+def test_without_memory_a_recurrent_state_depends_on_its_token_alone():
+    model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
+    together = record(model, [5, 6], switches=Switches(memory=False)).arrays["layers.0.hidden"]
+    np.testing.assert_allclose(together[1], record(model, [6]).arrays["layers.0.hidden"][0], rtol=1e-6)
+    assert abs(record(model, [5, 6]).arrays["layers.0.hidden"][1] - together[1]).max() > 1e-3
+
+
+def test_a_recurrent_gradient_is_also_that_of_later_steps():
+    model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
+    gradients = record(model, SOURCE).backward(LABELS + [5], positions=[3]).activations
+    assert np.abs(gradients["layers.0.cell"]).max(1).min() > 0  # the last loss reaches every step
+    assert not gradients["layers.output"][:3].any()
 
 
 def test_a_position_that_is_not_chosen_has_no_gradient():

@@ -76,6 +76,9 @@ VIT = {
 }  # fmt: skip
 
 
+RECURRENT = {"vocab_size": 11, "embedding_dim": 8, "hidden_size": 8, "num_layers": 2}
+
+
 RECORDED = {  # each option of each family occurs
     "the paper's": ("transformer", TRANSFORMER, {}),
     "pre-norm": ("transformer", TRANSFORMER | {"norm_first": True, "activation": "gelu", "bias": False}, {}),
@@ -123,6 +126,11 @@ RECORDED = {  # each option of each family occurs
     "a tied T5": ("t5", T5 | {"feed_forward_proj": "relu"}, {}),
     "BART": ("bart", BART | {"scale_embedding": True}, {}),
     "ViT": ("vit", VIT, {}),
+    "LSTM": ("recurrent", RECURRENT, {}),
+    "an untied LSTM": ("recurrent", RECURRENT | {"hidden_size": 5, "tie_word_embeddings": False}, {}),
+    "an LSTM without memory": ("recurrent", RECURRENT, {"memory": False}),
+    "GRU": ("recurrent", RECURRENT | {"rnn_type": "gru"}, {}),
+    "RNN": ("recurrent", RECURRENT | {"rnn_type": "rnn"}, {}),
     "a class of a text": ("bert", BERT | {"head": "classification", "num_labels": 3}, {}),
     "a class of each token": ("bert", BERT | {"head": "token_classification", "num_labels": 3}, {}),
     "the next sentence": ("bert", BERT | {"head": "next_sentence"}, {"positions": False}),
@@ -172,6 +180,9 @@ SEARCHED = {  # caches, windows and limits
     "Llama": ("llama", LLAMA),
     "T5": ("t5", T5),
     "BART": ("bart", BART),
+    "LSTM": ("recurrent", RECURRENT | {"eos_token_id": 3}),
+    "GRU": ("recurrent", RECURRENT | {"rnn_type": "gru"}),
+    "RNN": ("recurrent", RECURRENT | {"rnn_type": "rnn"}),
 }
 
 

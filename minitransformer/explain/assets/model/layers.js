@@ -7,7 +7,7 @@
 class Run {
   constructor(weights, options = {}, cache = null) {
     this.weights = weights;
-    this.options = { causal: true, positions: true, scale: true, ablated: {}, ...options };
+    this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {}, ...options };
     this.cache = cache;
     this.results = new Map();
   }

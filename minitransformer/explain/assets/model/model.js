@@ -94,8 +94,9 @@ class Model {
     const { logits } = record.arrays;
     const loss = crossEntropy(logits, labels, positions ?? labels.map((_, t) => t));
     const found = gradients(loss, weights ? new Set() : new Set(this.weights.values()));
+    const gradientOf = tensor => found.get(tensor) ?? new Float32Array(tensor.data.length);
     const gradient = ([name, tensor]) => {
-      const data = found.get(tensor) ?? new Float32Array(tensor.data.length);
+      const data = tensor.rows ? joined(tensor.rows.map(gradientOf)) : gradientOf(tensor);
       return [name, { shape: tensor.shape, data }];
     };
     return {
@@ -204,6 +205,13 @@ class Decoder {
     this.logits();
     return new Decoder(this.model, this.setting, [token], [...this.past, ...this.ids], this.cache);
   }
+}
+
+/** Arrays of numbers, one after another. */
+function joined(arrays) {
+  const data = new Float32Array(arrays.reduce((size, array) => size + array.length, 0));
+  arrays.reduce((at, array) => (data.set(array, at), at + array.length), 0);
+  return data;
 }
 
 /** The rows of a tensor from one on, without what they were computed from. */

@@ -129,6 +129,16 @@ const FAMILIES = {
     },
     logits: (run, c, states) => linearAt(run.at("head"), run.at("head").keep("first", slice(states, 0, 1))),
   },
+
+  /** A simple RNN, an LSTM or a GRU. */
+  recurrent: {
+    maxLength: () => null,
+    states: (run, c, ids) => {
+      const at = run.at("layers");
+      return recurrentStack(at, embedded(at, "embedding", ids, Math.sqrt(c.embedding_dim)), c);
+    },
+    logits: (run, c, states) => wordLogits(run, states, c.tie_word_embeddings ? "embedding" : null),
+  },
 };
 
 const BERT_HEADS = {

@@ -318,6 +318,7 @@ const CURVES = {
     },
   },
   silu: { f: silu, slope: x => sigmoid(x) * (1 + x * (1 - sigmoid(x))) },
+  sigmoid: { f: sigmoid, slope: x => sigmoid(x) * (1 - sigmoid(x)) },
   tanh: { f: Math.tanh, slope: x => 1 - Math.tanh(x) ** 2 },
 };
 
