@@ -113,7 +113,7 @@ def test_without_memory_a_recurrent_state_depends_on_its_token_alone():
 
 def test_a_recurrent_gradient_is_also_that_of_later_steps():
     model = RecurrentLM(RecurrentConfig(11, embedding_dim=8, hidden_size=8, num_layers=1)).eval()
-    gradients = record(model, SOURCE).backward(LABELS + [5], positions=[3]).activations
+    gradients = record(model, SOURCE).backward([*LABELS, 5], positions=[3]).activations
     assert np.abs(gradients["layers.0.cell"]).max(1).min() > 0  # the last loss reaches every step
     assert not gradients["layers.output"][:3].any()
 
