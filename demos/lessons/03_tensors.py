@@ -313,13 +313,13 @@ check("what flows back goes the same way back", np.array_equal(x.grad.numpy(), b
 # ## What goes wrong: the right shape, the wrong words
 #
 # `x.reshape(h, T, d_k)` has the right shape at once. But a reshape only cuts the memory into other
-# rows: head 0 gets the first half of the *words*, each twice. Nothing raises an error.
+# rows: head 1 gets the first half of the *words*, each twice. Nothing raises an error.
 
 # %%
 wrong = x.reshape(h, T, d_k)  # (T, d) -> (h, T, d_k): no transpose
-print("head 0 should see words 0 1 2 3; with the wrong reshape it sees", wrong[0, :, 0].int().tolist())
+print("head 1 should see words 0 1 2 3; with the wrong reshape it sees", wrong[0, :, 0].int().tolist())
 check("the shapes are equal", wrong.shape == heads.shape)
-check("head 0 sees each word once", heads[0, :, 0].int().tolist() == [0, 1, 2, 3])
+check("head 1 sees each word once", heads[0, :, 0].int().tolist() == [0, 1, 2, 3])
 check("the wrong one sees two words twice", wrong[0, :, 0].int().tolist() == [0, 0, 1, 1])
 
 figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -334,7 +334,9 @@ for axes, (title, tensor) in zip(figure.subplots(1, 3), drawn.items(), strict=Tr
     for row, column in np.ndindex(rows.shape):
         axes.text(column, row, f"{rows[row, column]:.0f}", ha="center", va="center")
     names = (
-        [f"word {i}" for i in range(T)] if tensor is x else [f"head {i // T}, {i % T}" for i in range(T * h)]
+        [f"word {i}" for i in range(T)]
+        if tensor is x
+        else [f"head {i // T + 1}, {i % T}" for i in range(T * h)]
     )
     axes.set_yticks(range(len(rows)), names)
     axes.set(title=title, xticks=[])

@@ -47,7 +47,7 @@ settings = read_settings(Lesson)
 
 # %%
 def split(x, h):
-    """(T, d) -> (h, T, d_k): head 0 takes the first d_k numbers of each token, and so on."""
+    """(T, d) -> (h, T, d_k): head 1 takes the first d_k numbers of each token, and so on."""
     T, d = x.shape
     return x.reshape(T, h, d // h).transpose(0, 1)
 
@@ -75,7 +75,7 @@ check(
 # ## What goes wrong: the right shape, the wrong numbers
 #
 # `x.reshape(h, T, d_k)` has the right shape, too. But reshape keeps the order of the numbers in memory.
-# Head 0 would get the first half of the *tokens*, and call it the first half of each token. No error is
+# Head 1 would get the first half of the *tokens*, and call it the first half of each token. No error is
 # raised, and the model even trains, worse. That is why `split` has a transpose.
 #
 # ## Heads add up
@@ -257,7 +257,7 @@ def picture(heads):
     for head, panel in enumerate(panels):
         panel.imshow(weights[0, head], cmap="Blues", vmin=0, vmax=1)
         best = scores[head].argmax()
-        panel.set_title(f"head {head}: {NAMES[best]} {scores[head, best]:.0%}")
+        panel.set_title(f"head {head + 1}: {NAMES[best]} {scores[head, best]:.0%}")
         panel.set_xticks(range(LENGTH), sentences[0])
         panel.set_yticks(range(LENGTH), sentences[0])
         panel.set_xlabel("attended to")
@@ -268,7 +268,7 @@ def picture(heads):
 
 control(picture, settings, heads=(1, 12))
 scores, weights = scores_of(train(4))
-for head, row in enumerate(scores):
+for head, row in enumerate(scores, 1):
     print(f"head {head}:", *(f"{name} {share:.2f}  " for name, share in zip(NAMES, row, strict=True)))
 check("each relation has a head of its own", len(set(scores.argmax(0))) == 3)
 check("which gives it more than 60% of its attention; by chance it would be 8%", scores.max(0).min() > 0.6)
@@ -293,7 +293,8 @@ for relation, name in enumerate(NAMES):
     group = np.flatnonzero(scores.argmax(1) == relation).tolist()
     with ablate_heads(train(4), {"self_attention": group}):
         without[relation] = accuracy(train(4))
-    print(f"without {name:15} {group!s:8}", *(f"{share:6.0%}" for share in without[relation]))
+    numbers = str([head + 1 for head in group])
+    print(f"without {name:15} {numbers:8}", *(f"{share:6.0%}" for share in without[relation]))
 check("its relation falls to guessing, nearly", all(without[r][r] < 0.4 for r in range(3)))
 check("the other two stay", all(np.delete(without[r], r).min() > 0.7 for r in range(3)))
 

@@ -245,7 +245,7 @@ for i, panel in enumerate(figure.subplots(1, 2)):
         panel.text(s, t, f"{weights[t, s]:.2f}", ha="center", va="center", fontsize=9)
     panel.set_xticks(range(5), words(source[1]))
     panel.set_yticks(range(6), words(target[1]))
-    panel.set(title=f"decoder layer {i}: where each row looks", xlabel="read", ylabel="written so far")
+    panel.set(title=f"decoder layer {i + 1}: where each row looks", xlabel="read", ylabel="written so far")
 show(figure, "12-cross-attention", settings)
 check("each row of weights sums to 1", np.allclose(weights.sum(-1), 1, atol=1e-5))
 

@@ -19,7 +19,7 @@ HINTS = (
     "heads * d_k); merge_heads(attention(split_heads(q, heads), ...)).",
 )
 ADVICE = (
-    "Put the number 10 t + c at token t, column c, and print: head 0 has the first d_k columns of all tokens."
+    "Put the number 10 t + c at token t, column c, and print: head 1 has the first d_k columns of all tokens."
 )
 
 
@@ -127,7 +127,7 @@ SPLITS: dict[str, Callable[..., Any]] = {
     ),
     "x comes back as it was": lambda x, heads: x,
     "each head has all columns: it has D / heads of them": lambda x, heads: np.stack([x] * heads, -3),
-    "the heads are in the wrong order: head 0 has the first columns": lambda x, heads: _split(x, heads)[
+    "the heads are in the wrong order: head 1 has the first columns": lambda x, heads: _split(x, heads)[
         ..., ::-1, :, :
     ],
     "the tokens are cut into heads: each head has all tokens, and a part of their columns": lambda x, heads: (
@@ -137,7 +137,7 @@ SPLITS: dict[str, Callable[..., Any]] = {
 MERGES: dict[str, Callable[..., Any]] = {
     "the tokens are mixed: exchange heads and tokens before the reshape, so that a token's heads are side by "
     "side": lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1),
-    "the heads are interleaved: the first columns come first, but head 0 should, whole": _interleaved_back,
+    "the heads are interleaved: the first columns come first, but head 1 should, whole": _interleaved_back,
     "heads and tokens are exchanged, but the heads are not joined": (lambda x: np.swapaxes(x, -2, -3)),
     "the last two axes were exchanged, not heads and tokens": lambda x: x.mT.reshape(
         *x.shape[:-3], x.shape[-2], -1
@@ -152,7 +152,7 @@ MERGES: dict[str, Callable[..., Any]] = {
     "the mean over the heads: they are put side by side": lambda x: x.mean(-3),
     "only the first head": lambda x: x[..., 0, :, :],
     "x comes back as it was": lambda x: x,
-    "the heads are in the wrong order: head 0 comes first": lambda x: _merge(x[..., ::-1, :, :]),
+    "the heads are in the wrong order: head 1 comes first": lambda x: _merge(x[..., ::-1, :, :]),
     "the heads are put one below the other: side by side, as columns": lambda x: x.reshape(
         *x.shape[:-3], -1, x.shape[-1]
     ),

@@ -1,7 +1,7 @@
 """Multi-head attention: split, attend, concatenate.
 
 "Attention Is All You Need", section 3.2.2: attention runs `heads` times, each time on d_k = D / heads of the
-D numbers of each token. Head 0 has columns 0 to d_k - 1 of every token, head 1 the next d_k, and so on. What
+D numbers of each token. Head 1 has columns 0 to d_k - 1 of every token, head 2 the next d_k, and so on. What
 the heads find is put side by side again, in the same order.
 
 No loop is needed: with the heads as an axis at the front, one call of `attention` serves all of them.
