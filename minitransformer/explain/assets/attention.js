@@ -13,7 +13,7 @@ function attentionChoice(e, withHead = true) {
   return h("div", { class: "choices" },
     choice("Attention", attentionPathsHere(e).map(path => [path, titleOfPath(path)]), e.path, path => go(`${address}:${path}`)),
     withHead && heads > 1 ? h("div", { class: "together", role: "group", "aria-label": "Head" }, range(heads, i => h("button", {
-      type: "button", "aria-pressed": i === e.head ? "true" : "false", "data-key": `head:${i}`, onclick: () => e.set({ head: i }),
+      type: "button", class: isOff(e, e.path, i) ? "off" : null, title: isOff(e, e.path, i) ? "switched off" : null, "aria-pressed": i === e.head ? "true" : "false", "data-key": `head:${i}`, onclick: () => e.set({ head: i }),
     }, `Head ${i + 1}`))) : null);
 }
 
@@ -228,7 +228,7 @@ function headsScreen(e) {
     const next = off.includes(i) ? off.filter(each => each !== i) : [...off, i];
     e.set({ options: { ...e.options, ablated: { ...e.options.ablated, [e.path]: next } } });
   };
-  const card = i => h("div", { class: i === e.head ? "head current" : "head" },
+  const card = i => h("div", { class: `head${i === e.head ? " current" : ""}${off.includes(i) ? " off" : ""}` },
     h("button", { type: "button", class: "plain", "data-key": `card:${i}`, "aria-pressed": i === e.head ? "true" : "false", onclick: () => e.set({ head: i }) }, `Head ${i + 1}`, heatPicture(weights, i, `Weights of head ${i + 1}`)),
     h("p", { class: "hint" }, headSummary(weights, i, unitsOf(e), e.path.includes("self") && !e.isImage)),
     checkbox("on", !off.includes(i), () => toggle(i), `head ${i}`));
@@ -277,7 +277,7 @@ function alignmentScreen(e) {
     thought: `For each ${unitOf(e)} that is written, cross-attention shows where in the input the decoder looked. In a translation these are often the ${unitsOf(e)} that are being translated, though training never said which. Heads differ, and some show no such order.`,
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
-        choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
+        choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
       arcs(array, head, said, columns),
       h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),
         plainTable(e, {

@@ -21,25 +21,33 @@ function renderToolbar(e) {
   bar.hidden = false;
   update(bar, flat([
     e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
-    h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
+    h("div", { class: "answers" }, h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)), e.problem ? null : answerBefore(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
+    location.protocol === "about:" ? null : h("button", { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) }, e.copied ? "Copied" : "Copy link"),
     h("details", { class: "what-if switches", open: isOpen("switches") }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
       e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null, switches("positions", "Positions"),
       e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
       h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
       changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, ablated: {} } }) }, "Restore the model") : null)),
     e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
+    linkField(e),
     e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
   ]));
 }
 
 /** What the model makes of the sentence. */
 function answerOf(e) {
-  if (e.isPair) return `→ ${e.model.decode(e.answer.ids)}`;
+  const text = answerText(e, e.answer, e.labels());
+  return text && `→ ${text}`;
+}
+
+/** An answer that was written, or the label of what is classified. */
+function answerText(e, answer, best) {
+  if (e.isPair) return e.model.decode(answer.ids);
   const { head, labels } = e.structure.output;
-  if (!head) return `→ …${e.model.decode(e.answer.ids)}`;
-  return labels && e.labels().length === 1 ? `→ ${labels[e.labels()[0]]}` : "";
+  if (!head) return `…${e.model.decode(answer.ids)}`;
+  return labels && best.length === 1 ? labels[best[0]] : "";
 }
 
 /** Shows everything. An element that had the focus and is gone leaves it to the one with the same key. */
@@ -68,8 +76,9 @@ function followLink(event) {
 page.residual = residualPaths(page)[0];
 page.forward = forwardPaths(page)[0];
 page.screens = makeScreens(page);
+rememberStart(page);
 document.getElementById("map").hidden = false;
-listeners.push(render);
+listeners.push(render, keepAddress);
 listenToKeys(page);
 document.addEventListener("click", followLink);
 addEventListener("hashchange", () => location.hash === page.followed || follow(page, location.hash));

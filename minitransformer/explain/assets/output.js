@@ -57,7 +57,7 @@ function probabilitiesScreen(e) {
   const plain = rowOf(e.record.arrays.probabilities, t);
   const changed = e.model.distribution(logits, { temperature, topK, topP });
   const best = largestIndices(plain, 12);
-  const isChanged = temperature !== 1 || topK > 0 || topP < 1;
+  const isSampled = temperature !== 1 || topK > 0 || topP < 1;
   const left = changed.filter(p => p > 0).length;
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   const samples = !e.structure.output.head;
@@ -71,8 +71,12 @@ function probabilitiesScreen(e) {
         slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
         slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
         slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })) : null,
-      bars(best.map((v, i) => [shownToken(e.wordOf(v)), changed[v], isChanged ? `${percent(plain[v])} → ${percent(changed[v])}` : percent(plain[v]), { chosen: i === 0, faded: changed[v] === 0 }]), "The likeliest, with their probabilities"),
-      isChanged ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
+      bars(best.map((v, i) => {
+        const [text, before] = compared(e, t, v, plain[v]);
+        return [shownToken(e.wordOf(v)), changed[v], isSampled ? `${text} → ${percent(changed[v])}` : text, { chosen: i === 0, faded: changed[v] === 0, ...before, ...(isSampled ? { before: plain[v] } : {}) }];
+      }), "The likeliest, with their probabilities"),
+      isSampled ? null : comparedHint(e),
+      isSampled ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
       samples ? h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw one"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null) : null,
       picked(e, "probabilities", t, best.slice(0, 8), samples ? "the same as numbers, at temperature 1" : "the same as numbers"),
     ],

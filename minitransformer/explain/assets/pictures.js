@@ -1,12 +1,14 @@
 // Small pictures: bars, heat maps of all heads, arcs between words.
 
-/** Horizontal bars: [label, value in 0..1, text, {chosen, faded}]. */
+/** Horizontal bars: [label, value in 0..1, text, {chosen, faded, before}]; the value before is an outline. */
 function bars(rows, label) {
   return h("table", { class: "bars" }, h("caption", { class: "unseen" }, label), h("tbody", {}, rows.map(([name, share, text, more = {}]) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+    const ghost = !(more.before > 0.005) ? null : h("span", { class: "ghost" });
+    if (ghost) ghost.style.width = `calc(${more.before} * (100% - 16px))`;
     return h("tr", { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
-      h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
+      h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar, ghost), h("td", { class: "amount" }, text));
   })));
 }
 

@@ -45,10 +45,12 @@ function makeScreens(e) {
 
 /** `#softmax:decoder.layers.0.self_attention` to a stage and its place. */
 function follow(e, hash) {
-  const [address, path] = decodeURIComponent(hash.replace(/^#/, "")).split(":");
+  const [place, state] = hash.replace(/^#/, "").split("?");
+  const [address, path] = decodeURIComponent(place).split(":");
   const found = e.screens.find(screen => screen.address === address);
   e.followed = hash;
   if (!found) return false;
+  if (state !== undefined) restore(e, new URLSearchParams(state));
   const changes = { screen: address };
   if (address === "alignment") {
     changes.alignPath = path?.includes("cross") && e.attentionPaths().includes(path) ? path : e.alignPath;

@@ -51,6 +51,8 @@ class Explanation {
     this.quiz = null;
     this.problem = ""; // why the text cannot be run
     this.notice = ""; // said until the next change
+    this.link = ""; // to this view, where it could not be copied
+    this.copied = false;
     this.compute();
     if (this.target) this.step = this.costliest();
   }
@@ -128,8 +130,7 @@ class Explanation {
   }
 
   bestLabels() {
-    const { data, shape } = this.record.arrays.logits;
-    return range(shape[0], t => bestOf(data.subarray(t * shape[1], (t + 1) * shape[1])));
+    return bestLabelsOf(this.record);
   }
 
   /** How many tokens a language model writes: so many that its positions last; the last one is not read. */
@@ -231,7 +232,7 @@ class Explanation {
     const computes = ["text", "target", "options", "drawing"].some(key => key in changes);
     const relearns = "chosen" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
-    Object.assign(this, { notice: "" }, changes);
+    Object.assign(this, { notice: "", link: "", copied: false }, changes);
     if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
     this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
@@ -239,6 +240,11 @@ class Explanation {
     if (changes.target) this.step = this.costliest();
     for (const listener of listeners) listener(this);
   }
+}
+
+function bestLabelsOf({ arrays: { logits } }) {
+  const [rows, width] = logits.shape;
+  return range(rows, t => bestOf(logits.data.subarray(t * width, (t + 1) * width)));
 }
 
 function bestOf(row) {

@@ -44,11 +44,11 @@ function journey(e) {
   const first = e.isPair ? 0 : e.prompt - 1;
   const out = e.labels().slice(first).map((id, i) => {
     const p = data[(first + i) * shape[1] + id];
-    return [shownToken(e.tokenOf(id)), p, percent(p)];
+    return [shownToken(e.tokenOf(id)), p, ...compared(e, first + i, id, p)];
   });
   return h("section", { class: "journey" },
     h("div", {}, h("h3", {}, "Reads"), wordRow(e.isPair ? e.tokensOf("source") : e.tokensOf("source").slice(0, e.prompt), null, "What the model reads")),
-    h("div", {}, h("h3", {}, e.target ? `Probability of the right ${unitsOf(e)}` : "Writes"), bars(out, `Each new ${unitOf(e)} and its probability`)));
+    h("div", {}, h("h3", {}, e.target ? `Probability of the right ${unitsOf(e)}` : "Writes"), bars(out, `Each new ${unitOf(e)} and its probability`), comparedHint(e)));
 }
 
 /** What is likeliest at the place that is looked at, the first gap if there is one; or of the whole. */
@@ -56,7 +56,7 @@ function guesses(e) {
   const row = rowOf(e.record.arrays.probabilities, stepRow(e));
   const place = e.rowLabel("logits", stepRow(e));
   const title = e.record.arrays.logits.shape[0] === 1 ? "Says" : e.gaps?.includes(stepRow(e)) ? "Fills the gap" : `Says of “${place}”`;
-  return [h("h3", {}, title), bars(largestIndices(row, 5).map(v => [shownToken(e.wordOf(v)), row[v], percent(row[v])]), title)];
+  return [h("h3", {}, title), bars(largestIndices(row, 5).map(v => [shownToken(e.wordOf(v)), row[v], ...compared(e, stepRow(e), v, row[v])]), title), comparedHint(e)];
 }
 
 function tokensScreen(e) {

@@ -1,0 +1,113 @@
+// The whole state in the address, so that a copied link opens the same view: `#stage:place?text=...&head=2`.
+
+const SWITCHES = ["causal", "positions", "scale"];
+
+/** What one has chosen, as texts; places and heads count from 1. */
+function stateOf(e) {
+  const { options, sampling } = e;
+  const off = Object.entries(options.ablated).filter(([, heads]) => heads.length);
+  return {
+    text: e.text,
+    target: e.target ?? "",
+    draw: e.drawing ? shortDrawing(e.drawing) : "",
+    off: SWITCHES.filter(key => !options[key]).join(","),
+    heads: off.map(([path, heads]) => [path, ...heads.map(i => i + 1)].join("-")).join(","),
+    step: `${e.step + 1}`,
+    loss: e.chosen ? e.chosen.map(t => t + 1).join(",") : "all",
+    temperature: `${sampling.temperature}`,
+    top_k: `${sampling.topK}`,
+    top_p: `${sampling.topP}`,
+    path: e.path,
+    head: `${e.head + 1}`,
+    query: e.query === undefined ? "" : `${e.query + 1}`,
+    letter: e.letter ?? "q",
+    layers: Object.values(e.layers).map(i => i + 1).join(","),
+    gradients: e.backward ? "on" : "",
+  };
+}
+
+/** The place that a stage's address has after its name: `#softmax:encoder.layers.0.self_attention`. */
+function placeKeyOf(screen) {
+  const places = { "add-norm": "residual", "feed-forward": "forward", "input-norm": "normStack", "final-norm": "normStack", alignment: "alignPath" };
+  return places[screen] ?? ([...ATTENTION_STAGES, "looks", "cross-attention"].includes(screen) ? "path" : null);
+}
+
+/** The address of what is shown: of a link that is copied with its text, else only with what differs from the start. */
+function addressOf(e, isCopied = false) {
+  const key = placeKeyOf(e.screen);
+  const place = key && e[key] && (isCopied || e[key] !== e.start.places[key]) ? `:${e[key]}` : "";
+  const state = stateOf(e);
+  const isOther = state.text !== e.start.state.text; // then the place and the losses depend on it
+  const differs = ([name, value]) => value !== e.start.state[name] || (isOther && ["step", "loss"].includes(name));
+  const isNamed = ([name]) => name === "path" && place && key === "path";
+  const given = Object.entries(state).filter(each => differs(each) && !isNamed(each));
+  if (isCopied && !isOther && !e.isImage) given.unshift(["text", state.text]);
+  return `#${e.screen}${place}${given.length || isCopied ? `?${new URLSearchParams(given)}` : ""}`;
+}
+
+/** Keeps the address up to date, a little later: a browser slows down pages that change it too often. */
+function keepAddress(e) {
+  clearTimeout(e.addressTimer);
+  e.addressTimer = setTimeout(() => {
+    const address = addressOf(e);
+    if (location.protocol === "about:" || address === (location.hash || "#walkthrough")) return; // a notebook's frame has none
+    history.replaceState(null, "", address);
+    e.followed = location.hash;
+  }, 300);
+}
+
+/** What a page starts with, which its address need not name. */
+function rememberStart(e) {
+  const places = Object.fromEntries(["residual", "forward", "normStack", "alignPath", "path"].map(key => [key, e[key]]));
+  e.start = { state: stateOf(e), places };
+}
+
+/** Takes up the state of an address; what it does not name is as at the start, what cannot be is left out. */
+function restore(e, given) {
+  const read = key => given.get(key) ?? e.start.state[key];
+  const count = (text, below) => (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= below ? Number(text) - 1 : null);
+  const number = (key, low, high) => Math.min(high, Math.max(low, Number(read(key)) || 0));
+  const off = read("off").split(",");
+  const paths = e.attentionPaths();
+  const ablated = {};
+  for (const [path, ...heads] of read("heads").split(",").map(each => each.split("-"))) {
+    if (paths.includes(path)) ablated[path] = heads.map(i => count(i, e.stackOf(path).heads)).filter(i => i !== null);
+  }
+  Object.assign(e, e.start.places, {
+    text: read("text"), target: read("target") || null, drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
+    options: { ...Object.fromEntries(SWITCHES.map(key => [key, !off.includes(key)])), ablated },
+    sampling: { temperature: number("temperature", 0.1, 3), topK: Math.round(number("top_k", 0, 20)), topP: number("top_p", 0.05, 1) },
+    chosen: null, gaps: null, prompt: 0, drawn: null, backward: read("gradients") === "on",
+  });
+  e.compute();
+  const length = e.labels().length;
+  if (given.has("step") || !given.has("text")) e.step = count(read("step"), length) ?? e.step;
+  if (given.has("loss") || !given.has("text")) {
+    const chosen = read("loss").split(",").map(t => count(t, length)).filter(t => t !== null);
+    e.chosen = chosen.length ? chosen : null;
+    e.backwardPass = null;
+  }
+  e.path = paths.includes(read("path")) ? read("path") : e.path;
+  e.head = count(read("head"), e.stackOf(e.path).heads) ?? 0;
+  e.query = count(read("query"), Infinity) ?? undefined;
+  e.letter = ["q", "k", "v"].includes(read("letter")) ? read("letter") : "q";
+  const layers = read("layers").split(",");
+  e.layers = Object.fromEntries(e.structure.stacks.map(({ name, layers: most }, i) => [name, count(layers[i] ?? "", most) ?? 0]));
+}
+
+/** Puts a link to this view on the clipboard; where that is refused, it stands selected in a field. */
+async function copyLink(e) {
+  const link = location.href.split("#")[0] + addressOf(e, true);
+  try {
+    await navigator.clipboard.writeText(link);
+    e.set({ copied: true });
+    announce("The link to this view is copied.");
+  } catch {
+    e.set({ link });
+    document.getElementById("link").select();
+  }
+}
+
+function linkField(e) {
+  return e.link ? h("label", { class: "link-field" }, "Link to this view, to copy ", h("input", { id: "link", readonly: true, value: e.link, "data-key": "link" })) : null;
+}

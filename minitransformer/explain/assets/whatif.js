@@ -1,0 +1,37 @@
+// What if: beside the changed model, what the whole one says of the same input.
+
+function isChanged({ options: { causal, positions, scale, ablated } }) {
+  return !causal || !positions || !scale || Object.values(ablated).some(heads => heads.length);
+}
+
+/** The whole model's pass over the same tokens, and its own answer; null if nothing is taken away. */
+function beforeOf(e) {
+  if (!isChanged(e)) return null;
+  if (e.before?.record.now !== e.record) {
+    const { source, target } = e.record;
+    const record = { ...e.model.run({ source, target }, {}), now: e.record };
+    const writes = !e.structure.output.head;
+    const answer = e.isPair ? e.model.generate(source, {}, {}) : writes ? e.model.generate(source.slice(0, e.prompt), { maxNew: e.mostWritten(source.slice(0, e.prompt)) }, {}) : null;
+    e.before = { record, answer, labels: bestLabelsOf(record) };
+  }
+  return e.before;
+}
+
+/** The text of a probability, and what its bar shows: with the one before, if the model is changed. */
+function compared(e, t, v, p) {
+  const before = beforeOf(e)?.record.arrays.probabilities;
+  if (!before) return [percent(p), {}];
+  const was = elementOf(before, [t, v]);
+  return [`${percent(was)} → ${percent(p)}`, { before: was }];
+}
+
+/** What the whole model answers, beside the answer of the changed one. */
+function answerBefore(e) {
+  const before = beforeOf(e);
+  const text = before ? answerText(e, before.answer, before.labels) : "";
+  return text ? h("p", { class: "before", dir: "auto" }, `before: ${text}`) : null;
+}
+
+function comparedHint(e) {
+  return isChanged(e) ? h("p", { class: "hint" }, "Outlined, and first of the numbers: the whole model, before parts were taken away.") : null;
+}

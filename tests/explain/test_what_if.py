@@ -1,0 +1,111 @@
+"""What if: the whole model beside the changed one, and an address that opens the same view."""
+
+import numpy as np
+
+from minitransformer import generate
+from minitransformer.explain import Switches, record
+from tests.explain.test_images import PIXELS_OF
+from tests.explain.test_page import TABLES, all_agree, exposed, page_of, transformer, vit, words
+
+PATH = "encoder.layers.0.self_attention"
+SWITCH_OFF = "options => page.set({ options: { ...page.options, ...options } })"
+STATE = """
+() => {
+  const { arrays } = page.record;
+  const bytes = [...arrays.probabilities.data].slice(0, 12);
+  const { screen, text, target, head, step, chosen, path, sampling, options, backward, drawing } = page;
+  return { screen, text, target, head, step, chosen, path, sampling, options, backward, drawing, bytes };
+}
+"""
+
+
+def test_old_and_new_probabilities_and_answers_stand_side_by_side(open_page):
+    model = transformer()
+    tokenizer = words()
+    page = open_page(exposed(page_of(model, "I love you")), "#probabilities", bypass_csp=True)
+    assert page.page.locator(".ghost, .before").count() == 0
+    page.page.evaluate(SWITCH_OFF, {"positions": False, "ablated": {PATH: [1]}})
+    source = [*tokenizer.encode("I love you"), tokenizer.end_id]
+    (old,) = generate(model, [source], 6)
+    assert page.text(".before") == f"before: {tokenizer.decode(old)}"
+    target = page.page.evaluate("() => [...page.record.target]")
+    before = record(model, source, target).arrays["probabilities"][0]
+    after = record(model, source, target, Switches(positions=False, ablated={PATH: [1]})).arrays[
+        "probabilities"
+    ][0]
+    bars = page.page.evaluate(TABLES, "#probabilities")[0]
+    best = np.argsort(-after, kind="stable")[: len(bars)]
+    shown = [row[2].split(" → ") for row in bars]
+    all_agree(shown, np.stack([before[best], after[best]], 1))
+    tracks = page.page.locator("#screen .bars .track")
+    for i in np.flatnonzero(before[best] > 0.005):
+        ghost = tracks.nth(int(i)).locator(".ghost").bounding_box()
+        whole = tracks.nth(int(i)).bounding_box()
+        assert abs(ghost["width"] / (whole["width"] - 16) - before[best[i]]) < 0.02
+    page.page.locator('[data-key="what-if"]').click()
+    page.page.locator('[data-key="restore"]').click()
+    assert page.page.locator(".ghost, .before").count() == 0
+
+
+def test_heads_that_are_off_are_dimmed_where_they_are_drawn(open_page):
+    page = open_page(page_of(transformer()), f"#heads:{PATH}?heads={PATH}-2")
+    dim = lambda selector: page.page.locator(selector).evaluate_all(
+        "all => all.map(x => getComputedStyle(x).opacity < 1)"
+    )
+    assert dim(".head .plain") == [False, True]
+    page.page.evaluate("() => { location.hash = '#softmax'; }")
+    page.page.locator("h2#softmax").wait_for()
+    assert dim("#screen [aria-label=Head] button") == [False, True]
+
+
+def test_a_copied_link_opens_the_same_view(open_page):
+    page = open_page(exposed(page_of(transformer(), "I love you", 9)), "#softmax", bypass_csp=True)
+    page.page.fill("#sentence", "you love: the cat?&#")
+    page.page.evaluate(SWITCH_OFF, {"causal": False, "scale": False, "ablated": {PATH: [0]}})
+    page.page.evaluate(
+        "() => page.set({ target: 'the mat', head: 1, backward: true, "
+        "sampling: { temperature: 1.5, topK: 3, topP: 0.9 } })"
+    )
+    page.page.evaluate(
+        "() => { page.set({ step: 2, chosen: [0, 2] }); go('softmax:decoder.layers.1.self_attention'); }"
+    )
+    state = page.page.evaluate(STATE)
+    page.page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }"
+    )
+    page.page.locator('[data-key="copy-link"]').click()
+    link = page.page.input_value("#link")
+    assert page.page.evaluate("() => getSelection().toString()") == link
+    for _ in range(100):  # the page's own address follows
+        if "target" in page.page.evaluate("() => location.hash"):
+            break
+        page.page.wait_for_timeout(20)
+    addresses = [link.partition("#")[2], page.page.evaluate("() => location.hash.slice(1)")]
+    assert all(address.startswith("softmax:decoder.layers.1.self_attention?") for address in addresses)
+    for address in addresses:
+        other = open_page(exposed(page_of(transformer(), "I love you", 9)), f"#{address}", bypass_csp=True)
+        assert other.page.evaluate(STATE) == state
+    page.page.evaluate(
+        "() => { location.hash = '#softmax?text=I+love+you'; }"
+    )  # what it does not name is as at first
+    page.page.locator("h2#softmax").wait_for()
+    fresh = page.page.evaluate(STATE)
+    assert (fresh["target"], fresh["head"], fresh["chosen"], fresh["backward"]) == (None, 0, None, False)
+    assert fresh["options"] == {"causal": True, "positions": True, "scale": True, "ablated": {}}
+
+
+def test_an_address_that_makes_no_sense_is_left_out(open_page):
+    hostile = f"#heads?step=999&head=-1&loss=x,7000&heads=nothing-1,{PATH}-99&top_p=x&layers=9&path=__proto__"
+    page = open_page(exposed(page_of(transformer())), hostile, bypass_csp=True)
+    state = page.page.evaluate(STATE)
+    assert (state["step"], state["head"], state["chosen"], state["path"]) == (0, 0, None, PATH)
+    assert state["options"]["ablated"] == {PATH: []}
+    assert page.page.locator("h2#heads").count() == 1
+
+
+def test_a_link_opens_a_drawing(open_page):
+    page = open_page(exposed(vit()), "#patches?draw=aq.2b10ac", bypass_csp=True)
+    assert page.page.evaluate("() => page.drawing") == "aq..bbbbbbbbbbac"
+    assert len(page.page.evaluate("() => page.pixels")) == 16
+    assert "draw=aq.2b10ac" in page.page.evaluate("() => addressOf(page)")
+    assert any(page.page.evaluate(PIXELS_OF, "#toolbar canvas.image"))
