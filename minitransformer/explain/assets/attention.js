@@ -272,7 +272,7 @@ function alignmentScreen(e) {
   const array = isMean ? mean : e.record.arrays[name];
   const head = isMean ? 0 : e.alignHead;
   const [rows, columns] = [e.tokensOf("target"), e.tokensOf("source")];
-  const said = e.labels().map(id => shownToken(e.tokenOf(id)));
+  const said = e.labels().map((_, t) => e.labelShown(t));
   return {
     thought: `For each ${unitOf(e)} that is written, cross-attention shows where in the input the decoder looked. In a translation these are often the ${unitsOf(e)} that are being translated, though training never said which. Heads differ, and some show no such order.`,
     body: [

@@ -20,7 +20,7 @@ function lossScreen(e) {
         h("thead", {}, h("tr", {}, ["counts", e.structure.output.head ? "at" : "after", `right ${right}`, "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, labels.map((id, t) => h("tr", { class: t === e.step ? "current" : null },
           h("td", {}, h("input", { type: "checkbox", checked: chosen.includes(t), "aria-label": `The loss of ${words[t]} counts`, "data-key": `counts:${t}`, onchange: () => toggle(t) })),
-          h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, shownToken(e.wordOf(id))), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),
+          h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, e.labelShown(t)), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),
       h("p", {}, `Mean of ${chosen.length}: `, h("b", { class: "mean-loss" }, precise(loss))),
       e.isPair ? targetForm(e) : null),
       h("section", {}, h("h3", {}, "Where the gradient starts"), h("p", {}, `At the logits: a step against the gradient raises the logit of the right ${right}, whose gradient is negative, and lowers each of the others in proportion to its probability.`), stepChoice(e), startBars(e))),

@@ -32,8 +32,16 @@ function renderToolbar(e) {
       changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, ablated: {} } }) }, "Restore the model") : null)),
     e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
     linkField(e),
+    unknownWords(e),
     e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
   ]));
+}
+
+/** Which words the model does not know. */
+function unknownWords(e) {
+  const words = e.unknownTexts();
+  const token = e.tokenOf(e.data.tokenizer?.unk_id);
+  return words.length ? h("p", { class: "note unknown", role: "status" }, `The model does not know ${words.map(word => `“${word}”`).join(", ")}: it reads ${token} instead.`) : null;
 }
 
 /** What the model makes of the sentence. */

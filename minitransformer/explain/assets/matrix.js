@@ -34,7 +34,7 @@ function matrixFigure(e, name, options) {
     isWide ? [strip(view, first, shown, title), windowSlider(e, name, first, width, columns, title, options.gradient)] : null,
     isHigh ? rowSlider(e, top, rows, title, options.gradient) : null,
     h("div", { class: "scroll" }, table(e, view, first, shown, title, top, Math.min(rows, MOST_TOKENS))),
-    !options.gradient && e.data.documents?.beside[name] ? h("p", { class: "hint" }, "✓ and ✗: what “Transformer Network” prints") : null);
+    options.gradient ? null : comparison(e, name));
 }
 
 /** The numbers of a figure: where they are, and what their rows and columns are called. */
@@ -114,16 +114,6 @@ function cell(e, view, t, j, isFirst) {
   const td = h("td", { class: x === -Infinity ? "hidden-cell" : asked ? "asked" : null }, button, asked ? null : printedNumber(e, place, x));
   tint(td, x, view);
   return td;
-}
-
-/** What “Transformer Network” prints for a number, and whether it agrees. */
-function printedNumber(e, { name, index, gradient }, x) {
-  const beside = gradient ? null : e.data.documents?.beside[name];
-  if (!beside || e.textRead !== e.data.text || !e.options.positions || !e.options.scale) return null;
-  const [t, j] = index.slice(-2);
-  const theirs = beside[t][j];
-  const off = Math.abs(theirs - x) > tolerance(theirs);
-  return h("span", { class: off ? "printed off" : "printed", title: "in “Transformer Network”" }, `${off ? "✗" : "✓"} ${theirs}`);
 }
 
 function placeKey({ name, index, gradient, weight }) {

@@ -107,7 +107,7 @@ function nextWordScreen(e) {
       const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
       return h("tr", { class: t === e.step ? "current" : null }, h("th", { scope: "row" }, `${t - first + 1}`), h("td", { class: "wrap word" }, read.slice(-8).join(" ")),
         h("td", { class: "wrap" }, largestIndices(p, 3).map(v => h("span", { class: v === labels[t] ? "chip chosen" : "chip" }, `${shownToken(e.tokenOf(v))} ${percent(p[v])}`))),
-        h("td", { class: "word" }, shownToken(e.tokenOf(labels[t]))));
+        h("td", { class: "word" }, e.labelShown(t)));
     })));
   return {
     thought: e.isPair

@@ -98,6 +98,7 @@ function renderScreen(e) {
     e.isImage && !["walkthrough", "looks"].includes(e.screen) ? stageImage(e) : null,
     h("p", { class: "thought" }, thought),
     body,
+    questionCard(e),
     h("nav", { class: "turn", "aria-label": "Next and previous stage" },
       before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
       after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),

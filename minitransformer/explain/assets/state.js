@@ -79,12 +79,14 @@ class Explanation {
   read() {
     const { model, options } = this;
     if (this.isImage) return this.readImage();
-    const source = model.sourceIds(this.text);
+    const read = model.sourceTokens(this.text);
+    const source = read.map(({ id }) => id);
+    let right = null;
     let target = null;
     let labels;
     if (this.isPair) {
       const answer = model.generate(source, {}, options);
-      const right = this.target ? { ids: model.tokenize(this.target).ids, stopped: true } : answer;
+      right = this.target ? { ...model.tokenize(this.target), stopped: true } : answer;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
       this.record = model.run({ source, target }, options);
@@ -102,6 +104,7 @@ class Explanation {
       this.answer = answer;
     }
     this.textRead = this.text;
+    this.texts = { source: read.map(({ text }) => text), target: [null, ...(right?.pieces ?? [])] }; // what tokens stand for
     this.found = { labels };
     this.step = Math.min(this.step, labels.length - 1);
     this.chosen = this.chosen?.filter(t => t < labels.length) ?? null;
@@ -179,7 +182,27 @@ class Explanation {
 
   tokensOf(side) {
     if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t}` : "[CLS]"));
-    return [...this.idsOf(side)].map(id => shownToken(this.tokenOf(id)));
+    return [...this.idsOf(side)].map((id, t) => this.withText(shownToken(this.tokenOf(id)), id, this.texts[side][t]));
+  }
+
+  /** An unknown token keeps its word: `<UNK> “zebra”`. */
+  withText(shown, id, text) {
+    return id === this.data.tokenizer.unk_id && text && text !== this.tokenOf(id) ? `${shown} “${text}”` : shown;
+  }
+
+  /** A right answer, as it is shown. */
+  labelShown(t) {
+    const id = this.labels()[t];
+    const texts = this.isPair ? this.texts.target : this.structure.output.head ? [] : this.texts.source;
+    const shown = shownToken(this.wordOf(id));
+    return this.isImage ? shown : this.withText(shown, id, texts[t + 1]);
+  }
+
+  /** What of the text, and of the right answer, the model does not know. */
+  unknownTexts() {
+    if (this.isImage || this.problem) return [];
+    const found = side => [...(this.idsOf(side) ?? [])].flatMap((id, t) => (this.withText("", id, this.texts[side][t]) ? [this.texts[side][t]] : []));
+    return [...new Set([...found("source"), ...found("target")])];
   }
 
   sideOfRows(name) {

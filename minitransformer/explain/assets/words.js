@@ -9,7 +9,7 @@ function walkthroughScreen(e) {
     body: [
       journey(e),
       e.isImage ? null : h("section", {}, h("h3", {}, `What each ${e.isPair ? "new " : ""}${unitOf(e)} attends to`),
-        arcs(e.record.arrays[`${last}.weights`], head, last.includes("cross") ? e.labels().map(id => shownToken(e.tokenOf(id))) : e.tokensOf(e.sideOfRows(`${last}.weights`)), e.tokensOf(last.includes("cross") ? "source" : e.sideOfRows(`${last}.weights`))),
+        arcs(e.record.arrays[`${last}.weights`], head, last.includes("cross") ? e.labels().map((_, t) => e.labelShown(t)) : e.tokensOf(e.sideOfRows(`${last}.weights`)), e.tokensOf(last.includes("cross") ? "source" : e.sideOfRows(`${last}.weights`))),
         h("p", { class: "hint" }, `Head ${head + 1} of `, h("a", { href: `#heads:${last}` }, titleOfPath(last)), ". The wider the arc, the larger the weight.")),
       h("section", {}, h("h3", {}, "Go straight to"), h("ul", { class: "links" }, promised.map(({ address, title }) => h("li", {}, h("a", { href: `#${address}` }, title))))),
       h("section", {}, h("h3", {}, "How to read this"), h("ul", {},
@@ -44,7 +44,7 @@ function journey(e) {
   const first = e.isPair ? 0 : e.prompt - 1;
   const out = e.labels().slice(first).map((id, i) => {
     const p = data[(first + i) * shape[1] + id];
-    return [shownToken(e.tokenOf(id)), p, ...compared(e, first + i, id, p)];
+    return [e.labelShown(first + i), p, ...compared(e, first + i, id, p)];
   });
   return h("section", { class: "journey" },
     h("div", {}, h("h3", {}, "Reads"), wordRow(e.isPair ? e.tokensOf("source") : e.tokensOf("source").slice(0, e.prompt), null, "What the model reads")),
@@ -71,7 +71,7 @@ function tokensScreen(e) {
       h("blockquote", { class: "text", dir: "auto" }, e.textRead),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tokens" }, h("table", { class: "tokens" },
         h("thead", {}, h("tr", {}, ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, shownToken(e.tokenOf(id))), h("td", {}, `${id}`)))))),
+        h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, e.tokensOf("source")[t]), h("td", {}, `${id}`)))))),
       unknown ? h("p", { class: "note" }, `${unknown} of the tokens ${unknown === 1 ? "stands" : "stand"} for text that is not in the vocabulary: all of it shares one row, ${tokens[unknownId]}.`) : null,
       added.length ? h("p", { class: "hint" }, `Added to the text: ${added.join(", ")}.${source.at(-1) === endId ? ` ${tokens[endId]} marks its end.` : ""}`) : null,
     ],
@@ -132,7 +132,7 @@ function shiftedScreen(e) {
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What is read and predicted" }, h("table", { class: "tokens" }, h("tbody", {},
         h("tr", {}, h("th", { scope: "row" }, "reads"), inputs.map((word, t) => h("td", { class: t === e.step ? "word current" : "word" }, word))),
-        h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((id, t) => h("td", { class: t === e.step ? "word current" : "word" }, shownToken(e.tokenOf(id)))))))),
+        h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((_, t) => h("td", { class: t === e.step ? "word current" : "word" }, e.labelShown(t))))))),
       stack.factor ? [matrix(e, `${stack.name}.embedded`, { title: "the rows of E for these tokens", current: e.step }), sign(`times √d = ${precise(stack.factor)} =`)] : null,
       inputSum(e, stack, e.step),
     ],

@@ -7,6 +7,7 @@ from minitransformer import (
     generate,
 )  # fmt: skip
 from minitransformer.explain import Switches, explain_documents, record
+from minitransformer.explain.documents import PATH
 from tests.explain.test_page import STAGE, check_against, page_of, scaled, shown, sizes, transformer, words
 
 
@@ -33,10 +34,18 @@ def test_the_documents_numbers_stand_beside_ours(open_page):
     titles = ["“Transformer Network”. "] * 3 + ["“Transformers - Attention Is All You Need”. "]
     assert all(title in text for title, text in zip(titles, sections, strict=False))
     assert "Document 0" not in " ".join(sections)
-    assert [text.count("✗") for text in sections] == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
+    differ = [text.count("the text prints ") for text in sections]
+    assert differ == [16, 6, 0, 16, 10, 2, 0, 5, 0, 1]
+    assert "the text prints 3.21; computed: 4.148" in sections[0]
+    everything = page.text("main")
+    assert "✗" not in everything
+    assert "✓" not in everything
     page.page.evaluate("() => { location.hash = '#scores'; }")
     page.page.locator("h2#scores").wait_for()
-    assert page.texts("#screen .printed")[:4] == ["✓ 0.96", "✓ 4.15", "✓ 2.46", "✗ 3.21"]
+    assert page.page.locator("#screen .printed").count() == 0  # nobody has asked
+    page.page.locator(f'[data-key="check:compare {PATH}.scores"]').click()
+    off = "the text prints 3.21; computed: 4.148"
+    assert page.texts("#screen .printed")[:4] == ["printed: 0.96", "printed: 4.15", "printed: 2.46", off]
     assert page.text("#toolbar .answer") == "→ Je t'aime"
 
 

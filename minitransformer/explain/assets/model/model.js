@@ -42,9 +42,15 @@ class Model {
 
   /** The ids of a text as the model is given them; an Error if there are none, or too many. */
   sourceIds(text) {
+    return this.sourceTokens(text).map(({ id }) => id);
+  }
+
+  /** The same with the `text` that each token stands for; of what is added to the text, none. */
+  sourceTokens(text) {
+    const added = ids => ids.map(id => ({ id, text: null }));
     const { before, after } = this.input;
-    const words = this.wordIds(this.input.strip ? strip(text) : text);
-    const ids = [...before, ...words, ...after];
+    const words = this.textTokens(this.input.strip ? strip(text) : text);
+    const ids = [...added(before), ...words, ...added(after)];
     if (!words.length) throw new Error("The text has no words.\nType at least one.");
     if (this.limit !== null && ids.length > this.limit) {
       const most = this.limit - ids.length + words.length;
@@ -53,12 +59,12 @@ class Model {
     return ids;
   }
 
-  /** The ids of a text, or of each of its words, or of its characters with spaces between them. */
-  wordIds(text) {
+  /** The tokens of a text, or of each of its words, or of its characters with spaces between them. */
+  textTokens(text) {
     const parts = text.split(/\s+/).filter(Boolean);
-    if (this.input.reading === "words") return parts.flatMap(word => this.tokenizer.wordIds(word));
+    if (this.input.reading === "words") return parts.flatMap(word => this.tokenizer.encodeWord(word));
     const read = this.input.reading === "characters" ? [...parts.join("")].join(" ") : text;
-    return markedIds(this.tokenizer, read, this.input.marks);
+    return markedTokens(this.tokenizer, read, this.input.marks);
   }
 
   /** The decoder's input of a text. */

@@ -184,40 +184,47 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
     unknown: tokens[unk_id],
   };
   const skipped = new Set(special);
+
+  /** The tokens of a word: the id of each, and the text that it stands for. */
+  const wordTokens = word => {
+    const pieces = split(word, t);
+    const texts = textsOf(word, pieces, t);
+    return pieces.map((piece, i) => ({ id: t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens), text: texts[i] }));
+  };
   return {
     layout,
     idOf: token => t.ids.get(token),
 
     /** Ids and tokens of a text, what stands for each in the text (`pieces`), and which are `unknown`. */
     encode: given => {
-      const pieces = words(given).flatMap(word => split(word, t));
-      const ids = pieces.map(piece => t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens));
+      const found = words(given).flatMap(wordTokens);
+      const ids = found.map(({ id }) => id);
       const unknown = [...ids.keys()].filter(i => ids[i] === unk_id);
-      return { ids, tokens: ids.map(id => tokens[id]), pieces, unknown };
+      return { ids, tokens: ids.map(id => tokens[id]), pieces: found.map(each => each.text), unknown };
     },
 
-    /** The ids of a word by itself; one without tokens is unknown. */
-    wordIds: word => {
-      const pieces = words(word).flatMap(part => split(part, t));
-      return pieces.length ? pieces.map(piece => t.ids.get(piece) ?? unk_id) : [unk_id];
+    /** The tokens of a word by itself; one without tokens is unknown. */
+    encodeWord: word => {
+      const found = words(word).flatMap(wordTokens);
+      return found.length ? found : [{ id: unk_id, text: word }];
     },
 
-    /** The ids of a text in parts, of which each second one is a special token: as if it were a word there. */
+    /** The tokens of a text in parts, of which each second one is a special token: as if it were a word there. */
     encodeMarked: parts => {
-      const idsOf = word => split(word, t).map(piece => t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens));
-      const marks = parts.filter((_, i) => i % 2).map(mark => t.ids.get(mark));
+      const special = mark => ({ id: t.ids.get(mark), text: mark });
+      const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
-      if (!marks.length) return words(texts[0]).flatMap(idsOf);
-      if (layout === "char") return parts.flatMap((part, i) => (i % 2 ? [t.ids.get(part)] : words(part).flatMap(idsOf)));
+      if (!marks.length) return words(texts[0]).flatMap(wordTokens);
+      if (layout === "char") return parts.flatMap((part, i) => (i % 2 ? [special(part)] : words(part).flatMap(wordTokens)));
       const isWord = layout.endsWith("word");
       const beside = part => { // a space before it, and an apostrophe after it, belong to the word in its place
         if (["", " ", "▁"].includes(part) || (isWord && ["'", "’"].includes(part))) return [];
-        return isWord ? (part.match(layout === "word" ? WORD : SPACED_WORD) ?? []).flatMap(idsOf) : idsOf(part);
+        return isWord ? (part.match(layout === "word" ? WORD : SPACED_WORD) ?? []).flatMap(wordTokens) : wordTokens(part);
       };
       const letter = standIn(texts.join(""));
       return words(texts.join(letter)).flatMap(word => {
         const [first, ...others] = word.split(letter);
-        if (!others.length) return idsOf(first);
+        if (!others.length) return wordTokens(first);
         return [...beside(first), ...others.flatMap(other => [marks.shift(), ...beside(other)])];
       });
     },
@@ -226,13 +233,24 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
   };
 }
 
+/** What each piece of a word stands for: itself, or if it is unknown the word, or the character, that is not known. */
+function textsOf(word, pieces, t) {
+  const isUnknown = piece => piece === t.unknown || !t.ids.has(piece);
+  if (pieces.length === 1) return [isUnknown(pieces[0]) ? word.replace(/^[▁ ]/, "") || word : pieces[0]];
+  const characters = [...word];
+  return pieces.map(piece => {
+    const own = characters.splice(0, isUnknown(piece) ? 1 : [...piece].length).join("");
+    return isUnknown(piece) ? own : piece;
+  });
+}
+
 function refuse(character, tokens) {
   const known = [...tokens].sort().join("");
   throw new Error(`The character ${JSON.stringify(character)} is not in the vocabulary.\nUse only: ${known}`);
 }
 
-/** The ids of a text in which the `marks`, such as [MASK], are special tokens. */
-function markedIds(tokenizer, text, marks) {
+/** The tokens of a text in which the `marks`, such as [MASK], are special tokens. */
+function markedTokens(tokenizer, text, marks) {
   const escaped = marks.map(mark => mark.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return tokenizer.encodeMarked(marks.length ? text.split(new RegExp(`(${escaped.join("|")})`)) : [text]);
 }
