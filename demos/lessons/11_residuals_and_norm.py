@@ -413,8 +413,9 @@ check("pre-norm passes it on, post-norm hardly", parts["pre-norm"] > 0.5 > 4 * a
 # %% [markdown]
 # What is the harm? In post-norm nearly all of the gradient has passed the weights of all layers above. The
 # first step changes all of them, each by Adam's full rate, and then this gradient has changed, too: it was
-# a direction for weights that are gone. So a deep post-norm stack needs a warm-up (small steps first),
-# while pre-norm trains with little or none. Twelve layers, without:
+# a direction for weights that are gone. So post-norm asks for a warm-up (small steps first), the more so the
+# deeper it is, and at twelve layers even that is not enough here; pre-norm trains with little or none.
+# Twelve layers, without:
 
 # %%
 cold = {way: np.mean(train(way, 12, warmup=1)[1][-20:]) for way in ("post-norm", "pre-norm")}

@@ -2,8 +2,8 @@
 # # 14. Training
 #
 # After this lesson you can train a translator with the engine of lesson 2, tell from the first loss
-# whether something is wrong, test a new model on one batch, and run the same training from the command
-# line, also on a text of your own.
+# whether something is wrong, test a new model on one batch, and train a GPT on a text of your own from the
+# command line.
 #
 # All parts are there: attention, masks, the loss, the shifted target. What is left is a loop of four
 # lines: the loss of a batch, its gradients, an update, and again.
@@ -529,7 +529,7 @@ show(figure, "14-quality", settings)
 # ## The same from the command line
 #
 # A recipe is this loop with checkpoints, a log, validation and a test set; each setting above is a flag.
-# `minitransformer train phrasebook` takes two or three minutes and translates nearly all of its test
+# `minitransformer train phrasebook` takes a minute and a half, and translates nearly all of its test
 # sentences. Here is a GPT on our short sentences, letter by letter; any other text will do (`--text`;
 # `docs/how-to/gpt-on-your-text.md`). `main` is what the command `minitransformer` calls.
 
