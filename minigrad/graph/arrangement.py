@@ -142,9 +142,9 @@ def _arrange(paths: _Paths, nested: set[int]) -> Arrangement:
         for row in range(start + 1, end + 1):
             cells[row].append(("lane", *tensor))
     beside = {
-        (tensor, target): (paths.source[tensor], target)
+        (tensor, target): (source, target)
         for tensor, target in sideways
-        if rank[paths.source[tensor]] == rank[target]
+        if (source := paths.source[tensor]) is not None and rank[source] == rank[target]
     }
     rows, links = _order_rows(cells, _links(paths, rank, cells, set(beside)), list(beside.values()))
     place = {
@@ -182,8 +182,8 @@ def _sideways(paths: _Paths, nested: set[int]) -> list[tuple[Tensor, Box]]:
             found |= new
         return found
 
-    def is_independent(one: Box, other: Box) -> bool:
-        return one != other and one not in before(other) and other not in before(one)
+    def is_independent(one: Box, other: Box | None) -> bool:
+        return other is not None and one != other and one not in before(other) and other not in before(one)
 
     return [
         (tensor, target)

@@ -33,7 +33,6 @@ from .grouping import strip_call
 from .labels import LETTERS, WIDTHS, color_line, kind_of_group, lines, op_title, printable, summary, title_of
 from .latex import bar, upright
 from .svg import to_svg
-from .tape import operand_names
 
 SCRIPTS = (  # concatenated into one script
     "numbers.js", "answers.js", "data.js", "dom.js", "elements.js", "walk.js", "folding.js", "placing.js",
@@ -380,7 +379,7 @@ def _closed_form(g: Group) -> list[str]:
     op = registry.get(strip_call(g.name)) if not g.kind else None
     if op is None or getattr(op, "definition", None) is None:
         return []
-    operands = operand_names(op, op.arity)
+    operands = [p.name for p in op.parameters[: len(op.latex)]]
     return [_equation(o, latex, operands) for o, latex in zip(operands, op.latex, strict=False) if latex]
 
 

@@ -97,7 +97,7 @@ def _read_path(text: str, left: float, top: float) -> tuple[list[tuple[float, fl
     codes: list[int] = []
     start = x, y = left, top
 
-    def add(code: int, *new: tuple[float, float]) -> None:
+    def add(code: Any, *new: tuple[float, float]) -> None:
         points.extend(new)
         codes.extend([code] * len(new))
 

@@ -142,6 +142,7 @@ def _line(graph: Computation, line: Line) -> str:
 def _around(line: Line) -> str:
     """Return the rest of the path of a line to a part at the right: down, over, up, over, down."""
     assert line.bend is not None
+    assert line.side is not None
     low, high = line.bend
     at, end = line.side, line.x2
     r = 7

@@ -62,8 +62,10 @@ const actions = {
     announce("Folded as at the start.");
   },
   colour(mode) {
+    const { isFitted } = view;
     state.colour = mode;
     render();
+    if (isFitted) view.fit(); // boxes have other sizes
     announce(`Coloured by ${graph.colours[mode]}.`);
   },
   /** Show a vertex's position, and stay in the walk. */

@@ -117,8 +117,15 @@ class View {
     this.apply();
   }
 
+  showsAll() {
+    const { width, height } = this.size;
+    const [right, bottom] = [this.x + this.scene.width * this.scale, this.y + this.scene.height * this.scale];
+    return this.x >= 0 && this.y >= 0 && right <= width && bottom <= height;
+  }
+
   /** Move so that a box and a margin are visible; nothing if they are. */
   bring(box, smooth = true) {
+    if (this.showsAll()) return;
     const { width: whole, height } = this.size;
     const width = map.canvas.hidden ? whole : whole - map.width;
     if (this.scale < LEGIBLE) this.zoom(READABLE / this.scale);

@@ -212,8 +212,9 @@ def test_the_border_between_drawing_and_panel_moves(open_page):
     assert width() == before
 
 
-def test_axe_finds_nothing_wrong_with_stacks(open_page):
-    page = open_page(transformer())
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong_with_stacks(scheme, open_page):
+    page = open_page(transformer(), color_scheme=scheme)
     page.page.get_by_role("button", name="decoder").first.dispatch_event("click")
     assert page.violations() == []
 
