@@ -94,9 +94,9 @@ function pictured(label, short = false) {
   if (!number) return label;
   const { image_size: size, patch_size: patch } = page.data.config;
   const count = size / patch;
-  const canvas = h("canvas", { class: "patch", width: 44, height: 44, "aria-hidden": "true" });
+  const canvas = h("canvas", { class: "patch", width: 44, height: 44, role: short ? "img" : null, "aria-label": short ? "patch" : null, "aria-hidden": short ? null : "true" });
   drawPixels(page, canvas.getContext("2d"), [((number - 1) % count) * patch, Math.floor((number - 1) / count) * patch, patch], 44 / patch);
-  return [canvas, short ? [h("span", { class: "unseen" }, "patch "), `${number}`] : label];
+  return [canvas, short ? `${number}` : label];
 }
 
 /** The attention weights of a token to [CLS] and all patches. */
@@ -118,15 +118,27 @@ function stageImage(e) {
     h("figcaption", {}, looks ? `${word} looks` : word, looks && isOff(e, e.path, e.head) ? " (head off)" : null));
 }
 
-/** The image, of which one clicks a patch: it is the query from then on. */
-function chooser(e, width, options) {
+/** The image, of which one clicks a patch, or goes there by arrow keys: it is the query from then on. */
+function chooser(e, width, { label, ...options }) {
   const { image_size: size, patch_size: patch } = e.data.config;
   const count = size / patch;
-  return h("div", { class: "chooser", "data-key": `chooser:${width}`, onclick: event => {
+  const walk = event => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -count, ArrowDown: count }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const query = currentToken(e) + step;
+    if (query < 0 || query > count * count) return;
+    e.set({ query, cell: null });
+    announce(e.tokensOf("source")[query]);
+  };
+  const chosen = h("div", { class: "chooser", tabindex: 0, role: "application", "aria-label": `${label}. Arrow keys choose a patch`, "data-key": `chooser:${width}`, onkeydown: walk, onclick: event => {
     const box = event.currentTarget.getBoundingClientRect();
     const place = (at, from, length) => Math.max(0, Math.min(count - 1, Math.floor(((at - from) / length) * count)));
     e.set({ query: 1 + place(event.clientY, box.top, box.height) * count + place(event.clientX, box.left, box.width), cell: null });
   } }, imageCanvas(e, width, options));
+  chosen.style.width = `${width}px`;
+  return chosen;
 }
 
 /** All heads of all layers at once: what a token attends to in the image. */
@@ -250,10 +262,16 @@ function paintLine(e, from, to, erases) {
   if (drawing !== (e.drawing ?? drawnLetters(e).join(""))) e.set({ drawing });
 }
 
+/** The likeliest classes. */
+function classBars(e) {
+  const row = rowOf(e.record.arrays.probabilities, 0);
+  return bars(largestIndices(row, 5).map(v => [e.wordOf(v), row[v], ...compared(e, 0, v, row[v])]), "The likeliest classes");
+}
+
 /** In the toolbar, in place of a sentence: the image, and below it the board. */
 function imageField(e, open) {
   return h("details", { class: "what-if draw", open }, h("summary", { "data-key": "draw-image" }, imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }), " Draw"),
-    h("div", {}, drawingBoard(e), h("div", {}, guesses(e))));
+    h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))));
 }
 
 /** What the model reads, its patches, and what it takes them for. */

@@ -1,0 +1,73 @@
+"""The page of a ViT is usable at three widths, light and dark, by keyboard alone; and fast."""
+
+import numpy as np
+import pytest
+
+from minitransformer.explain.page import to_html
+from minitransformer.models.vit import ViT, ViTConfig
+from tests.explain.test_page import STAGE, addresses, exposed, scaled
+from tests.slow.explain.test_page import VIOLATIONS
+
+SIZES = [(1440, 900), (1280, 720), (390, 844)]
+BOXES = """
+() => ["#toolbar .draw > div", ".board"].map(selector => {
+  const { left, right, top } = document.querySelector(selector).getBoundingClientRect();
+  return [left, right, top];
+})
+"""
+DRAW = """
+() => {
+  const times = [];
+  for (let i = 0; i < 12; i++) {
+    const start = performance.now();
+    paintLine(page, [i / 2, 1], [i / 2, 6], false);
+    document.body.offsetHeight;
+    times.push(performance.now() - start);
+  }
+  return times;
+}
+"""
+
+
+def digits_page():
+    small = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128}
+    config = ViTConfig(image_size=8, patch_size=2, num_channels=1, num_labels=10, **small)
+    image = np.random.default_rng(0).random((1, 8, 8))
+    labels = [str(i) for i in range(10)]
+    return to_html(scaled(ViT(config)), None, "a digit", title="a digit", labels=labels, image=image)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_stage_fits_and_is_accessible(scheme, open_page):
+    page = open_page(digits_page(), color_scheme=scheme)
+    links = addresses(page)
+    for width, height in SIZES:
+        page.page.set_viewport_size({"width": width, "height": height})
+        for link in links:
+            page.page.evaluate(f"link => {{ ({STAGE})(link); }}", link)
+            assert page.page.evaluate("() => document.documentElement.scrollWidth") == width, (link, width)
+        page.page.locator('[data-key="draw-image"]').click()
+        for left, right, top in page.page.evaluate(BOXES):
+            assert 0 <= left < right <= width
+            assert 0 <= top < height
+        assert page.violations() == []
+        page.page.locator('[data-key="draw-image"]').click()
+    assert page.page.evaluate(VIOLATIONS, [["#looks", "#softmax", "#patches"], {}]) == []
+
+
+def test_a_patch_is_chosen_by_keys(open_page):
+    page = open_page(exposed(digits_page()), "#looks", bypass_csp=True)
+    page.page.locator("#screen .chooser").focus()
+    page.press("ArrowRight", "ArrowDown")
+    assert page.page.evaluate("() => [page.screen, page.query]") == ["looks", 5]
+    page.press("ArrowUp", "ArrowUp")
+    assert page.page.evaluate("() => page.query") == 1  # there is none above
+    page.press("ArrowLeft")
+    assert "[CLS]" in page.text("#announcer")
+
+
+def test_a_drawn_line_has_new_numbers_at_once(open_page):
+    page = open_page(exposed(digits_page()), "#softmax", bypass_csp=True)
+    times = page.page.evaluate(DRAW)
+    print(f"a stroke to new numbers: {np.median(times):.0f} ms")
+    assert np.median(times) < 600  # 200 ms on a machine that is not busy
