@@ -52,10 +52,10 @@ def test_the_mask_opens_where_it_hides_something(open_page):
 
 def test_the_header_the_map_and_the_next_stage_stay_in_sight(open_page):
     config = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=6, n_head=2))
-    page = open_page(page_of(scaled(GPT(config))), "#backward")
+    page = open_page(page_of(scaled(GPT(config))), "#feed-forward")
     for width, height in ((1440, 900), (1280, 720)):
         page.page.set_viewport_size({"width": width, "height": height})
-        for stage in ("#tokens", "#softmax", "#backward"):
+        for stage in ("#tokens", "#softmax", "#feed-forward"):
             page.page.evaluate(f"link => {{ ({STAGE})(link); }}", stage)
             screen = {"y": 0, "height": height}
             assert within(box(page, "#map .stages [aria-current]"), box(page, "#map .stages"))

@@ -273,8 +273,3 @@ function imageField(e, open) {
   return h("details", { class: "what-if draw", open }, h("summary", { "data-key": "draw-image" }, imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }), " Draw"),
     h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))));
 }
-
-/** What the model reads, its patches, and what it takes them for. */
-function imagePicture(e) {
-  return h("div", { class: "journey" }, h("div", {}, h("h3", {}, "Reads"), drawingBoard(e, 260)), h("div", {}, guesses(e)));
-}

@@ -3,9 +3,14 @@
 function listenToKeys(e) {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.key === " " && document.body.classList.contains("picturing") && !event.target.closest("button, input, select, summary, a")) {
+      event.preventDefault();
+      return playOrStop(e);
+    }
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
     if (event.key === "Escape") {
       if (typing) event.target.blur();
+      else if (e.opened) closeCard(e);
       else if (e.cell) e.set({ cell: null, quiz: null });
       return;
     }

@@ -2,10 +2,11 @@
 
 function renderMap(e) {
   const map = document.getElementById("map");
-  const open = e.mapOpen ?? window.innerWidth >= 1000; // a notebook's frame may get its width later
+  const isPicture = ["walkthrough", "backward"].includes(e.screen); // which has the whole width
+  const open = isPicture ? e.mapOver ?? false : e.mapOpen ?? window.innerWidth >= 1000; // a notebook's frame may get its width later
   const place = placeOf(e);
   update(map, [h("details", { open, ontoggle: () => showPlace(map) },
-    h("summary", { "data-key": "map", onclick: event => { e.mapOpen = !event.currentTarget.parentElement.open; } }, `Map: ${place.title}`),
+    h("summary", { "data-key": "map", onclick: event => { e[isPicture ? "mapOver" : "mapOpen"] = !event.currentTarget.parentElement.open; } }, `Map: ${place.title}`),
     h("div", { class: "panes" },
       h("div", { class: "pane drawing" }, drawnMap(e)),
       h("div", { class: "choices layers" }, e.structure.stacks.filter(({ layers }) => layers > 1).map(stack => layerChoice(e, stack))),

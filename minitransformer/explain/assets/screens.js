@@ -6,7 +6,7 @@ function makeScreens(e) {
   const text = !e.isImage;
   const writes = !output.head;
   const all = [
-    ["walkthrough", "Overview", walkthroughScreen],
+    ["walkthrough", "Overview", pictureScreen],
     text && ["tokens", "Text to tokens", tokensScreen],
     text && ["embeddings", "Tokens to vectors", embeddingsScreen],
     !text && ["patches", "Image to patches", patchesScreen],
@@ -66,7 +66,11 @@ function follow(e, hash) {
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
   const changed = address !== e.screen;
-  if (changed) changes.cell = null;
+  if (changed) {
+    stopMotion();
+    const play = { at: 0.5, step: null, share: 1, running: false };
+    Object.assign(changes, { cell: null, opened: null, play });
+  }
   e.set({ ...changes, quiz: null });
   if (changed) window.scrollTo(0, 0);
   return true;
@@ -86,11 +90,11 @@ function stepScreen(e, by) {
 function renderScreen(e) {
   const at = e.screens.findIndex(screen => screen.address === e.screen);
   const screen = e.screens[at];
-  const { thought, body } = screen.render(e);
+  const { thought, body, picture } = screen.render(e);
   const before = e.screens[at - 1];
   const after = e.screens[at + 1];
   const main = document.getElementById("screen");
-  const content = flat([
+  const content = picture ? flat(picture) : flat([
     h("div", { class: "title" }, h("h2", { id: screen.address }, screen.title), h("nav", { class: "turn", "aria-label": "Previous and next stage" },
       before ? h("a", { href: `#${before.address}`, title: before.title, "aria-label": `Previous: ${before.title}` }, "← ", h("span", {}, before.title)) : null,
       h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
@@ -105,6 +109,8 @@ function renderScreen(e) {
   ]);
   if (main.querySelector("h2")?.id === screen.address) update(main, content);
   else main.replaceChildren(...content);
+  document.body.classList.toggle("picturing", Boolean(picture));
+  if (picture) paintStage(e);
 }
 
 /** Whether an attention hides later tokens. */

@@ -49,6 +49,10 @@ class Explanation {
     this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
     this.quiz = null;
+    this.play = { at: 0.5, step: null, share: 1, running: false }; // the moment of the picture: on the time line, or a step
+    this.pictureHead = null; // whose lines the picture draws; null: the mean of all
+    this.opened = null; // the block of the picture that is open
+    this.wanted = null; // { t, id }: another right answer at a place, on the backward stage
     this.problem = ""; // why the text cannot be run
     this.notice = ""; // said until the next change
     this.link = ""; // to this view, where it could not be copied
@@ -147,7 +151,14 @@ class Explanation {
   }
 
   labels() {
-    return this.found.labels;
+    const { labels } = this.found;
+    return this.wanted?.t === undefined ? labels : labels.with(this.wanted.t, this.wanted.id);
+  }
+
+  /** Another right answer at a place: gradients follow. */
+  want(wanted) {
+    this.wanted = wanted;
+    this.backwardPass = null;
   }
 
   lossPositions() {
@@ -253,14 +264,18 @@ class Explanation {
   /** Change something and show it. A change of what is computed runs the model again. */
   set(changes) {
     const computes = ["text", "target", "options", "drawing"].some(key => key in changes);
-    const relearns = "chosen" in changes;
+    const relearns = "chosen" in changes || "wanted" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "", link: "", copied: false }, changes);
     if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
     this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
-    if (computes) this.compute();
+    if (computes) {
+      this.wanted = null;
+      this.compute();
+    }
     if (changes.target) this.step = this.costliest();
+    chooseTarget(this);
     for (const listener of listeners) listener(this);
   }
 }

@@ -1,26 +1,5 @@
 // Stages from text to the input of the first layer.
 
-function walkthroughScreen(e) {
-  const promised = e.screens.filter(({ address }) => ["embeddings", "positions", "wavelengths", "qkv", "attention", "heads", "probabilities"].includes(address));
-  const last = e.attentionPaths().filter(path => (e.isPair ? path.includes("cross") : true)).at(-1);
-  const head = Math.min(e.head, e.stackOf(last).heads - 1);
-  return {
-    thought: opening(e),
-    body: [
-      journey(e),
-      e.isImage ? null : h("section", {}, h("h3", {}, `What each ${e.isPair ? "new " : ""}${unitOf(e)} attends to`),
-        arcs(e.record.arrays[`${last}.weights`], head, last.includes("cross") ? e.labels().map((_, t) => e.labelShown(t)) : e.tokensOf(e.sideOfRows(`${last}.weights`)), e.tokensOf(last.includes("cross") ? "source" : e.sideOfRows(`${last}.weights`))),
-        h("p", { class: "hint" }, `Head ${head + 1} of `, h("a", { href: `#heads:${last}` }, titleOfPath(last)), ". The wider the arc, the larger the weight.")),
-      h("section", {}, h("h3", {}, "Go straight to"), h("ul", { class: "links" }, promised.map(({ address, title }) => h("li", {}, h("a", { href: `#${address}` }, title))))),
-      h("section", {}, h("h3", {}, "How to read this"), h("ul", {},
-        h("li", {}, "Select any number to see the numbers that it is computed from."),
-        h("li", {}, h("b", {}, "Gradients"), " (key G) shows beside each array how the loss changes with it."),
-        h("li", {}, h("b", {}, "What if"), " takes away parts of the model; every number follows."),
-        h("li", {}, `Keys: ← and → step through the stages, ${e.structure.output.head ? "" : `N writes the next ${unitOf(e)}, `}Q asks you for a number.`))),
-    ],
-  };
-}
-
 /** What a BERT predicts of a text, by its head. */
 const PREDICTS = {
   masked_lm: "what belongs in each gap", classification: "which class it belongs to",
@@ -34,21 +13,6 @@ function opening(e) {
   if (e.isImage) return `A Vision Transformer cuts an image into patches, and reads them as a text model reads its tokens. ${live}`;
   if (e.structure.output.head) return `BERT reads a text in both directions at once, and predicts ${PREDICTS[e.structure.output.head]}. ${live}`;
   return `${e.data.model_type === "llama" ? "Llama" : "GPT"} reads a text and predicts the next ${unit}. That is appended to the text, and the model reads on. ${live}`;
-}
-
-/** What goes in, what comes out, and how sure the model was of it. */
-function journey(e) {
-  if (e.isImage) return h("section", {}, imagePicture(e));
-  if (e.structure.output.head) return h("section", { class: "journey" }, h("div", {}, h("h3", {}, "Reads"), wordRow(e.tokensOf("source"), null, "Input")), h("div", {}, guesses(e)));
-  const { data, shape } = e.record.arrays.probabilities;
-  const first = e.isPair ? 0 : e.prompt - 1;
-  const out = e.labels().slice(first).map((id, i) => {
-    const p = data[(first + i) * shape[1] + id];
-    return [e.labelShown(first + i), p, ...compared(e, first + i, id, p)];
-  });
-  return h("section", { class: "journey" },
-    h("div", {}, h("h3", {}, "Reads"), wordRow(e.isPair ? e.tokensOf("source") : e.tokensOf("source").slice(0, e.prompt), null, "What the model reads")),
-    h("div", {}, h("h3", {}, e.target ? `Probability of the right ${unitsOf(e)}` : "Writes"), bars(out, `Each new ${unitOf(e)} and its probability`), comparedHint(e)));
 }
 
 /** What is likeliest at the place that is looked at, the first gap if there is one; or of the whole. */

@@ -1,0 +1,98 @@
+// The backward pass on the picture: one step at a time, with its formula and numbers.
+
+const SURE = 0.98; // a right answer of this probability sends back next to no gradient
+
+function backwardScreen(e) {
+  return { picture: pictureOf(e, true) };
+}
+
+/** The step that is shown: the slow walk's, or the one that the time line is at. */
+function journeyIndex(e, view) {
+  const first = view.steps.findIndex(step => step.isBack);
+  if (e.play.step !== null && e.play.step >= first) return e.play.step;
+  const count = view.steps.length - first;
+  return first + Math.min(count - 1, Math.max(0, Math.floor(2 * (e.play.at - 0.5) * count)));
+}
+
+function journeyStep(e, view) {
+  const first = view.steps.findIndex(step => step.isBack);
+  const i = journeyIndex(e, view);
+  const { block } = view.steps[i];
+  const { loss } = e.gradients();
+  view.back ??= gradientPicture(e, view);
+  return [
+    whyThisTarget(e),
+    h("p", { class: "thought", role: "status" }, h("b", {}, `${i - first + 1} of ${view.steps.length - first}: ${block.id === "probabilities" ? "The loss" : block.label}. `), backSentence(e, block)),
+    block.id === "probabilities" ? lossNumbers(e, loss) : pullNumbers(e, block),
+    legend(e, view),
+  ];
+}
+
+/** The loss as a formula, for the word that costs most. */
+function lossNumbers(e, loss) {
+  const { losses } = e.gradients();
+  const labels = e.labels();
+  const t = e.lossPositions().reduce((most, each) => (losses[each] > losses[most] ? each : most), e.lossPositions()[0]);
+  const p = elementOf(e.record.arrays.probabilities, [t, labels[t]]);
+  const place_ = { name: "logits", index: [t, labels[t]], gradient: true, weight: false };
+  return [
+    h("p", { class: "numbers-line" }, "loss = ", h("b", {}, precise(loss)), `, the mean of ${e.lossPositions().length}; most at “${shownToken(e.wordOf(labels[t]))}”: −log ${brief(p)} = ${brief(losses[t])}`),
+    h("p", { class: "numbers-line" }, `∂loss/∂logit = (p − y) / N = (${brief(p)} − 1) / ${e.lossPositions().length} = `, cellLink(e, place_)),
+  ];
+}
+
+function cellLink(e, place_) {
+  return h("button", { type: "button", class: "link", "data-key": `step:${placeKey(place_)}`, onclick: () => e.set({ cell: place_ }) }, brief(valueAt(e, place_)));
+}
+
+/** Of the largest gradient of a block: what each step above sent back to it. */
+function pullNumbers(e, block) {
+  const array = e.gradients().activations[block.array];
+  const width = array.shape.at(-1);
+  let at = 0;
+  array.data.forEach((x, i) => { if (Math.abs(x) > Math.abs(array.data[at])) at = i; });
+  const index = [Math.floor(at / width), at % width];
+  const { parts } = deriveGradient(e, block.array, index);
+  const place_ = { name: block.array, index, gradient: true, weight: false };
+  const largest = Math.max(...parts.map(part => Math.abs(part.value))) || 1;
+  return [
+    h("p", { class: "numbers-line" }, `The largest, at “${e.rowLabel(block.array, index[0])}”, number ${index[1]}: `, cellLink(e, place_), parts.length > 1 ? " =" : ""),
+    h("div", { class: "scroll sent", tabindex: 0, role: "region", "aria-label": "What is sent back" }, h("table", { class: "pulls" }, h("tbody", {}, parts.map(part => {
+      const td = h("td", { class: "amount" }, brief(part.value));
+      tint(td, part.value, { largest });
+      return h("tr", {}, h("th", { scope: "row" }, describe(part.to)), td, h("td", { class: "wrap" }, part.equation));
+    })))),
+  ];
+}
+
+// ------------------------------------------------------------ which answer counts as right
+
+/** On this stage, a sure answer of the model's own gives way to a doubtful one, whose gradients are visible. */
+function chooseTarget(e) {
+  const isHere = e.screen === "backward";
+  if (!isHere || e.target || e.wanted?.isOwn) {
+    if (!isHere && e.wanted) e.want(null);
+    return;
+  }
+  if (e.wanted) return;
+  const labels = e.labels();
+  const positions = e.lossPositions();
+  const row = t => rowOf(e.record.arrays.probabilities, t);
+  if (positions.some(t => row(t)[labels[t]] < SURE)) return;
+  const seconds = positions.map(t => [t, largestIndices(row(t), 2)[1]]);
+  const [t, id] = seconds.reduce((best, each) => (row(each[0])[each[1]] > row(best[0])[best[1]] ? each : best));
+  e.want({ t, id, isChosen: true });
+}
+
+function whyThisTarget(e) {
+  const { wanted } = e;
+  if (wanted?.t === undefined) return e.isPair ? targetForm(e) : null;
+  const said = shownToken(e.wordOf(e.bestLabels()[wanted.t]));
+  const right = shownToken(e.wordOf(wanted.id));
+  const options = largestIndices(rowOf(e.record.arrays.probabilities, wanted.t), 6).map(id => [`${id}`, shownToken(e.wordOf(id))]);
+  return h("div", { class: "why" },
+    h("span", {}, `The model is sure of “${said}”, so its gradients would be nearly 0. Here `),
+    choice("right is", options, `${wanted.id}`, id => e.set({ wanted: { ...wanted, id: Number(id) } })),
+    h("span", {}, ` instead. Gradients show what would make “${right}” likelier. `),
+    h("button", { type: "button", class: "link", "data-key": "own-answer", onclick: () => e.set({ wanted: { isOwn: true } }) }, "Take its own answer"));
+}

@@ -1,0 +1,296 @@
+// The model as the picture: one canvas of strips and lines, and above it labels, words, answers and what is opened.
+
+const CONTROLS = 52; // height of the row of buttons
+
+/** The overview: the model as it ran, and Play. */
+function pictureScreen(e) {
+  return { picture: pictureOf(e, false) };
+}
+
+function pictureOf(e, isBack) {
+  const header = document.querySelector("header").offsetHeight;
+  const { clientWidth: width } = document.documentElement;
+  const controls = width < 700 ? 104 : CONTROLS;
+  const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - 2));
+  const { layout } = view;
+  const box = { width: layout.width, height: layout.height };
+  const ratio = devicePixelRatio;
+  const canvas = h("canvas", { id: "cells", width: Math.ceil(box.width * ratio), height: Math.ceil(box.height * ratio), role: "img", "aria-label": pictureLabel(e, layout) });
+  const stage = h("div", { class: "stage" }, canvas, drawing(e, view), foldChoices(e, view),
+    e.opened ? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
+  place(canvas, { width: box.width, height: box.height });
+  place(stage, { height: layout.height });
+  return [controlRow(e, view, isBack), stage, layout.panel ? null : panel(e, view, isBack)];
+}
+
+/** Sizes and positions in pixels. */
+function place(element, sizes) {
+  for (const [name, value] of Object.entries(sizes)) element.style[name] = `${value}px`;
+  return element;
+}
+
+function pictureLabel(e, { columns }) {
+  const stacks = columns.map(({ stack, blocks }) => `${stack.name}: ${blocks.length} blocks`).join("; ");
+  return `The model as it ran. ${stacks}. Each strip has a cell for each number of a ${unitOf(e)}'s vector.`;
+}
+
+// ------------------------------------------------------------ the row of controls
+
+function controlRow(e, view, isBack) {
+  const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
+  const at = e.play.step;
+  const most = view.steps.length - 1;
+  const go_ = by => walkTo(e, Math.max(steps, Math.min(most, at === null ? (by > 0 ? steps : most) : at + by)));
+  const timeline = h("input", {
+    id: "timeline", type: "range", min: isBack ? 500 : 0, max: 1000, step: 1, value: Math.round(1000 * e.play.at), "data-key": "timeline",
+    "aria-label": "Moment: forward, then backward", "aria-valuetext": momentText(e.play.at),
+    oninput: event => {
+      stopMotion();
+      e.play.running = false;
+      showMoment(e, Number(event.target.value) / 1000);
+    },
+    onchange: () => e.set({ play: { ...e.play, running: false } }),
+  });
+  const slider = h("span", { class: "timeline" }, timeline, isBack ? null : h("span", { class: "ends", "aria-hidden": "true" }, h("span", {}, "forward →"), h("span", {}, "← gradients")));
+  return h("div", { class: "controls" },
+    h("h2", { id: e.screen, class: "picture-title" }, isBack ? "The backward pass" : "Overview"),
+    h("button", { type: "button", class: "primary play", "data-key": "play", onclick: () => playOrStop(e) }, e.play.running ? "❚❚ Stop" : "▶ Play"),
+    slider,
+    h("span", { class: "together", role: "group", "aria-label": "Slow walk" },
+      h("button", { type: "button", "data-key": "walk-back", "aria-label": "Previous step of the slow walk", onclick: () => go_(-1), disabled: at !== null && at <= steps }, "‹"),
+      h("button", { type: "button", "data-key": "walk-on", onclick: () => go_(1), disabled: at === most }, isBack ? "Step ›" : "Slow walk ›")),
+    headChoice(e),
+    turnLinks(e));
+}
+
+function headChoice(e) {
+  const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
+  if (heads === 1) return null;
+  return choice("Lines", [["mean", "mean of heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], e.pictureHead === null ? "mean" : `${e.pictureHead}`, value => e.set({ pictureHead: value === "mean" ? null : Number(value) }));
+}
+
+function turnLinks(e) {
+  const at = e.screens.findIndex(screen => screen.address === e.screen);
+  const [before, after] = [e.screens[at - 1], e.screens[at + 1]];
+  return h("nav", { class: "turns", "aria-label": "Next and previous stage" },
+    before ? h("a", { href: `#${before.address}`, rel: "prev", "aria-label": `Previous stage: ${before.title}` }, "←") : null,
+    after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : null);
+}
+
+// ------------------------------------------------------------ labels, words and answers
+
+function drawing(e, view) {
+  const { layout } = view;
+  return s("svg", { class: "over", width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group", "aria-label": "The model as it ran", onclick: event => clickStage(e, event), onpointermove: event => pointStage(e, event), onpointerleave: () => pointAt(e, null, null) },
+    layout.columns.map(column => residuals(column, layout)),
+    layout.columns.map(column => wordsBelow(e, view, column)),
+    layout.blocks.map(block => tagOf(e, block)),
+    tagOf(e, layout.output), outputs(e, view));
+}
+
+/** Residual connections, at the side of the labels. */
+function residuals({ blocks }, { isCompact }) {
+  if (isCompact) return null;
+  return blocks.map((block, i) => {
+    if (!block.around) return null;
+    const from = blocks[i - 2]; // the block below the sub-layer
+    const y = from.tileY - 2;
+    const at = block.tileY + block.tileHeight / 2;
+    const edge = middleOf(block, block.labelsRight ? block.count - 1 : 0);
+    const out = block.labelsRight ? block.x + block.width + 12 : block.x - 12;
+    const end = tileX(block, block.labelsRight ? block.count - 1 : block.skips) + (block.labelsRight ? block.tileWidth + 3 : -3);
+    return s("path", { class: "around", d: `M${edge} ${y}H${out}V${at}H${end}`, "data-around": block.id });
+  });
+}
+
+function wordsBelow(e, view, column) {
+  const { blocks, stack } = column;
+  const [base] = blocks;
+  if (base.array) return null; // patches
+  const words = wordsOf(e, base.side);
+  const { isTurned, step } = view.layout.room;
+  const every = step < 11 ? Math.ceil(60 / step) : 1;
+  const most = Math.max(1, Math.floor((isTurned ? 52 : step - 4) / 7.6));
+  return words.map((word, t) => {
+    if (t % every) return null;
+    const text = word.length > most ? `${word.slice(0, Math.max(1, most - 1))}…` : word;
+    const [x, y] = [middleOf(base, t), base.y + (isTurned ? 6 : 17)];
+    return s("text", { class: "token", x, y, "text-anchor": isTurned ? "end" : "middle", transform: isTurned ? `rotate(-90 ${x} ${y})` : null, dy: isTurned ? "0.35em" : null, "data-word": `${stack.name}:${t}` }, text, s("title", {}, word));
+  });
+}
+
+/** A block's name, which opens it. */
+function tagOf(e, block) {
+  const { x, y, width, height } = block.tag;
+  const isOpen = e.opened === block.id;
+  const size = Math.max(18, Math.min(26, height));
+  const top = y + height / 2 - size / 2;
+  const most = Math.floor(width / 6.4);
+  const text = block.text.length > most ? `${block.text.slice(0, most - 1)}…` : block.text;
+  return s("a", {
+    class: ["tag", isOpen ? "open" : "", e.cell?.name === block.array && block.array ? "here" : ""].filter(Boolean).join(" "),
+    href: `#${block.to}`, role: "button", "aria-expanded": isOpen ? "true" : "false", "aria-label": block.label, "data-key": `block:${block.id}`, "data-block": block.id,
+    onclick: event => {
+      if (event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      event.stopPropagation();
+      e.set({ opened: isOpen ? null : block.id });
+    },
+  }, s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }), s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text));
+}
+
+/** The likeliest words of each token, or of one where columns are narrow. */
+function outputs(e, view) {
+  const { output } = view.layout;
+  if (!output.isNarrow) return range(output.count, t => candidates(e, output, t, output.x + t * output.step + 3, output.step - 6, output.height < 70 ? 2 : 3));
+  const t = stepRow(e);
+  const width = Math.min(Math.max(output.room, 150), 260);
+  return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, 4);
+}
+
+function candidates(e, output, t, x, width, most) {
+  const { temperature, topK, topP } = e.sampling;
+  const p = e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
+  const right = e.labels()[t];
+  const best = largestIndices(p, most);
+  const isQuiet = isPromptRow(e, t);
+  const line = Math.min(23, (output.height - 4) / most);
+  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t, onclick: () => e.set({ step: t }) }, best.map((id, i) => {
+    const y = output.y + output.height - (most - i) * line;
+    const word = shownToken(e.wordOf(id));
+    const fits = Math.max(1, Math.floor((width - (width < 60 ? 0 : i ? 44 : 37)) / (i ? 6.6 : 8.6)));
+    return [
+      s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p[id]), height: 3 }),
+      s("text", { class: i ? "word" : "word best", x, y: y + line - 7 }, word.length > fits ? `${word.slice(0, Math.max(1, fits - 1))}…` : word, s("title", {}, `${word}: ${percent(p[id])}`)),
+      width < 60 ? null : s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, percent(p[id])),
+    ];
+  }));
+}
+
+/** Whether what is predicted here is not used: within the prompt of a language model, or beside the gaps. */
+function isPromptRow(e, t) {
+  if (e.isPair) return false;
+  if (e.structure.output.head) return Boolean(e.gaps) && !e.gaps.includes(t);
+  return t < e.prompt - 1;
+}
+
+// ------------------------------------------------------------ what is lit
+
+/** Labels, answers and losses as far as the moment goes. */
+function showLight(e, view, light) {
+  const svg = document.querySelector(".stage .over");
+  for (const tag of svg.querySelectorAll(".tag")) {
+    const block = view.layout.blocks.find(each => each.id === tag.dataset.block);
+    const { current } = light;
+    const isCurrent = current === tag.dataset.block;
+    tag.classList.toggle("lit", isCurrent || (block ? isMoving(block, light) : light.loss > 0 && light.loss < 1));
+    tag.classList.toggle("flows", (block ? light.backward(block) > 0 : light.loss > 0));
+  }
+  for (const says of svg.querySelectorAll("[data-says]")) {
+    says.style.opacity = light.output(Number(says.dataset.says));
+    says.classList.toggle("flows", light.loss > 0);
+  }
+  const last = view.layout.columns.at(-1);
+  for (const word of svg.querySelectorAll(`[data-word^="${last.stack.name}:"]`)) {
+    const t = Number(word.dataset.word.split(":")[1]);
+    const isGiven = t === 0 || light.current !== null || isPromptRow(e, t - 1) || e.structure.output.head;
+    word.style.opacity = isGiven ? 1 : light.output(t - 1);
+  }
+  const said = document.querySelector(".saying .said");
+  if (said) said.style.opacity = light.output(last.blocks[0].count - 1);
+}
+
+function isMoving(block, light) {
+  const back = light.backward(block);
+  if (back > 0) return back < 1;
+  for (let t = 0; t < block.count; t++) {
+    const share = light.forward(block, t);
+    if (share > 0 && share < 1) return true;
+  }
+  return false;
+}
+
+// ------------------------------------------------------------ pointing and selecting
+
+function pointOf(event) {
+  const box = event.currentTarget.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+
+function clickStage(e, event) {
+  const found = cellAt(e, stageView, ...pointOf(event));
+  if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
+  else if (e.opened) e.set({ opened: null });
+}
+
+function pointStage(e, event) {
+  const word = event.target.closest("[data-word]")?.dataset.word.split(":");
+  const column = word ? stageView.layout.columns.findIndex(({ stack }) => stack.name === word[0]) : -1;
+  pointAt(e, word ? { column, t: Number(word[1]) } : null, word ? null : cellAt(e, stageView, ...pointOf(event)));
+}
+
+function pointAt(e, word, hover) {
+  const key = ({ word: w, hover: c }) => `${w?.column}:${w?.t}:${c && placeKey(c.cell)}`;
+  if (key({ word, hover }) === key(stageView)) return;
+  Object.assign(stageView, { word, hover });
+  document.querySelector(".stage .over").style.cursor = hover ? "pointer" : "";
+  paintStage(e);
+}
+
+/** Of a folded stack: which of its equal layers is drawn. */
+function foldChoices(e, { layout }) {
+  return layout.columns.map(({ stack, blocks }, i) => {
+    if (layout.fold[i] === null) return null;
+    const top = blocks.filter(block => block.layer !== undefined).at(-1);
+    const x = top.labelsRight ? top.x + top.width + 4 : top.tag.x;
+    const label = h("label", { class: "fold" }, h("select", { "data-key": `layer:${stack.name}`, "aria-label": `Layer of the ${stack.name}`, onchange: event => e.set({ layers: { ...e.layers, [stack.name]: Number(event.target.value) } }) },
+      range(stack.layers, j => h("option", { value: j, selected: j === layout.fold[i] }, `layer ${j + 1}`))), ` × ${stack.layers}`);
+    return place(label, { left: x, top: Math.max(0, top.y - 22) });
+  });
+}
+
+// ------------------------------------------------------------ the panel
+
+function panel(e, view, isBack) {
+  const box = view.layout.panel;
+  const element = h("section", { class: box ? "panel" : "panel below", "aria-label": isBack ? "The step" : "What the model does" }, isBack ? journeyStep(e, view) : overviewText(e, view));
+  return box ? place(element, { left: box.x, top: box.y, width: box.width, height: box.height }) : element;
+}
+
+function overviewText(e, view) {
+  const step = e.play.step === null ? null : view.steps[e.play.step];
+  return [
+    saying(e),
+    h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : opening(e)),
+    e.structure.output.head ? null : samplingSliders(e),
+    legend(e, view),
+  ];
+}
+
+/** What is read, and in large type what is said. */
+function saying(e) {
+  if (e.isImage) return [h("p", { class: "saying" }, h("span", { class: "said" }, answerOf(e))), drawingBoard(e, 190)];
+  const read = e.isPair || e.structure.output.head ? e.textRead : e.model.decode([...e.record.source].slice(0, e.prompt));
+  return h("p", { class: "saying", dir: "auto" }, h("span", { class: "read" }, read.length > 90 ? `${read.slice(0, 88)}…` : read), " ", h("span", { class: "said" }, saidOf(e)));
+}
+
+function saidOf(e) {
+  if (e.structure.output.head !== "masked_lm") return answerOf(e);
+  return e.gaps ? `→ ${e.gaps.map(t => shownToken(e.tokenOf(e.labels()[t])).trim()).join(", ")}` : "";
+}
+
+function samplingSliders(e) {
+  const { temperature, topK, topP } = e.sampling;
+  const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
+  return h("div", { class: "sampling" },
+    slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
+    slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `${topK}` : "all", oninput: value => change({ topK: value }) }),
+    slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) }));
+}
+
+/** What the colours say. */
+function legend(e, view) {
+  const scale = view.back ? [brief(view.brightest * 10 ** -SPAN), brief(view.brightest)] : ["10⁻⁴ of the largest", "the largest"];
+  const key = (kind, from, to, label) => h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, `${label}: ${from} to ${to}`));
+  return h("p", { class: "legend" }, key("values", "−", "+", "Values of a block"), key("gradients", `±${scale[0]}`, `±${scale[1]}`, "Gradients, by powers of ten"));
+}

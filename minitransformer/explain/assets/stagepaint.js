@@ -1,0 +1,385 @@
+// The canvas of the picture: strips of cells, lines of attention, and what moves.
+
+const SPAN = 4; // powers of ten from the darkest to the brightest gradient
+
+let stageView = null; // the layout, its schedule, and the strips as pictures, of the record that is shown
+
+/** The view for a room; what was drawn before is used again while the numbers are the same. */
+function viewOf(e, width, height) {
+  const key = [width, height, devicePixelRatio, matchMedia("(prefers-color-scheme: dark)").matches, e.pictureHead, JSON.stringify(e.layers)].join();
+  if (stageView?.record === e.record && stageView.key === key) {
+    if (stageView.pass !== e.backwardPass) Object.assign(stageView, { pass: e.backwardPass, back: null });
+    return stageView;
+  }
+  const layout = layoutPicture(e, width, height);
+  const schedule = makeSchedule(e, layout);
+  stageView = { key, record: e.record, pass: e.backwardPass, layout, schedule, steps: walkSteps(schedule, layout.output), back: null, hover: null, word: null };
+  const colours = stageColours();
+  stageView.colours = colours;
+  stageView.empty = stripPicture(layout, block => block.array && (() => colours.wash));
+  stageView.values = stripPicture(layout, block => {
+    if (!block.array) return null;
+    const { data } = e.record.arrays[block.array];
+    const largest = largestOf(data) || 1;
+    return x => mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / largest);
+  }, block => e.record.arrays[block.array]);
+  stageView.weights = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, shownWeights(e, block.attention)]));
+  return stageView;
+}
+
+function stageColours() {
+  const style = getComputedStyle(document.documentElement);
+  const read = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(x => parseInt(x, 16));
+  return Object.fromEntries(["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"].map(name => [name, read(`--${name}`)]));
+}
+
+function mixed(from, to, share) {
+  const s = Math.min(1, share);
+  return from.map((x, i) => x + (to[i] - x) * s);
+}
+
+function css(colour, alpha = 1) {
+  return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
+}
+
+/** The strips of all blocks in one picture: `colourOf(block)` is a function of a number, or null for none. */
+function stripPicture(layout, colourOf, arrayOf = () => null) {
+  const ratio = devicePixelRatio;
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.ceil(layout.width * ratio);
+  canvas.height = Math.ceil(layout.height * ratio);
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.imageSmoothingEnabled = false;
+  for (const block of layout.blocks) {
+    const colour = colourOf(block);
+    if (!colour) continue;
+    const { grid, size, tileWidth, tileHeight, tileY, count, skips } = block;
+    const array = arrayOf(block);
+    const cells = document.createElement("canvas");
+    [cells.width, cells.height] = [grid.columns, grid.rows];
+    const small = cells.getContext("2d");
+    const image = small.createImageData(grid.columns, grid.rows);
+    for (let t = skips; t < count; t++) {
+      for (let i = 0; i < grid.columns * grid.rows; i++) {
+        const at = array ? shownIndex(array.data, (t - skips) * size, size, i, grid.pool) : 0;
+        const [r, g, b] = at === null ? [0, 0, 0] : colour(array ? array.data[at] : 0);
+        image.data.set([r, g, b, at === null ? 0 : 255], 4 * i);
+      }
+      small.putImageData(image, 0, 0);
+      pen.drawImage(cells, tileX(block, t), tileY, tileWidth, tileHeight);
+    }
+  }
+  return canvas;
+}
+
+/** Of the numbers that share cell i: the place of the one that is farthest from 0; null beyond the last. */
+function shownIndex(data, start, size, i, pool) {
+  if (i * pool >= size) return null;
+  let best = start + i * pool;
+  for (let j = best + 1; j < Math.min(start + size, start + (i + 1) * pool); j++) if (Math.abs(data[j]) > Math.abs(data[best])) best = j;
+  return best;
+}
+
+/** The strips of the gradients: brightness by size on a scale of powers of ten, which all blocks share. */
+function gradientPicture(e, view) {
+  const { activations } = e.gradients();
+  view.pass = e.backwardPass;
+  const shown = view.layout.blocks.filter(block => block.array && block.array in activations);
+  view.brightest = Math.max(1e-30, ...shown.map(block => largestOf(activations[block.array].data)), largestOf(activations.logits.data));
+  const { night, positive, negative } = view.colours;
+  const bright = colour => mixed(colour, [255, 255, 255], 0.28);
+  const [up, down] = [bright(positive), bright(negative)];
+  return stripPicture(view.layout, block => shown.includes(block) && (x => mixed(night, x < 0 ? down : up, gradientLight(x, view.brightest))), block => activations[block.array]);
+}
+
+/** From 0 to 1: how many powers of ten a gradient is above a ten-thousandth of the largest. */
+function gradientLight(x, largest) {
+  return x === 0 ? 0 : Math.max(0, Math.min(1, 1 + Math.log10(Math.abs(x) / largest) / SPAN));
+}
+
+/** Draw the moment that `e.play` says. */
+function paintStage(e) {
+  const canvas = document.getElementById("cells");
+  const view = stageView;
+  if (!canvas || !view) return;
+  const light = lightOf(view, e.play);
+  const ratio = devicePixelRatio;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, view.layout.width, view.layout.height);
+  if (light.loss > 0) view.back ??= gradientPicture(e, view);
+  paintColumn(e, view, pen);
+  for (const block of view.layout.blocks) {
+    paintWires(view, pen, block, light);
+    if (block.attention) paintAttention(e, view, pen, block, light);
+  }
+  for (const block of view.layout.blocks) if (block.array) paintStrips(view, pen, block, light);
+  paintMarks(e, view, pen);
+  showLight(e, view, light);
+}
+
+/** The column of the word that is pointed at, or of the cell that is selected. */
+function paintColumn(e, view, pen) {
+  const { word } = view;
+  const place = e.cell && placeOnStage(e, view, e.cell);
+  for (const [block, t] of [word && [view.layout.columns[word.column].blocks[0], word.t], place && [place.block, place.t]].filter(Boolean)) {
+    const { blocks } = view.layout.columns[block.column];
+    const top = blocks.at(-1).y;
+    pen.fillStyle = css(view.colours.accent, 0.09);
+    pen.fillRect(block.x + t * block.step, top, block.step, blocks[0].y + blocks[0].height - top);
+  }
+}
+
+function paintStrips(view, pen, block, light) {
+  const ratio = devicePixelRatio;
+  const { tileY, tileHeight, count, skips } = block;
+  const draw = (picture, from, to, alpha) => {
+    if (alpha <= 0 || !picture) return;
+    pen.globalAlpha = alpha;
+    const [x, width] = [block.x + from * block.step, (to - from) * block.step];
+    pen.drawImage(picture, x * ratio, tileY * ratio, width * ratio, tileHeight * ratio, x, tileY, width, tileHeight);
+    pen.globalAlpha = 1;
+  };
+  const back = light.backward(block);
+  let run = skips; // tokens with the same light are drawn at once
+  for (let t = skips; t < count; t++) {
+    const share = light.forward(block, t);
+    if (t + 1 < count && light.forward(block, t + 1) === share) continue;
+    if (share < 1) draw(view.empty, run, t + 1, 1);
+    draw(view.values, run, t + 1, share);
+    draw(view.back, run, t + 1, back);
+    run = t + 1;
+  }
+  const isMoving = back > 0 && back < 1;
+  for (let t = skips; t < count; t++) {
+    const share = light.forward(block, t);
+    if (!(isMoving || (share > 0 && share < 1))) continue;
+    pen.strokeStyle = css(isMoving ? view.colours.flow : view.colours.accent);
+    pen.lineWidth = 2;
+    pen.strokeRect(tileX(block, t) - 1.5, tileY - 1.5, block.tileWidth + 3, tileHeight + 3);
+  }
+}
+
+/** The wire of each token from the block below, with what runs along it. */
+function paintWires(view, pen, block, light) {
+  const { blocks } = view.layout.columns[block.column];
+  const below = blocks[blocks.indexOf(block) - 1];
+  if (!below) return;
+  const from = below.array ? below.tileY : below.y + 2;
+  const to = block.tileY + block.tileHeight;
+  const skips = Math.max(block.skips, below.skips ?? 0);
+  const isThin = block.step < 14;
+  const back = light.backward(block);
+  for (let t = skips; t < block.count; t++) {
+    const x = middleOf(block, t);
+    const share = light.forward(block, t);
+    const backward = back * Number(block.attention === null || !block.attention);
+    if (block.attention && !isThin) {
+      stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
+    } else if (!isThin || t % 3 === 0) stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
+    if (share > 0 && !isThin) stroke(pen, css(view.colours.positive, 0.55), 1.5, [[x, from], [x, from + (to - from) * Math.min(1, 2 * share)]]);
+    if (back > 0) stroke(pen, css(view.colours.flow, isThin ? 0.5 : 0.9), isThin ? 1 : 2, [[x, to], [x, to + (from - to) * back]]);
+    if (backward && !isThin && back < 1) dot(pen, view.colours.flow, x, to + (from - to) * back);
+  }
+}
+
+function stroke(pen, style, width, points) {
+  pen.strokeStyle = style;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+}
+
+function dot(pen, colour, x, y) {
+  pen.fillStyle = css(colour);
+  pen.beginPath();
+  pen.arc(x, y, 3.5, 0, 7);
+  pen.fill();
+}
+
+/** Lines from each key to each query, as wide as the weight; or small heat maps. */
+function paintAttention(e, view, pen, block, light) {
+  const weights = view.weights.get(block.attention);
+  if (!hasLines(e, block.attention)) return paintHeats(e, view, pen, block, light);
+  const [, rows, columns] = weights.shape;
+  const isCross = block.attention.includes("cross");
+  const back = light.backward(block);
+  if (isCross) paintRails(view, pen, block, weights, light, back);
+  for (let t = 0; t < rows; t++) {
+    const grown = Math.min(1, 1.6 * light.forward(block, t));
+    if (grown === 0) continue;
+    for (let u = 0; u < columns; u++) {
+      const w = weights.data[t * columns + u];
+      if (w < 0.02) continue;
+      const [quiet, alone] = isolation(view, block, isCross, t, u);
+      if (quiet) continue;
+      const points = isCross ? fromRail(view, block, t, u) : selfLine(block, t, u);
+      partOfCurve(pen, points, grown, css(view.colours.positive, alone ? 1 : 0.2 + 0.75 * w), 0.8 + (block.step < 40 ? 2.5 : 5) * w);
+      if (back > 0) partOfCurve(pen, [...points].reverse(), back, css(view.colours.flow, 0.15 + 0.8 * w), 0.8 + (block.step < 40 ? 2 : 3.5) * w);
+    }
+  }
+}
+
+/** While a word is pointed at, only its lines are drawn: [whether this one is left out, whether one is pointed at]. */
+function isolation({ word }, block, isCross, t, u) {
+  if (!word) return [false, false];
+  if (word.column === block.column) return [word.t !== t, true];
+  return isCross ? [word.t !== u, true] : [false, false];
+}
+
+function linesOf(block) {
+  return [block.tileY + block.tileHeight + 1, block.y + block.height + block.gap / 2];
+}
+
+function selfLine(block, t, u) {
+  const [top, bottom] = linesOf(block);
+  const [from, to] = [middleOf(block, u), middleOf(block, t)];
+  const bend = 0.5 * (bottom - top);
+  return [[from, bottom], [from, bottom - bend], [to, top + bend], [to, top]];
+}
+
+/** The rail of source token u: out of the encoder's top, down or up the gutter, and into the block. */
+function railOf(view, block, u) {
+  const source = view.layout.columns[0].blocks.at(-1);
+  const [top, bottom] = linesOf(block);
+  const y = source.tileY - 7 - 4 * (source.count - 1 - u);
+  const x = block.x - 12 - 4 * u;
+  const enter = top + 2 + ((u + 0.5) / source.count) * (bottom - top - 4);
+  return [[middleOf(source, u), source.tileY], [middleOf(source, u), y], [x, y], [x, enter], [block.x - 4, enter]];
+}
+
+function fromRail(view, block, t, u) {
+  const [top] = linesOf(block);
+  const [x, y] = railOf(view, block, u).at(-1);
+  const to = middleOf(block, t);
+  return [[x, y], [x + 0.7 * (to - x), y], [to, top + 0.5 * (y - top) + 4], [to, top]];
+}
+
+function paintRails(view, pen, block, weights, light, back) {
+  const [, rows, columns] = weights.shape;
+  let grown = 0;
+  for (let t = 0; t < rows; t++) grown = Math.max(grown, light.forward(block, t));
+  for (let u = 0; u < columns; u++) {
+    if (view.word && isolation(view, block, true, view.word.t, u)[0] && view.word.column === 0) continue;
+    let most = 0;
+    for (let t = 0; t < rows; t++) if (!view.word || view.word.column === 0 || view.word.t === t) most = Math.max(most, weights.data[t * columns + u]);
+    const path = railOf(view, block, u);
+    partOfPath(pen, path, Math.min(1, 3 * grown), css(view.colours.positive, 0.15 + 0.6 * most), 1 + 1.5 * most);
+    if (back > 0) partOfPath(pen, [...path].reverse(), back, css(view.colours.flow, 0.2 + 0.7 * most), 1 + 1.5 * most);
+  }
+}
+
+/** The first part of a path of straight lines. */
+function partOfPath(pen, points, share, style, width) {
+  if (share <= 0) return;
+  const lengths = points.slice(1).map(([x, y], i) => Math.abs(x - points[i][0]) + Math.abs(y - points[i][1]));
+  let left = share * lengths.reduce((sum, length) => sum + length, 0);
+  const shown = [points[0]];
+  for (const [i, length] of lengths.entries()) {
+    const part = Math.min(1, left / (length || 1));
+    const [from, to] = [points[i], points[i + 1]];
+    shown.push([from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part]);
+    left -= length;
+    if (left <= 0) break;
+  }
+  stroke(pen, style, width, shown);
+}
+
+/** The first part of a Bézier curve (by de Casteljau's construction). */
+function partOfCurve(pen, [a, b, c, d], share, style, width) {
+  const between = (p, q) => [p[0] + (q[0] - p[0]) * share, p[1] + (q[1] - p[1]) * share];
+  const [ab, bc, cd] = [between(a, b), between(b, c), between(c, d)];
+  const [abc, bcd] = [between(ab, bc), between(bc, cd)];
+  const end = between(abc, bcd);
+  pen.strokeStyle = style;
+  pen.lineWidth = width;
+  pen.beginPath();
+  pen.moveTo(a[0], a[1]);
+  pen.bezierCurveTo(ab[0], ab[1], abc[0], abc[1], end[0], end[1]);
+  pen.stroke();
+}
+
+/** A small heat map of each head, side by side: queries down, keys across. */
+function paintHeats(e, view, pen, block, light) {
+  const weights = e.record.arrays[`${block.attention}.weights`];
+  const [heads, rows, columns] = weights.shape;
+  const [top, bottom] = linesOf(block);
+  const size = bottom - top - 2;
+  view.heats ??= new Map();
+  if (!view.heats.has(block.attention)) view.heats.set(block.attention, range(heads, head => heatCells(view, weights, head)));
+  const share = light.forward(block, block.count - 1);
+  const back = light.backward(block);
+  const step = Math.min(size * 2.2, block.width / heads);
+  pen.imageSmoothingEnabled = true;
+  view.heats.get(block.attention).forEach((cells, head) => {
+    const x = block.x + block.width / 2 + (head - heads / 2) * step + step / 2 - size / 2;
+    pen.fillStyle = css(view.colours.paper);
+    pen.fillRect(x, top + 1, size, size);
+    pen.globalAlpha = share * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
+    pen.drawImage(cells, x, top + 1, size, size);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = css(back > 0 ? view.colours.flow : view.colours.border);
+    pen.lineWidth = back > 0 ? 2 : 1;
+    pen.strokeRect(x, top + 1, size, size);
+  });
+}
+
+function heatCells(view, { data, shape: [, rows, columns] }, head) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [columns, rows];
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(columns, rows);
+  for (let i = 0; i < rows * columns; i++) {
+    image.data.set([...mixed(view.colours.paper, view.colours.positive, Math.sqrt(data[head * rows * columns + i])), 255], 4 * i);
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+// ------------------------------------------------------------ cells
+
+/** Which cell is at a point of the canvas: its block, token and the place of its number; null between strips. */
+function cellAt(e, view, x, y) {
+  for (const block of view.layout.blocks) {
+    if (!block.array || y < block.tileY || y >= block.tileY + block.tileHeight) continue;
+    const t = Math.floor((x - block.x) / block.step);
+    if (t < block.skips || t >= block.count || x < tileX(block, t) || x >= tileX(block, t) + block.tileWidth) continue;
+    const { grid, size } = block;
+    const column = Math.floor(((x - tileX(block, t)) / block.tileWidth) * grid.columns);
+    const row = Math.floor(((y - block.tileY) / block.tileHeight) * grid.rows);
+    const gradient = lightOf(view, e.play).backward(block) >= 0.5;
+    const { data } = (gradient ? e.gradients().activations : e.record.arrays)[block.array];
+    const at = shownIndex(data, (t - block.skips) * size, size, row * grid.columns + column, grid.pool);
+    if (at === null) return null;
+    return { block, t, cell: { name: block.array, index: [Math.floor(at / size), at % size], gradient, weight: false } };
+  }
+  return null;
+}
+
+/** Where the number of a place is drawn; null if it is not. */
+function placeOnStage(e, view, { name, index, weight }) {
+  const block = weight ? null : view.layout.blocks.find(each => each.array === name);
+  if (!block || index.length !== 2) return null;
+  const t = index[0] + block.skips;
+  const cell = Math.floor(index[1] / block.grid.pool);
+  const [w, hgt] = [block.tileWidth / block.grid.columns, block.tileHeight / block.grid.rows];
+  return { block, t, x: tileX(block, t) + (cell % block.grid.columns) * w, y: block.tileY + Math.floor(cell / block.grid.columns) * hgt, w, h: hgt };
+}
+
+/** Frames around the selected cell, and around its strip. */
+function paintMarks(e, view, pen) {
+  const { hover } = view;
+  const place = e.cell && placeOnStage(e, view, e.cell);
+  for (const [found, isFirm] of [[hover && placeOnStage(e, view, hover.cell), false], [place, true]]) {
+    if (!found) continue;
+    const { block, t } = found;
+    pen.strokeStyle = css(view.colours.accent);
+    pen.lineWidth = isFirm ? 2.5 : 1.5;
+    pen.strokeRect(tileX(block, t) - 1, block.tileY - 1, block.tileWidth + 2, block.tileHeight + 2);
+    pen.strokeStyle = css(view.colours.ink);
+    pen.lineWidth = 1.5;
+    pen.strokeRect(found.x - 1, found.y - 1, found.w + 2, found.h + 2);
+  }
+}

@@ -1,0 +1,123 @@
+// What the slow walk says of each block, the equation that a block opens to, and the steps of the backward pass.
+
+/** A sentence for a step of the slow walk. */
+function sentenceOf(e, { block, isBack }) {
+  return isBack ? backSentence(e, block) : frontSentence(e, block);
+}
+
+function frontSentence(e, block) {
+  const [unit, units] = [unitOf(e), unitsOf(e)];
+  const stack = e.structure.stacks.find(each => each.name === block.stack);
+  if (block.id === "probabilities") return `The last state becomes a score for each ${answerUnit(e)}, and softmax turns the scores into probabilities.`;
+  if (block.kind === "text") return e.isImage ? "The image is cut into patches." : block.side === "target" ? `The decoder reads what is written so far, behind a start token.` : `The text is cut into ${units}.`;
+  if (block.kind === "embedding") {
+    return block.array === embeddingArrays(e, stack)[0]
+      ? `Each ${unit} becomes a learned vector of ${stack.width} numbers: a strip of cells, orange above 0 and blue below.`
+      : `A vector of its position is added, so that the order of the ${units} counts.`;
+  }
+  if (block.kind === "attention" && block.attention) {
+    if (block.parts) return `Each ${unit} takes up what it needs from others, and is processed by itself.`;
+    if (block.attention.includes("cross")) return `Each new ${unit} looks at the whole input: lines from the encoder's output, as wide as the attention.`;
+    return stack.causal ? `Each ${unit} looks at itself and at those before it.` : `Each ${unit} looks at all others: the wider a line, the more it takes from there.`;
+  }
+  if (block.kind === "forward") return `Each ${unit} goes through a wide hidden layer of ${block.size} numbers, by itself.`;
+  if (block.around) return stack.normFirst ? "What the sub-layer gives is added to its input." : "What the sub-layer gives is added to its input, and each row is brought to one scale.";
+  return "Each row is brought to the same scale.";
+}
+
+function backSentence(e, block) {
+  if (block.id === "probabilities") return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
+  const { activations } = e.gradients();
+  const size = norm(activations[block.array].data);
+  const says = {
+    attention: "The gradient goes to whatever was attended to, along the same lines.", forward: "It passes the hidden layer where that was active.",
+    norm: "A sum passes it on to both its terms: through the sub-layer, and around it.", embedding: "Here it reaches the vectors that training changes.", text: "",
+  };
+  return `${says[block.kind]} Its length here is ${brief(size)}.`;
+}
+
+// ------------------------------------------------------------ a block opened in place
+
+/** The formula of a block, and its arrays with the signs between them. */
+function equationOf(e, block) {
+  const head = e.pictureHead ?? 0;
+  if (block.id === "probabilities") {
+    const { from: [states] } = e.plan.get("logits");
+    return { formula: "p = softmax(x Wᵀ)", parts: [["x", states], "→", ["logits", "logits"], "→", ["p", "probabilities"]], stage: "probabilities" };
+  }
+  if (!block.array) return { formula: `${wordsOf(e, block.side).length} ${unitsOf(e)}`, parts: [], stage: block.to };
+  if (block.attention) {
+    const at = part => `${block.attention}.${part}`;
+    return {
+      formula: `head ${head + 1}: softmax(Q Kᵀ / √d) V`, stage: block.to, head, stageName: "Attention",
+      parts: [["Q", at("q")], "·", ["Kᵀ", at("k"), true], "→", ["softmax", at("weights")], "·", ["V", at("v")], "=", ["heads", at("heads")]],
+    };
+  }
+  const node = e.plan.get(block.array);
+  if (block.kind === "forward") {
+    const first = e.plan.get(`${block.path}.linear1`).from[0];
+    const { activation } = e.plan.get(block.array);
+    return { formula: `${activation.replace("_tanh", "")}(x W₁ + b₁) W₂ + b₂`, parts: [["x", first], "→", ["hidden", block.array], "→", ["out", `${block.path}.output`]], stage: block.to };
+  }
+  if (block.around) {
+    const sum = e.plan.get(`${block.path}.sum`);
+    const isFirst = sum.name === block.array;
+    return { formula: isFirst ? "x + f(norm(x))" : "norm(x + f(x))", stage: block.to, parts: [["x", sum.from[0]], "+", [isFirst ? "f(norm(x))" : "f(x)", sum.from[1]], isFirst ? "=" : "→", [isFirst ? "sum" : "norm", block.array]] };
+  }
+  const inputs = node.from.filter(name => e.record.arrays[name].shape.at(-1) > 1);
+  const signs = { add: "+", join: "beside", stack: "below" };
+  const parts = inputs.flatMap((name, i) => [...(i ? [signs[node.kind] ?? ","] : []), [describe(name), name]]);
+  const formulas = { lookup: "the row of E for each token", scale: "row of E · √d", add: "sum of the vectors", affine: "norm(x) · gain + bias", pixels: "the pixels", same: "x" };
+  return { formula: formulas[node.kind] ?? node.kind, parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]], stage: block.to };
+}
+
+/** The card of the opened block: its arrays as heat maps in one row, its formula, and the way to all numbers. */
+function blockCard(e, view) {
+  const block = [...view.layout.blocks, view.layout.output].find(each => each.id === e.opened);
+  if (!block) return null;
+  const { formula, parts, head = 0, stage } = equationOf(e, block);
+  const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
+  const isBack = view.back && lightOf(view, e.play).backward(block) > 0.5;
+  const card = h("section", { class: "card", role: "dialog", "aria-label": block.label },
+    h("div", { class: "card-head" }, h("h3", {}, block.label), h("button", { type: "button", class: "close", "aria-label": "Close the block", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
+    h("div", { class: "row" }, parts.map(part => (typeof part === "string" ? h("span", { class: "sign" }, part) : cardHeat(e, part, head, isBack)))),
+    h("p", { class: "formula" }, formula),
+    h("p", { class: "hint" }, frontSentence(e, block)),
+    block.parts ? h("p", {}, block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)])) : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)));
+  return place(card, cardPlace(block, view.layout));
+}
+
+function closeCard(e) {
+  const key = `block:${e.opened}`;
+  e.set({ opened: null });
+  document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+/** Beside the block, within the picture. */
+function cardPlace(block, { width, height, isCompact }) {
+  const cardWidth = Math.min(620, width - 16);
+  const left = isCompact ? 8 : block.labelsRight ? block.tag.x - cardWidth - 10 : block.tag.x + block.tag.width + 10;
+  return { left: Math.max(8, Math.min(width - cardWidth - 8, left)), top: Math.max(6, Math.min(height - 300, block.tag.y - 40)), width: cardWidth };
+}
+
+/** One array as a heat map, transposed if it is K's. */
+function cardHeat(e, [label, name, isTurned = false], head, isBack) {
+  const array = (isBack && name in e.gradients().activations ? e.gradients().activations : e.record.arrays)[name];
+  const [rows, columns] = array.shape.slice(-2).length === 2 ? array.shape.slice(-2) : [1, array.shape[0]];
+  const own = array.shape.length === 3 ? Math.min(head, array.shape[0] - 1) : 0;
+  const data = array.data.subarray(own * rows * columns, (own + 1) * rows * columns);
+  const [high, wide] = isTurned ? [columns, rows] : [rows, columns];
+  const canvas = h("canvas", { width: wide, height: high, role: "img", "aria-label": `${label}: ${high} × ${wide}` });
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(wide, high);
+  const { paper, positive, negative } = stageView.colours;
+  const largest = largestOf(data) || 1;
+  for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
+    const x = data[t * columns + j];
+    const colour = Number.isFinite(x) ? mixed(paper, x < 0 ? negative : positive, Math.abs(x) / largest) : stageView.colours.wash;
+    image.data.set([...colour, 255], 4 * (isTurned ? j * rows + t : t * columns + j));
+  }
+  pen.putImageData(image, 0, 0);
+  place(canvas, { width: Math.max(22, Math.min(110, wide * 9)), height: Math.max(18, Math.min(96, high * 9)) });
+  return h("figure", { class: "small" }, canvas, h("figcaption", {}, label, h("span", { class: "size" }, ` ${high} × ${wide}`)));
+}

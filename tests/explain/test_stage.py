@@ -1,0 +1,194 @@
+"""The model as the picture: where its parts are, what is lit when, and the engine's number in each cell."""
+
+import numpy as np
+import pytest
+
+from minitransformer.explain import record
+from tests.explain.test_page import exposed, number, page_of, transformer, words
+
+SIZES = [(1440, 900), (1280, 720), (390, 844)]
+BOXES = """
+() => {
+  const boxes = selector => [...document.querySelectorAll(selector)].map(each => {
+    const { left, top, right, bottom } = each.getBoundingClientRect();
+    return [each.getAttribute("aria-label") ?? each.textContent, left, top, right, bottom];
+  });
+  const parts = ".stage .tag, .stage .token, .stage .panel, .stage .fold, .stage .says";
+  return { parts: boxes(parts), stage: boxes(".stage"), wide: document.documentElement.scrollWidth };
+}
+"""
+MOMENT = """
+at => {
+  const slider = document.getElementById("timeline");
+  slider.value = at;
+  slider.dispatchEvent(new Event("input"));
+  return document.getElementById("cells").toDataURL();
+}
+"""
+INSIDE = """
+key => {
+  const [name, t, j] = key;
+  const place = placeOnStage(page, stageView, { name, index: [t, j], weight: false });
+  const box = document.getElementById("cells").getBoundingClientRect();
+  return [box.left + place.x + place.w / 2, box.top + place.y + place.h / 2];
+}
+"""
+
+
+def open_inside(open_page, text, *fragment, **options):
+    """The page, with what its picture draws in the reach of a test."""
+    more = "Object.defineProperty(window, 'stageView', { get: () => stageView });"
+    more += " window.placeOnStage = placeOnStage;"
+    mark = "Object.assign(window, { page,"
+    return open_page(exposed(text).replace(mark, more + mark), *fragment, bypass_csp=True, **options)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_first_screen_holds_the_whole_model_and_nothing_overlaps(width, height, open_page):
+    page = open_page(page_of(transformer(), "you love the cat"), viewport={"width": width, "height": height})
+    found = page.page.evaluate(BOXES)
+    parts = found["parts"]
+    assert found["wide"] == width
+    assert found["stage"][0][4] <= height + 1
+    labels = [label for label, *_ in parts]
+    assert "Softmax" in labels
+    assert [label for label in labels if label.startswith(("Add & norm after cross", "Layer 2, decoder"))]
+    for name, left, top, right, bottom in parts:
+        assert left >= 0, name
+        assert top >= 0, name
+        assert right <= width + 0.5, name
+        assert bottom <= height + 1, name
+    for i, (one, left, top, right, bottom) in enumerate(parts):
+        for other, left_, top_, right_, bottom_ in parts[:i]:
+            apart = left >= right_ - 1 or left_ >= right - 1 or top >= bottom_ - 1 or top_ >= bottom - 1
+            assert apart, (one, other)
+
+
+def test_moments_of_play_differ(open_page):
+    page = open_page(page_of(transformer()))
+    moments = [page.page.evaluate(MOMENT, at) for at in (0, 250, 500, 750, 1000)]
+    assert len(set(moments)) == 5
+    assert page.page.evaluate(MOMENT, 250) == moments[1]  # back again
+
+
+def test_a_cell_is_the_engines_number_forward_and_backward(open_page):
+    model = transformer()
+    tokenizer = words()
+    page = open_inside(open_page, page_of(model, "you love the cat", target="the mat"))
+    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
+    source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
+    expected = record(model, source, [tokenizer.start_id, *labels[:-1]])
+    gradients = expected.backward(labels).activations
+    path = "decoder.layers.1"
+    places = [
+        ("encoder.input", 4, 3),
+        ("encoder.layers.0.feed_forward.hidden", 1, 13),
+        (f"{path}.cross_attention.output", 2, 0),
+        (f"{path}.residual3.norm.output", 0, 11),
+    ]
+    for moment, arrays in ((500, expected.arrays), (1000, gradients)):
+        page.page.evaluate(MOMENT, moment)
+        for name, t, j in places:
+            page.page.mouse.click(*page.page.evaluate(INSIDE, [name, t, j]))
+            assert number(page.text("#inspector .value")) == pytest.approx(
+                arrays[name][t, j], rel=2e-4, abs=1e-7
+            )
+            page.press("Escape")
+    assert page.page.locator("#inspector").is_hidden()
+
+
+def test_sliders_at_the_output_change_the_probabilities(open_page):
+    model = transformer()
+    page = open_page(page_of(model, target="the mat"))
+    logits = record(
+        model, [*words().encode("I love you"), words().end_id], [2, *words().encode("the mat")]
+    ).arrays["logits"]
+    page.page.locator('[data-key="slider:Temperature"]').fill("2")
+    first = page.page.locator(".says").first.locator("title").first.text_content()
+    p = np.exp(logits[0] / 2 - logits[0].max() / 2)
+    assert number(first.split(": ")[1].removesuffix(" %")) == pytest.approx(
+        100 * (p / p.sum()).max(), abs=0.6
+    )
+    page.page.locator('[data-key="slider:Top-k"]').fill("1")
+    assert page.page.locator(".says").first.locator("title").first.text_content().endswith(": 100 %")
+
+
+def test_a_block_opens_to_its_equation_and_closes(open_page):
+    page = open_page(page_of(transformer()))
+    for label, arrays in (
+        ("Cross-attention, decoder layer 2", 5),
+        ("Feed forward, encoder layer 1", 3),
+        ("Softmax", 3),
+    ):
+        tag = page.page.get_by_role("button", name=label, exact=True)
+        tag.focus()
+        page.press("Enter")
+        assert page.page.locator(".card canvas").count() == arrays
+        assert page.page.locator(".card a").first.inner_text().startswith("All numbers: ")
+        page.press("Escape")
+        assert page.page.locator(".card").count() == 0
+        assert page.page.evaluate("document.activeElement.getAttribute('aria-label')") == label
+    page.page.get_by_role("button", name="Softmax", exact=True).press("Enter")
+    page.page.locator(".card a").click()
+    assert page.page.locator("h2#probabilities").count() == 1
+
+
+def test_the_slow_walk_names_the_block_that_is_lit(open_page):
+    page = open_page(page_of(transformer()), reduced_motion="reduce")
+    for name in (
+        "Tokens, encoder",
+        "Embedding, encoder",
+        "+ Positions, encoder",
+        "Self-attention, encoder layer 1",
+    ):
+        page.page.locator('[data-key="walk-on"]').click()
+        lit = page.page.locator(".tag.lit").evaluate_all(
+            "tags => tags.map(tag => tag.getAttribute('aria-label'))"
+        )
+        assert lit == [name]
+        assert page.text(".panel .thought").startswith(f"{name}. ")
+
+
+def test_play_without_motion_shows_its_ends(open_page):
+    page = open_page(page_of(transformer()), reduced_motion="reduce")
+    value = lambda: page.page.locator("#timeline").input_value()
+    assert value() == "500"
+    page.page.evaluate("document.activeElement.blur()")
+    page.press(" ")
+    assert value() == "1000"
+    page.press(" ")
+    assert value() == "500"
+
+
+def test_play_moves_from_the_text_to_the_gradients(open_page):
+    page = open_page(page_of(transformer()))
+    page.page.locator('[data-key="play"]').click()
+    page.page.wait_for_timeout(600)
+    page.page.locator('[data-key="play"]').click()
+    assert 0 < int(page.page.locator("#timeline").input_value()) < 500
+
+
+def test_the_backward_journey_adds_up_and_a_sure_answer_gives_way_to_a_doubtful_one(open_page):
+    page = open_inside(
+        open_page, page_of(transformer(), target="the mat"), "#backward", reduced_motion="reduce"
+    )
+    steps = page.page.evaluate("stageView.steps.filter(step => step.isBack).length")
+    assert steps > 15
+    for step in range(steps):
+        page.page.locator('[data-key="walk-on"]').click()
+        amounts = [number(text) for text in page.texts(".pulls .amount")]
+        if step > 0:
+            total = number(page.page.locator(".numbers-line .link").inner_text())
+            assert sum(amounts) == pytest.approx(total, rel=2e-3, abs=1e-6)
+    page = open_inside(open_page, page_of(sure(), "I love you"), "#backward")
+    assert "The model is sure of" in page.text(".panel .why")
+    assert page.page.evaluate("page.gradients().loss") > 0.5
+    page.page.locator('[data-key="own-answer"]').click()
+    assert page.page.evaluate("page.gradients().loss") < 0.02
+
+
+def sure():
+    """A model whose probabilities are near 0 and 1."""
+    model = transformer()
+    model.embedding.weight.array[...] *= 60
+    return model
