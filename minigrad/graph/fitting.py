@@ -10,7 +10,7 @@ from .folding import Fold, Folding
 from .placing import lay_out
 
 WINDOW = 900.0, 740.0  # the drawing's part of a screen of 1440 x 900
-READABLE = 0.6  # the least scale
+READABLE = 0.58  # the least scale
 MOST = 60  # boxes
 
 

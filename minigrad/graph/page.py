@@ -263,6 +263,7 @@ class _Data:
             title=self._string(op_title(v)),
             group=v.group,
             values=[self._snapshot(value) for value in v.values],
+            heat=self._string(_heat(v.value.sample)) if v.value.size > 1 else None,
             gradients=[self._snapshot(g) for g in v.gradients],
             inputs=[self._edge(edge) for edge in v.inputs],
             settings=[[self._string(name), self._string(value)] for name, value in v.settings],
@@ -346,7 +347,6 @@ class _Data:
         row = self._row(
             "snapshot", shape=s.shape, dtype=self._string(s.dtype), bytes=s.nbytes, statistics=statistics,
             extent=numbers.shape, numbers=self._array(numbers), whole=int(s.whole),
-            heat=self._string(_heat(s.sample)) if s.size > 1 else None,
         )  # fmt: skip
         return self.snapshots.add(row, key)
 

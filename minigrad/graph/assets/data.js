@@ -39,7 +39,6 @@ function reader(data) {
     found.dtype = string(found.dtype);
     found.statistics = found.statistics && named(columns.statistics, found.statistics.map(toNumber));
     found.numbers = inDtype(arrays[found.numbers], found.dtype);
-    found.heat = found.heat === null ? null : string(found.heat).split("/");
     found.whole = Boolean(found.whole && found.numbers);
     found.size = found.shape.reduce((a, b) => a * b, 1);
     found.finite = !found.statistics || !(found.statistics.nan || found.statistics.inf);
@@ -50,6 +49,7 @@ function reader(data) {
   function vertex(row, index) {
     const found = { index, ...named(columns.vertex, row) };
     for (const key of ["name", "title", "family", "parts", "source", "code", "label"]) found[key] = string(found[key]);
+    found.heat = found.heat === null ? null : string(found.heat).split("/");
     for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
     found.inputs = found.inputs.map((input, place) => edge(input, index, place));
     found.settings = found.settings.map(([name, value]) => [string(name), string(value)]);

@@ -179,7 +179,7 @@ function drawBox(graph, box, { lines, classes, colour }, state, actions) {
   const isBroken = paint.mark === BROKEN;
   const outline = { "stroke-width": vertex?.isOutput ? 2.2 : 1.3 };
   if (vertex?.kind === "constant") outline["stroke-dasharray"] = "5 3";
-  const { heat } = shownVertex(graph, box.id).value;
+  const { heat } = shownVertex(graph, box.id);
   const middle = (width + (heat ? MAP : 0)) / 2;
   const drawn = s(
     "g",

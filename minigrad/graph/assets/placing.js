@@ -183,7 +183,7 @@ function sizeOf(graph, state, frame, cell) {
   if (isLane(cell)) return { width: 0, height: 0 };
   const inner = frame.frames.get(cell.id);
   if (inner) return { width: inner.width, height: inner.height };
-  return sizeOfText(graph, linesOf(graph, cell.id, state.colour), shownVertex(graph, cell.id).value.heat);
+  return sizeOfText(graph, linesOf(graph, cell.id, state.colour), shownVertex(graph, cell.id).heat);
 }
 
 /** An upper bound of a text's width; labels.py has the widths of letters. */

@@ -10,7 +10,7 @@ const stage = document.getElementById("graph");
 const searchable = searchIndex(graph);
 const view = new View(stage);
 const map = new OverviewMap(view);
-const LEAST_SCALE = { wide: 0.6, stacked: 0.42 }; // of a graph that opens as a whole
+const LEAST_SCALE = { wide: 0.58, stacked: 0.42 }; // of a graph that opens as a whole
 
 /** The fold of the start: the one that was chosen, or what can be read in this window. */
 function foldAsAtStart() {
