@@ -22,6 +22,7 @@ from .record import Record, record
 
 ABOUT = "attention weights: the last layer, mean of its heads"
 CROSSED = "cross-attention weights: the last layer, mean of its heads"
+PULL = "the length of its loss's gradient at each token, as a share"
 MOST = 12  # maximum number of tokens drawn on a side
 CONTINUED = 8  # tokens that a language model writes
 TOP = 5  # classes, or words for a gap
@@ -55,9 +56,16 @@ def static_picture(
     first = len(read) - len(written)  # row t predicts token t + 1
     shares = found.arrays["probabilities"][np.arange(first, len(read)), written]
     last = slice(max(0, len(read) - MOST), None)
+    if hasattr(model, "rnn"):
+        weights = _pull(found, [*read[1:], written[-1]], first)
+        heads = ("What each new token depends on in the text before it", "Its probability")
+        about = PULL
+    else:
+        weights = _weights(found)[first:]
+        heads = ("What each new token attends to in the text before it", "Its probability")
+        about = ABOUT
     return draw(
-        _weights(found)[first:, last], shares, tokens(read[last]), tokens(written),
-        heads=("What each new token attends to in the text before it", "Its probability"), about=ABOUT,
+        weights[:, last], shares, tokens(read[last]), tokens(written), heads=heads, about=about,
         title=f"{''.join(tokens(source))} is continued with {''.join(tokens(written))}",
     )  # fmt: skip
 
@@ -97,6 +105,13 @@ def _weights(found: Record) -> np.ndarray:
     names = [name for name in found.tensors if name.endswith("attention.weights")]
     crossed = [name for name in names if name.endswith("cross_attention.weights")]
     return found.arrays[(crossed or names)[-1]].mean(0)
+
+
+def _pull(found: Record, labels: Sequence[int], first: int) -> np.ndarray:
+    """How long the gradient of each loss is at each input, from row `first` on; each row adds up to 1."""
+    gradients = [found.backward(labels, [t]).activations["layers.input"] for t in range(first, len(labels))]
+    sizes = np.linalg.norm(np.stack(gradients), axis=-1)
+    return sizes / np.maximum(sizes.sum(1, keepdims=True), np.finfo(sizes.dtype).tiny)
 
 
 def draw(

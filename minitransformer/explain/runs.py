@@ -13,7 +13,9 @@ from .page import Explanation, to_html
 from .picture import static_picture
 
 MOST_WEIGHTS = 12_000_000  # 64 MB as text
-FAMILIES = ("transformer", "gpt2", "llama", "bert", "t5", "bart", "vit")  # implemented in assets/model
+FAMILIES = (  # implemented in assets/model
+    "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
+)  # fmt: skip
 BERT_HEADS = ("masked_lm", "classification", "next_sentence", "token_classification")
 
 

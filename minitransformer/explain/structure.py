@@ -13,10 +13,36 @@ from ..layers.positions import NoPositions, SinusoidalPositions
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
     """Stacks in the order of computation, and the output layer."""
+    if hasattr(model, "rnn"):
+        return {"stacks": [_recurrent_stack(model)], "output": _output(model) | {"labels": None}}
     names = ["encoder", "decoder"] if model.is_encoder_decoder else []
     names = names or ["layers" if hasattr(model, "layers") else "encoder"]
     output = _output(model) | {"labels": list(labels) or None}
     return {"stacks": [_stack(model, name) for name in names], "output": output}
+
+
+def _recurrent_stack(model: Any) -> dict[str, Any]:
+    """Recurrent layers: no attention, no norm and no positions."""
+    config = model.config
+    return {
+        "name": "layers",
+        "recurrent": config.rnn_type,
+        "layers": config.num_layers,
+        "causal": False,
+        "cross": False,
+        "finalNorm": False,
+        "heads": 0,
+        "rotary": None,
+        "bias": None,
+        "width": config.embedding_dim,
+        "hidden": config.hidden_size,
+        "embedding": "embedding.weight",
+        "factor": model.embedding.factor,
+        "segments": False,
+        "embeddingNorm": None,
+        "positions": "none",
+        "concatenate": False,
+    }
 
 
 def _stack(model: Any, name: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from minitransformer import (
     T5,
     BERTConfig,
     GPTConfig,
+    RecurrentConfig,
+    RecurrentLM,
     T5Config,
     Transformer,
     TransformerConfig,
@@ -119,6 +121,12 @@ def vit():
     return to_html(model, None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
 
 
+def recurrent(kind="lstm", **settings):
+    mg.manual_seed(0)
+    small = {"embedding_dim": 12, "hidden_size": 12, "num_layers": 2, "rnn_type": kind}
+    return scaled(RecurrentLM(RecurrentConfig(**sizes(**small | settings))))
+
+
 def families():
     gpt = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=2, n_head=2))
     t5 = T5Config(**sizes(d_model=12, d_kv=6, d_ff=14, num_layers=1, num_heads=2))
@@ -131,6 +139,8 @@ def families():
     bart = BARTConfig(**sizes(d_model=12, max_position_embeddings=32, **ends, **both))
     yield "bart", page_of(scaled(BART(bart)))
     yield "vit", vit()
+    for kind in ("lstm", "gru", "rnn"):
+        yield kind, page_of(recurrent(kind))
 
 
 def addresses(page):
@@ -269,7 +279,7 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
         all_agree([[text for _, text in texts]], [q[best]])
 
 
-@pytest.mark.parametrize("family", ["gpt", "bert"])
+@pytest.mark.parametrize("family", ["gpt", "bert", "gru"])
 def test_the_last_layer_says_what_the_model_says(family, open_page):
     page = open_page(dict(families())[family])
     last = page.page.evaluate(TABLES, "#layers")[0][-1][3]

@@ -1,6 +1,6 @@
 // The whole state in the address, so that a copied link opens the same view: `#stage:place?text=...&head=2`.
 
-const SWITCHES = ["causal", "positions", "scale"];
+const SWITCHES = ["causal", "positions", "scale", "memory"];
 
 /** What one has chosen, as texts; places and heads count from 1. */
 function stateOf(e) {
@@ -17,7 +17,7 @@ function stateOf(e) {
     temperature: `${sampling.temperature}`,
     top_k: `${sampling.topK}`,
     top_p: `${sampling.topP}`,
-    path: e.path,
+    path: e.path ?? "",
     head: `${e.head + 1}`,
     query: e.query === undefined ? "" : `${e.query + 1}`,
     letter: e.letter ?? "q",
@@ -88,7 +88,7 @@ function restore(e, given) {
     e.backwardPass = null;
   }
   e.path = paths.includes(read("path")) ? read("path") : e.path;
-  e.head = count(read("head"), e.stackOf(e.path).heads) ?? 0;
+  e.head = (e.path && count(read("head"), e.stackOf(e.path).heads)) ?? 0;
   e.query = count(read("query"), Infinity) ?? undefined;
   e.letter = ["q", "k", "v"].includes(read("letter")) ? read("letter") : "q";
   const layers = read("layers").split(",");

@@ -15,6 +15,18 @@ function weightAt(c, name, index) {
   return { value: elementOf(c.weights[name], index), name, index, weight: true };
 }
 
+/** A number of a step's input; of a delayed one, that of the step before, which is 0 at the start. */
+function inputAt(c, node, slot, [t, j]) {
+  if (node.delayed !== slot) return placed(c, node.from[slot], [t, j]);
+  return t && c.options.memory ? placed(c, node.from[slot], [t - 1, j]) : { value: 0 };
+}
+
+/** What is said of a delayed input. */
+function delayedNote(c, node, t) {
+  if (node.delayed === undefined) return "";
+  return !c.options.memory ? " Memory is switched off: the state before is 0." : t ? "" : " Before the first step, the state is 0.";
+}
+
 function isThere(c, name) {
   return Boolean(name) && name in c.weights;
 }
@@ -135,9 +147,10 @@ const DERIVATIONS = {
   linear(c, node, [t, j]) {
     const input = c.record.arrays[node.from[0]];
     const width = c.weights[node.weight].shape[1];
-    const pairs = range(Math.min(input.shape[1], width), i => [`${i}`, placed(c, node.from[0], [t, i]), weightAt(c, node.weight, [j, i])]);
+    const pairs = range(Math.min(input.shape[1], width), i => [`${i}`, inputAt(c, node, 0, [t, i]), weightAt(c, node.weight, [j, i])]);
     const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
-    return productSum(`row of ${describe(node.from[0])} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}`, ["i", "x", matrixLetter(node)], pairs, more);
+    const of = node.delayed === 0 ? `${describe(node.from[0])} of the step before` : describe(node.from[0]);
+    return productSum(`row of ${of} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}${delayedNote(c, node, t)}`, ["i", "x", matrixLetter(node)], pairs, more);
   },
   rotate(c, node, [head, t, j]) {
     const half = c.record.arrays[node.name].shape[2] / 2;
@@ -240,6 +253,24 @@ const DERIVATIONS = {
       lines: [["result", `${mean ? `(${brief(x.value)} − ${brief(mean.value)})` : brief(x.value)} · ${brief(rstd.value)}`, value]], value, noSum: true,
     };
   },
+  gate(c, node, [t, j]) {
+    const parts = range(2, slot => placed(c, node.from[slot], [t, node.first + j]));
+    const reset = node.from[2] ? placed(c, node.from[2], [t, j]) : { value: 1 };
+    const sum = parts[0].value + reset.value * parts[1].value;
+    const value = c.model.activation(node.activation).f(sum);
+    const sumOf = `${brief(parts[0].value)} + ${node.from[2] ? `${brief(reset.value)} · ` : ""}${brief(parts[1].value)}`;
+    return {
+      equation: node.from[2] ? "tanh(a + r · b)" : `${node.activation === "tanh" ? "tanh" : "σ"}(a + b)`, columns: ["", "number"],
+      rows: [["a, from the input", parts[0]], ["b, from the state before", parts[1]], ...(node.from[2] ? [["r, the reset gate", reset]] : [])],
+      lines: [["sum", sumOf, sum], ["result", ACTIVATION_RULES[node.activation].says, value]], value, noSum: true,
+    };
+  },
+  times(c, node, [t, j]) {
+    const [a, b] = [inputAt(c, node, 0, [t, j]), inputAt(c, node, 1, [t, j])];
+    const factor = node.complement ? { value: 1 - a.value } : a;
+    const names = [node.complement ? `1 − ${describe(node.from[0])}` : describe(node.from[0]), node.delayed === 1 ? `${describe(node.from[1])} before` : describe(node.from[1])];
+    return productSum(`${names[0]} · ${names[1]}.${delayedNote(c, node, t)}`, ["", ...names], [["", factor, b]]);
+  },
   affine(c, node, [t, j]) {
     const x = placed(c, node.from[0], [t, j]);
     const gain = weightAt(c, node.weight, [j]);
@@ -273,6 +304,7 @@ function rotation(c, node, t, i) {
 /** The formulas of the activations and of their slopes, which the model computes. */
 const ACTIVATION_RULES = {
   relu: { says: "relu(x) = max(0, x)", slope: "1 where x > 0, else 0" },
+  sigmoid: { says: "σ(x) = 1 / (1 + e^(−x))", slope: "σ(x)·(1 − σ(x))" },
   tanh: { says: "tanh(x)", slope: "1 − tanh²(x)" },
   silu: { says: "silu(x) = x · σ(x)", slope: "σ(x)·(1 + x·(1 − σ(x)))" },
   gelu: { says: "gelu(x) = x · Φ(x)", slope: "Φ(x) + x·φ(x)" },
@@ -292,8 +324,12 @@ function describe(name) {
     linear1: isGated ? "gate before its activation" : "first layer", linear3: "what the gate multiplies",
     scores: "score", masked: "masked score", weights: "attention weight", heads: "weighted sum of the values", q: "query", k: "key", v: "value", q_unrotated: "query before the rotation", k_unrotated: "key before the rotation",
     logits: "logit", probabilities: "probability", first: "first state", pooled: "pooled state", tokens: "token vector", class: "class token",
+    from_input: "part of the gates from the input", from_state: "part of the gates from the state before",
+    input_gate: "input gate i", forget_gate: "forget gate f", output_gate: "output gate o", candidate: "candidate", reset_gate: "reset gate r", update_gate: "update gate z",
+    kept: "what is kept", added: "what is added", cell: "cell", cell_tanh: "tanh of the cell",
     patches: "pixels", bias: "distance bias", embedding_sum: "sum of the vectors", linear: "linear layer",
   };
+  if (/^layers\.\d+\.hidden$/.test(name)) return "state h";
   if (name === "encoder.output") return "encoder's output";
   if (name === "decoder.output" || name === "layers.output") return "last state";
   return names[part] ?? part;
@@ -301,6 +337,7 @@ function describe(name) {
 
 function matrixLetter(node) {
   if (node.name === "logits") return node.weight.includes("embedding") ? "E" : "W";
+  if (node.weight.startsWith("rnn.")) return node.delayed === 0 ? "W_hh" : "W_ih";
   if (node.weight.includes("out_proj")) return "W_O";
   if (node.weight.includes("linear1")) return "W_1";
   if (node.weight.includes("linear2")) return "W_2";

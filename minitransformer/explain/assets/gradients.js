@@ -75,8 +75,10 @@ const PULLS = {
     const [outputs, width] = c.weights[node.weight].shape;
     if (i >= width) return { equation: "Not part of the product.", rows: [], value: 0 };
     const letter = matrixLetter(node);
-    const pairs = range(outputs, j => [`${j}`, arriving(c, node, [t, j]), weightAt(c, node.weight, [j, i])]);
-    return productSum(`gradient of ${describe(node.name)} · row ${i} of ${letter}`, ["j", "gradient", letter], pairs);
+    const later = laterStep(c, node, slot, t);
+    if (later === null) return noLaterStep(c);
+    const pairs = range(outputs, j => [`${j}`, arriving(c, node, [later, j]), weightAt(c, node.weight, [j, i])]);
+    return productSum(`${later === t ? "" : "the next step: "}gradient of ${describe(node.name)} · row ${i} of ${letter}`, ["j", "gradient", letter], pairs);
   },
   rotate(c, node, slot, [head, t, j]) {
     const half = c.record.arrays[node.name].shape[2] / 2;
@@ -160,6 +162,27 @@ const PULLS = {
     const pairs = range(width, i => [`${i}`, arriving(c, node, [t, i]), { value: placed(c, node.from[0], [t, i]).value - mean }]);
     return productSum("each number of the row was multiplied by it", ["i", "gradient", node.from[2] ? "x − mean" : "x"], pairs);
   },
+  gate(c, node, slot, index) {
+    const [t, k] = index;
+    const j = slot === 2 ? k : k - node.first;
+    if (j < 0 || j >= c.record.arrays[node.name].shape[1]) return { equation: "Part of another gate.", rows: [], value: 0 };
+    const g = arriving(c, node, [t, j]);
+    const y = placed(c, node.name, [t, j]);
+    const slope = { value: node.activation === "tanh" ? 1 - y.value ** 2 : y.value * (1 - y.value) };
+    const says = `times the slope of ${node.activation === "tanh" ? "tanh, 1 − y²" : "σ, y (1 − y)"}`;
+    const factor = slot === 2 ? placed(c, node.from[1], [t, node.first + j]) : slot === 1 && node.from[2] ? placed(c, node.from[2], [t, j]) : null;
+    if (!factor) return productSum(says, ["", "gradient", "slope"], [["", g, slope]]);
+    return productSum(`${says}, and times ${slot === 2 ? "b, from the state before" : "the reset gate"}`, ["", "gradient · slope", "factor"], [["", { value: g.value * slope.value }, factor]]);
+  },
+  times(c, node, slot, [t, j]) {
+    const later = laterStep(c, node, slot, t);
+    if (later === null) return noLaterStep(c);
+    const g = arriving(c, node, [later, j]);
+    const other = inputAt(c, node, 1 - slot, [later, j]);
+    const factor = !node.complement ? other : slot === 0 ? { value: -other.value } : { value: 1 - other.value };
+    const name = node.complement && slot === 1 ? `1 − ${describe(node.from[0])}` : `${node.complement ? "−" : ""}${describe(node.from[1 - slot])}`;
+    return productSum(`${later === t ? "" : "the next step: "}gradient of ${describe(node.name)} · ${name}`, ["", "gradient", name], [["", g, factor]]);
+  },
   affine(c, node, slot, [t, j]) {
     return productSum("times the gain", ["i", "gradient", "gain"], [[`${j}`, arriving(c, node, [t, j]), weightAt(c, node.weight, [j])]]);
   },
@@ -174,6 +197,16 @@ const PULLS = {
     return productSum(slot === 0 ? `times y, and times the slope: ${slope}` : "times the gate", ["", "gradient", "factor"], [["", g, { value: factor }]]);
   },
 };
+
+/** The step that used row t of an input: the next one if it is delayed; null if there is none. */
+function laterStep(c, node, slot, t) {
+  if (node.delayed !== slot) return t;
+  return c.options.memory && t + 1 < c.record.arrays[node.name].shape[0] ? t + 1 : null;
+}
+
+function noLaterStep(c) {
+  return { equation: c.options.memory ? "No step comes after this one." : "Memory is switched off: no step uses this state.", rows: [], value: 0 };
+}
 
 /** How the gradient of one weight came about: each use of it, in each row. */
 function deriveWeightGradient(c, name, index) {
@@ -214,5 +247,5 @@ function weightPull(c, node, name, index) {
   if (node.kind === "position") return a < count ? { equation: "The gradient of the position's vector.", columns: ["position", "gradient"], rows: [[`${a}`, arriving(c, node, [a, b])]], value: arriving(c, node, [a, b]).value } : null;
   if (node.bias === name) return { equation: "Added in each row: the gradients of the rows are added up.", columns: ["row", "gradient"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
   const input = node.kind === "affine" ? t => [t, a] : t => [t, b];
-  return productSum("In each row: gradient of the result · input", ["row", "gradient", "x"], rows.map(([label, g], t) => [label, g, placed(c, node.from[0], input(t))]));
+  return productSum("In each row: gradient of the result · input", ["row", "gradient", "x"], rows.map(([label, g], t) => [label, g, inputAt(c, node, 0, input(t))]));
 }

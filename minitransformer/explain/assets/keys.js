@@ -23,7 +23,7 @@ function listenToKeys(e) {
       g: () => e.set({ backward: !e.backward }),
       n: () => nextWord(e),
       q: () => startQuiz(e),
-      h: () => e.set({ head: (e.head + 1) % e.stackOf(e.path).heads }),
+      h: () => e.path && e.set({ head: (e.head + 1) % e.stackOf(e.path).heads }),
       "/": () => document.getElementById("sentence")?.focus(),
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];

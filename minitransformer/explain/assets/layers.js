@@ -134,6 +134,10 @@ function layersScreen(e) {
 
 function layerOutputs(e, stack) {
   const rows = [["the input", `${stack.name}.input`]];
+  if (stack.recurrent) {
+    if (stack.width !== stack.hidden) rows.pop(); // no state: it cannot be read as one
+    return [...rows, ...range(stack.layers, i => [`layer ${i + 1}`, `${stack.name}.${i}.hidden`])];
+  }
   for (let i = 0; i < stack.layers; i++) {
     const last = `${stack.name}.layers.${i}.residual${stack.cross ? 3 : 2}`;
     rows.push([`layer ${i + 1}`, stack.normFirst ? `${last}.sum` : `${last}.norm.output`]);
@@ -149,7 +153,7 @@ function rowOf({ data, shape }, t) {
 
 /** The likeliest words of a state, read with the final norm (of pre-norm models) and the output layer. */
 function lens(e, state, stack, isNormed) {
-  const kind = stack.norm.kind === "layer" ? "layer_norm" : "rms_norm";
+  const kind = stack.norm?.kind === "layer" ? "layer_norm" : "rms_norm";
   const final = stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps() } : null;
   const p = e.model.lens(state, final);
   return largestIndices(p, 3).map(i => [shownToken(e.tokenOf(i)), p[i]]);

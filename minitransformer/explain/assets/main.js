@@ -14,7 +14,7 @@ function load() {
 
 function renderToolbar(e) {
   const off = Object.values(e.options.ablated).flat().length;
-  const changed = Number(!e.options.causal) + Number(!e.options.positions) + Number(!e.options.scale) + off;
+  const changed = Number(!e.options.causal) + Number(!e.options.positions) + Number(!e.options.scale) + Number(!e.options.memory) + off;
   const switches = (key, label) => checkbox(label, e.options[key], value => e.set({ options: { ...e.options, [key]: value } }), key);
   const bar = document.getElementById("toolbar");
   const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
@@ -26,10 +26,11 @@ function renderToolbar(e) {
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
     location.protocol === "about:" ? null : h("button", { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) }, e.copied ? "Copied" : "Copy link"),
     h("details", { class: "what-if switches", open: isOpen("switches") }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
-      e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null, switches("positions", "Positions"),
-      e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
-      h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
-      changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, ablated: {} } }) }, "Restore the model") : null)),
+      e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null,
+      e.isRecurrent ? switches("memory", `Memory: the state of the ${unitOf(e)} before`) : switches("positions", "Positions"),
+      e.isRecurrent || e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
+      e.isRecurrent ? null : h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
+      changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, memory: true, ablated: {} } }) }, "Restore the model") : null)),
     e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
     linkField(e),
     unknownWords(e),

@@ -33,6 +33,7 @@ function showPlace(map) {
 function layerChoice(e, { name, layers }) {
   const label = name === "layers" ? "Layer" : capitalized(name);
   const chosen = value => {
+    if (e.isRecurrent) return e.screen in RECURRENT_PLACES ? go(`${e.screen}:layers.${value}`) : e.set({ layers: { [name]: Number(value) } });
     const moved = inLayer(e, name, Number(value));
     const key = PLACES[e.screen] ?? "path";
     const isHere = attentionStages(e).includes(e.screen) || e.screen in PLACES;
@@ -43,6 +44,8 @@ function layerChoice(e, { name, layers }) {
 }
 
 const PLACES = { "add-norm": "residual", "feed-forward": "forward" }; // what says where in the model a stage is
+
+const RECURRENT_PLACES = { gates: true, memory: true, "through-time": true }; // stages that are about one layer
 
 function capitalized(text) {
   return text[0].toUpperCase() + text.slice(1);
@@ -81,9 +84,9 @@ function drawnMap(e) {
   });
   const encoded = columns[0].at(-1); // what cross-attention reads
   const frames = stacks.map(({ name, layers }, i) => {
-    const [first, ...others] = columns[i].filter(box => box.inLayer);
-    const last = others.at(-1);
     if (layers < 2) return null;
+    const inside = columns[i].filter(box => box.inLayer);
+    const [first, last] = [inside[0], inside.at(-1)];
     const [x, y] = [i ? first.x - 7 : 1, last.y - COUNT - 2]; // with the residual connections, which are outside
     return [s("rect", { class: "layer", x, y, width: BOX + SIDE + 6, height: first.y + first.height + GAP - 2 - y, rx: 8 }),
       s("text", { class: "times", x: first.x, y: y + 12 }, `× ${layers}, here layer ${e.layers[name] + 1}`)];
@@ -91,11 +94,12 @@ function drawnMap(e) {
   const drawn = columns.map((boxes, i) => {
     const outside = i ? width - 5 : 5; // residual connections are at the outside of each stack
     return boxes.map(box => {
-      const { x, y, height, text, to, kind, label, around, reads } = box;
+      const { x, y, height, text, to, kind, label, around, reads, carried } = box;
       const here = isHere(e, box);
       const middle = [x + BOX / 2, y + height / 2];
       const wires = [`M${middle[0]} ${y + height + GAP}V${y + height}`];
       if (around) wires.push(`M${middle[0]} ${around.y + around.height + GAP / 2}H${outside}V${middle[1]}H${i ? x + BOX : x}${i ? "l4 -3m-4 3l4 3" : "l-4 -3m4 3l-4 3"}`);
+      if (carried) wires.push(`M${x + BOX} ${middle[1]}h7v${-height / 2 - 3}H${x - 5}V${middle[1]}H${x}l-4 -3m4 3l-4 3`); // to the next step
       if (reads) wires.push(`M${encoded.x + BOX} ${encoded.y + encoded.height / 2}H${x - BETWEEN / 2}V${middle[1]}H${x}l-4 -3m4 3l-4 3`);
       return [
         wires.map(d => s("path", { class: "wire", d })),
@@ -121,7 +125,11 @@ function mapColumn(e, stack, isLast) {
   if (stack.positions !== "none") box(stack.concatenate ? "Positions beside" : "+ Positions", second ? "shifted" : "positions", "embedding");
   if (stack.embeddingNorm) box("Norm", `input-norm:${stack.name}`, "norm", 18);
   const i = e.layers[stack.name]; // equal layers are drawn once
-  subLayers(stack, i).forEach(([name, text, to, kind], j) => {
+  if (stack.recurrent) {
+    const carried = { inLayer: true, carried: true };
+    if (stack.recurrent === "lstm") box("Cell", `memory:layers.${i}`, "recurrent", 24, { ...carried, label: `Cell, layer ${i + 1}` });
+    box("State", `gates:layers.${i}`, "recurrent", 24, { ...carried, label: `State, layer ${i + 1}` });
+  } else subLayers(stack, i).forEach(([name, text, to, kind], j) => {
     const where = `${side}layer ${i + 1}`;
     const residual = `add-norm:${stack.name}.layers.${i}.residual${j + 1}`;
     const first = boxes.length;

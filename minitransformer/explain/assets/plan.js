@@ -19,6 +19,7 @@ function makePlan(structure) {
 function planStack(add, stack, memory) {
   const side = stack.name === "decoder" ? "target" : "source";
   let x = planEmbedding(add, stack, side);
+  if (stack.recurrent) return planRecurrent(add, stack, x);
   for (let i = 0; i < stack.layers; i++) {
     const path = `${stack.name}.layers.${i}`;
     x = planResidual(add, stack, `${path}.residual1`, x, input =>
@@ -35,6 +36,41 @@ function planStack(add, stack, memory) {
   }
   if (stack.finalNorm) x = planNorm(add, stack.norm, stack.name, x);
   return add(`${stack.name}.output`, "same", [x], { side });
+}
+
+/** The matrices of a recurrent layer hold those of all gates, one below the other. */
+const GATES = {
+  rnn: [["hidden", "tanh"]],
+  lstm: [["input_gate", "sigmoid"], ["forget_gate", "sigmoid"], ["candidate", "tanh"], ["output_gate", "sigmoid"]],
+  gru: [["reset_gate", "sigmoid"], ["update_gate", "sigmoid"], ["candidate", "tanh"]],
+};
+
+/** A step that uses the state of the step before is `delayed`: an input's row t - 1 for its row t. */
+function planRecurrent(add, stack, x) {
+  const { recurrent: type, hidden: H } = stack;
+  for (let i = 0; i < stack.layers; i++) {
+    const name = part => `${stack.name}.${i}.${part}`;
+    const weight = part => ({ weight: `rnn.weight_${part}_l${i}`, bias: `rnn.bias_${part}_l${i}` });
+    add(name("from_input"), "linear", [x], weight("ih"));
+    add(name("from_state"), "linear", [name("hidden")], { ...weight("hh"), delayed: 0 });
+    GATES[type].forEach(([gate, activation], k) => {
+      const reset = type === "gru" && gate === "candidate" ? [name("reset_gate")] : [];
+      add(name(gate), "gate", [name("from_input"), name("from_state"), ...reset], { first: k * H, activation });
+    });
+    if (type === "lstm") {
+      add(name("kept"), "times", [name("forget_gate"), name("cell")], { delayed: 1 });
+      add(name("added"), "times", [name("input_gate"), name("candidate")]);
+      add(name("cell"), "add", [name("kept"), name("added")]);
+      add(name("cell_tanh"), "activate", [name("cell")], { activation: "tanh" });
+      add(name("hidden"), "times", [name("output_gate"), name("cell_tanh")]);
+    } else if (type === "gru") {
+      add(name("kept"), "times", [name("update_gate"), name("hidden")], { delayed: 1 });
+      add(name("added"), "times", [name("update_gate"), name("candidate")], { complement: true });
+      add(name("hidden"), "add", [name("kept"), name("added")]);
+    }
+    x = name("hidden");
+  }
+  return add(`${stack.name}.output`, "same", [x], { side: "source" });
 }
 
 function planEmbedding(add, stack, side) {

@@ -1,5 +1,8 @@
 // The stages in their order, and how an address leads to one.
 
+/** The stages inside of a Transformer's layer. */
+const TRANSFORMERS = ["attention", "qkv", "scores", "scale", "mask", "softmax", "weighted-sum", "heads", "add-norm", "feed-forward"];
+
 /** Which stages a model has. Addresses are stable: `page.html#positions`. */
 function makeScreens(e) {
   const { stacks, output } = e.structure;
@@ -14,6 +17,7 @@ function makeScreens(e) {
     (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && ["positions", "Positions", positionsScreen],
     stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
     stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
+    ...(e.isRecurrent ? recurrentStages(e) : []),
     ["attention", "Attention in four steps", attentionScreen],
     ["qkv", "Queries, keys, values", qkvScreen],
     ["scores", "Scores", scoresScreen],
@@ -40,7 +44,8 @@ function makeScreens(e) {
     ["backward", "The backward pass", backwardScreen],
     e.data.documents && ["documents", "Examples worked by hand", documentsScreen],
   ];
-  return all.filter(Boolean).map(([address, title, render]) => ({ address, title, render }));
+  const isThere = each => each && !(e.isRecurrent && TRANSFORMERS.includes(each[0]));
+  return all.filter(isThere).map(([address, title, render]) => ({ address, title, render }));
 }
 
 /** `#softmax:decoder.layers.0.self_attention` to a stage and its place. */
@@ -60,6 +65,8 @@ function follow(e, hash) {
     changes.layers = { ...e.layers, [stack]: Number(layer) };
     if (!changes.alignPath) Object.assign(changes, inLayer(e, stack, Number(layer)));
   }
+  const [, recurrentLayer] = (e.isRecurrent && path?.match(/^layers\.(\d+)$/)) || [];
+  if (Number(recurrentLayer) < e.structure.stacks[0].layers) changes.layers = { layers: Number(recurrentLayer) };
   if (address === "mask" && !path && !hides(e, e.path)) changes.path = e.attentionPaths().find(each => hides(e, each)) ?? e.path;
   if (address !== "alignment" && e.attentionPaths().includes(path)) changes.path = path;
   if (e.structure.stacks.some(stack => stack.name === path)) changes.normStack = path;

@@ -65,7 +65,7 @@ function controlRow(e, view, isBack) {
 
 function headChoice(e) {
   const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
-  if (heads === 1) return null;
+  if (heads < 2) return null;
   return choice("Lines", [["mean", "mean of heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], e.pictureHead === null ? "mean" : `${e.pictureHead}`, value => e.set({ pictureHead: value === "mean" ? null : Number(value) }));
 }
 

@@ -22,7 +22,7 @@ function stackBlocks(e, stack, { isCompact, layer }) {
   }
   if (stack.embeddingNorm && !isCompact) add("Norm", "norm", `${stack.name}.input`, `input-norm:${stack.name}`);
   const layers = layer === null ? range(stack.layers, i => i) : [layer];
-  for (const i of layers) blocks.push(...(isCompact ? [wholeLayer(e, stack, i)] : layerBlocks(stack, i)));
+  for (const i of layers) blocks.push(...(stack.recurrent ? recurrentBlocks(stack, i, isCompact) : isCompact ? [wholeLayer(e, stack, i)] : layerBlocks(stack, i)));
   if (stack.finalNorm && !isCompact) add("Norm", "norm", `${stack.name}.norm.output`, `final-norm:${stack.name}`);
   for (const block of blocks) Object.assign(block, { stack: stack.name, side });
   return blocks;

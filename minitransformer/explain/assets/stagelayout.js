@@ -68,7 +68,7 @@ function placeColumn(e, { stack, blocks }, room, i) {
     y -= height;
     const count = room.counts[i];
     Object.assign(block, { y, height, x, width: count * step, step, count, labelsRight, column: i });
-    if (block.array) placeTiles(e, block, block.units ? unit - gap : height, gap);
+    if (block.array) placeTiles(e, block, block.carried ? height - 2 * gap : block.units ? unit - gap : height, gap);
     const labelX = labelsRight ? x + room.widths[1] + (isCompact ? 4 : 24) : x - room.label + (isCompact ? 0 : 2);
     block.tag = { x: labelX, y: block.array ? block.tileY : y + 2, width: room.label - (isCompact ? 8 : 28), height: block.array ? block.tileHeight : 20 };
   }

@@ -166,6 +166,7 @@ function paintWires(view, pen, block, light) {
   const { blocks } = view.layout.columns[block.column];
   const below = blocks[blocks.indexOf(block) - 1];
   if (!below) return;
+  if (block.carried) paintCarried(view, pen, block, light);
   const from = below.array ? below.tileY : below.y + 2;
   const to = block.tileY + block.tileHeight;
   const skips = Math.max(block.skips, below.skips ?? 0);

@@ -20,6 +20,7 @@ function frontSentence(e, block) {
     if (block.attention.includes("cross")) return `Each new ${unit} looks at the whole input: lines from the encoder's output, as wide as the attention.`;
     return stack.causal ? `Each ${unit} looks at itself and at those before it.` : `Each ${unit} looks at all others: the wider a line, the more it takes from there.`;
   }
+  if (block.carried) return recurrentSentence(e, block);
   if (block.kind === "forward") return `Each ${unit} goes through a wide hidden layer of ${block.size} numbers, by itself.`;
   if (block.around) return stack.normFirst ? "What the sub-layer gives is added to its input." : "What the sub-layer gives is added to its input, and each row is brought to one scale.";
   return "Each row is brought to the same scale.";
@@ -31,7 +32,7 @@ function backSentence(e, block) {
   const size = norm(activations[block.array].data);
   const says = {
     attention: "The gradient goes to whatever was attended to, along the same lines.", forward: "It passes the hidden layer where that was active.",
-    norm: "A sum passes it on to both its terms: through the sub-layer, and around it.", embedding: "Here it reaches the vectors that training changes.", text: "",
+    norm: "A sum passes it on to both its terms: through the sub-layer, and around it.", recurrent: "It comes from above, and from the next step: back through time.", embedding: "Here it reaches the vectors that training changes.", text: "",
   };
   return `${says[block.kind]} Its length here is ${brief(size)}.`;
 }
@@ -54,6 +55,7 @@ function equationOf(e, block) {
     };
   }
   const node = e.plan.get(block.array);
+  if (block.carried) return recurrentEquation(e, block);
   if (block.kind === "forward") {
     const first = e.plan.get(`${block.path}.linear1`).from[0];
     const { activation } = e.plan.get(block.array);

@@ -32,7 +32,7 @@ class Explanation {
     this.textRead = data.text; // of the record
     this.target = data.target; // the right answer; null: the model's own
     this.drawing = null; // over the image of a ViT, a letter a pixel
-    this.options = { causal: true, positions: true, scale: true, ablated: {} };
+    this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
     this.screen = "walkthrough";
     this.path = this.attentionPaths()[0];
@@ -45,6 +45,8 @@ class Explanation {
     this.letterKeys = true; // G, Q, N, H and / do what their buttons do
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
+    this.unit = 0; // the number of a recurrent layer's vectors that is framed
+    this.numbersOpen = false; // whether the tables below a recurrent layer's pictures are shown
     this.beamCount = 3;
     this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
@@ -63,6 +65,10 @@ class Explanation {
 
   get isPair() {
     return this.structure.stacks.length === 2;
+  }
+
+  get isRecurrent() {
+    return Boolean(this.structure.stacks[0].recurrent);
   }
 
   get isImage() {
@@ -268,7 +274,7 @@ class Explanation {
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "", link: "", copied: false }, changes);
     if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
-    this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
+    if (this.path) this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
     if (computes) {
       this.wanted = null;

@@ -1,7 +1,7 @@
 // What if: beside the changed model, what the whole one says of the same input.
 
-function isChanged({ options: { causal, positions, scale, ablated } }) {
-  return !causal || !positions || !scale || Object.values(ablated).some(heads => heads.length);
+function isChanged({ options: { causal, positions, scale, memory, ablated } }) {
+  return !causal || !positions || !scale || !memory || Object.values(ablated).some(heads => heads.length);
 }
 
 /** The whole model's pass over the same tokens, and its own answer; null if nothing is taken away. */

@@ -12,6 +12,7 @@ function opening(e) {
   if (e.isPair) return `A Transformer reads the whole input at once, and writes its answer one ${unit} at a time. ${live}`;
   if (e.isImage) return `A Vision Transformer cuts an image into patches, and reads them as a text model reads its tokens. ${live}`;
   if (e.structure.output.head) return `BERT reads a text in both directions at once, and predicts ${PREDICTS[e.structure.output.head]}. ${live}`;
+  if (e.isRecurrent) return `${recurrentName(e)} reads a text ${unit} by ${unit}, and carries a state from each to the next. From the state it predicts the next ${unit}. ${live}`;
   return `${e.data.model_type === "llama" ? "Llama" : "GPT"} reads a text and predicts the next ${unit}. That is appended to the text, and the model reads on. ${live}`;
 }
 

@@ -16,22 +16,43 @@ function recurrentStack(at, x, c) {
 /** The state after each step of a layer (T, H). `names` is the pattern of its weights' names. */
 function recurrentLayer(at, x, type, names) {
   const weight = name => at.run.weights.get(names.replace("%", name));
-  const [W, b] = [weight("weight_hh"), weight("bias_hh")];
+  const fromState = stateProducts(weight("weight_hh"), weight("bias_hh"), x.shape[0]);
   const fromInput = at.keep("from_input", linear(x, weight("weight_ih"), weight("bias_ih")));
-  const zeros = new Tensor([1, W.width], new Float32Array(W.width));
+  const rowOfInput = partsOf(fromInput, fromInput.width);
+  const H = weight("weight_hh").width;
+  const zeros = new Tensor([1, H], new Float32Array(H));
   const rows = new Map(); // of each array, by its name
   const keep = (name, row) => {
-    rows.set(name, [...(rows.get(name) ?? []), row]);
+    if (!rows.has(name)) rows.set(name, []);
+    rows.get(name).push(row);
     return row;
   };
   let state = at.run.cache?.get(at.path) ?? { h: zeros, c: zeros };
   for (let t = 0; t < x.shape[0]; t++) {
     const { h, c } = at.options.memory ? state : { h: zeros, c: zeros };
-    state = RECURRENT_STEPS[type](keep, slice(fromInput, t, t + 1), keep("from_state", linear(h, W, b)), h, c);
+    state = RECURRENT_STEPS[type](keep, rowOfInput(t), keep("from_state", fromState(h, t)), h, c);
   }
   at.run.cache?.set(at.path, { h: detached(state.h), c: detached(state.c) });
   for (const [name, steps] of rows) at.keep(name, stacked(steps));
   return at.run.results.get(`${at.path}.hidden`);
+}
+
+/**
+ * h Wᵀ + b for the state before each of T steps: a function of h and the step. dh = g W. For dW = Σ gᵀ h and
+ * db = Σ g the rows of g are collected: they are the gradient of a tensor that is 0 and added to each step.
+ */
+function stateProducts(W, b, T) {
+  const [E, H] = W.shape;
+  const before = new Float32Array(T * H);
+  const all = new Tensor([T, E], new Float32Array(T * E), [W, b], [
+    g => times(transposed(g, E), before, T),
+    g => sumOfRows(g, E),
+  ]);
+  const added = partsOf(all, E);
+  return (h, t) => {
+    before.set(h.data, t * H);
+    return new Tensor([1, E], sum(timesTransposed(h.data, W.data, H), b.data), [h, added(t)], [g => times(g, W.data, E), g => g]);
+  };
 }
 
 /** One step, from a = W_ih x_t + b_ih and b = W_hh h_{t-1} + b_hh, which hold the parts of all gates. */
@@ -62,9 +83,9 @@ const RECURRENT_STEPS = {
   },
 };
 
-/** Part i of a row of several, each of H numbers. */
-function partsOf(x, H) {
-  return i => cut(x, i * H, (i + 1) * H);
+/** Part i of x, each of `size` numbers: a gate's of a row, or a row. */
+function partsOf(x, size) {
+  return i => part(x, i * size, size);
 }
 
 /** 1 - x. dx = -g. */

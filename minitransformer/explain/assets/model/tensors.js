@@ -22,7 +22,15 @@ class Tensor {
 /** The gradient of a scalar with respect to each tensor that it was computed from but `without`: a Map. */
 function gradients(scalar, without = new Set()) {
   const found = new Map([[scalar, Float32Array.of(1)]]);
+  const whole = new Set(); // gradients to which those of parts are added in place
   for (const tensor of history(scalar)) {
+    if (tensor.from !== undefined) {
+      const [input] = tensor.inputs;
+      if (!whole.has(input)) found.set(input, Float32Array.from(found.get(input) ?? new Float32Array(input.data.length)));
+      whole.add(input);
+      addTo(found.get(input), found.get(tensor), tensor.from);
+      continue;
+    }
     tensor.inputs.forEach((input, i) => {
       if (without.has(input)) return;
       const gradient = tensor.derivatives[i](found.get(tensor));
@@ -68,6 +76,7 @@ function transposed(x, width) {
 function timesTransposed(x, w, D) {
   const T = x.length / D;
   const E = w.length / D;
+  if (T === 1) return rowTimesTransposed(x, w, D);
   const y = new Float32Array(T * E);
   for (let t = 0; t < T; t += 2) {
     const t1 = Math.min(t + 1, T - 1);
@@ -89,10 +98,37 @@ function timesTransposed(x, w, D) {
   return y;
 }
 
+/** x wᵀ of one row x: four rows of w are read together. */
+function rowTimesTransposed(x, w, D) {
+  const E = w.length / D;
+  const y = new Float32Array(E);
+  for (let e = 0; e < E; e += 4) {
+    const [e1, e2, e3] = [Math.min(e + 1, E - 1), Math.min(e + 2, E - 1), Math.min(e + 3, E - 1)];
+    let a0 = 0, a1 = 0, a2 = 0, a3 = 0;
+    for (let k = 0; k < D; k++) {
+      const a = x[k];
+      a0 += a * w[e * D + k]; a1 += a * w[e1 * D + k]; a2 += a * w[e2 * D + k]; a3 += a * w[e3 * D + k];
+    }
+    y[e] = a0; y[e1] = a1; y[e2] = a2; y[e3] = a3;
+  }
+  return y;
+}
+
+/** x w of one row x. */
+function rowTimes(x, w, D) {
+  const y = new Float64Array(D);
+  for (let e = 0; e < x.length; e++) {
+    const a = x[e];
+    for (let k = 0; k < D; k++) y[k] += a * w[e * D + k];
+  }
+  return Float32Array.from(y);
+}
+
 /** x w, for x (T, E) and w (E, D): sums of rows of w. Read as in `timesTransposed`; beyond the end is 0. */
 function times(x, w, E) {
   const T = x.length / E;
   const D = w.length / E;
+  if (T === 1) return rowTimes(x, w, D);
   const y = new Float32Array(T * D);
   const row = new Float64Array(D);
   const row1 = new Float64Array(D);
@@ -158,6 +194,11 @@ function lookup(weight, ids) {
     return dW;
   };
   return new Tensor([ids.length, D], data, [weight], [derivative]);
+}
+
+/** `size` numbers of x from one on, as a row. dx = g there: `gradients` adds it to those of the other parts. */
+function part(x, from, size) {
+  return Object.assign(new Tensor([1, size], x.data.subarray(from, from + size), [x]), { from });
 }
 
 /** Rows `from` to `to`. dx = g there, 0 elsewhere. */
