@@ -70,6 +70,7 @@ def test_the_header_the_map_and_the_next_stage_stay_in_sight(open_page):
 
 def test_nothing_moves_when_the_panel_opens(open_page):
     page = open_page(page_of(transformer()), "#softmax")
+    page.page.locator('[data-key="numbers"]').click()
     for width, height in ((1440, 900), (1280, 720), (390, 844)):
         page.page.set_viewport_size({"width": width, "height": height})
         before = box(page, "h2"), box(page, "#screen figure"), box(page, "#screen table.numbers")
@@ -83,6 +84,7 @@ def test_nothing_moves_when_the_panel_opens(open_page):
 
 def test_print_keeps_the_colours_and_covers_nothing(open_page):
     page = open_page(page_of(transformer()), "#softmax")
+    page.page.locator('[data-key="numbers"]').click()
     page.page.evaluate(PRESS)
     page.page.emulate_media(media="print")
     style = "element => [getComputedStyle(element).printColorAdjust, getComputedStyle(element).position]"

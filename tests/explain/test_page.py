@@ -39,6 +39,7 @@ link => {
     dispatchEvent(new HashChangeEvent("hashchange"));
   }
   const screen = document.getElementById("screen");
+  screen.querySelector('[data-key="numbers"][aria-expanded="false"]')?.click();
   if (screen.querySelector("h2").id !== link.slice(1).split(":")[0]) throw new Error(link);
   for (const part of [screen, document.getElementById("map"), document.getElementById("toolbar")]) {
     if (/undefined|NaN|\\[object/.test(part.textContent)) throw new Error(part.textContent);
@@ -245,7 +246,7 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
     # what a head would attend to without scaling and with it; how far it looks, and at how many words
     path = "encoder.layers.0.self_attention"
     scores = expected.arrays[f"{path}.scores"][0, 0]
-    *_, unscaled, scaled_ = tables(f"#scale:{path}")
+    unscaled, scaled_, *_ = tables(f"#scale:{path}")
     both = [np.exp(x - x.max()) / np.exp(x - x.max()).sum() for x in (scores, scores / 6**0.5)]
     all_agree([[row[2] for row in bars] for bars in (unscaled, scaled_)], both)
     page.page.evaluate(TABLES, f"#heads:{path}")
@@ -258,7 +259,7 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
     E = model.embedding.weight.numpy().astype(float)
     cosines = E @ E[source[0]] / np.linalg.norm(E, axis=-1) / np.linalg.norm(E[source[0]])
     nearest = [i for i in np.argsort(-cosines, kind="stable") if i != source[0]][:6]
-    *_, alike = tables("#embeddings")
+    _, alike, *_ = tables("#embeddings")
     assert [row[0] for row in alike] == [name(i) for i in nearest]
     all_agree([[row[2] for row in alike]], [cosines[nearest]])
 
@@ -335,7 +336,7 @@ WALK_CELLS = """
 () => {
   const found = [];
   for (const screen of page.screens) {
-    page.set({ screen: screen.address, cell: null });
+    page.set({ screen: screen.address, cell: null, numbers: true });
     const keys = [...document.querySelectorAll("#screen td [data-key]")].map(cell => cell.dataset.key);
     for (const key of keys.filter((_, i) => i % 19 === 0 && /^[aw][vg]:/.test(keys[i]))) {
       document.querySelector(`#screen [data-key="${key}"]`).click();
@@ -454,8 +455,9 @@ def test_a_text_can_be_composed(open_page):
 def test_what_was_focused_scrolled_or_typed_stays_so(open_page):
     page = open_page(page_of(transformer(), "you love the cat the mat", 9), "#softmax")
     page.page.set_viewport_size({"width": 390, "height": 844})
-    wide = page.page.locator("#screen .scroll").first
-    page.page.locator("#screen td button").nth(5).focus()
+    page.page.locator('[data-key="numbers"]').click()
+    wide = page.page.locator("#screen .below .scroll").first
+    page.page.locator("#screen .below td button").nth(5).focus()
     left = wide.evaluate("region => region.scrollLeft")
     page.press("Enter")
     assert wide.evaluate("region => region.scrollLeft") == left > 0
@@ -487,6 +489,7 @@ def test_keys_walk_the_whole_page(open_page):
     assert page.page.evaluate("location.hash.split(/[:?]/)[0]") == stages[-2]
     page.page.evaluate("() => { location.hash = '#softmax'; }")
     page.page.locator("h2#softmax").wait_for()
+    page.page.locator('[data-key="numbers"]').click()
     page.page.locator("#screen table.numbers button").first.focus()
     page.press("ArrowRight", "ArrowDown", "Enter")  # a walk from cell to cell does not turn the page
     assert page.page.locator('#screen [aria-pressed="true"][data-key$=":0,1,1"]').count() == 1
@@ -568,6 +571,7 @@ def test_what_belonged_to_another_place_is_gone(open_page):
     uneven |= {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "ffn_dim")}
     bart = scaled(BART(BARTConfig(**sizes(d_model=12, max_position_embeddings=32, **ends, **uneven))))
     page = open_page(page_of(bart, "you love the cat"), "#weighted-sum")
+    page.page.locator('[data-key="numbers"]').click()
     page.press("h", "h", "h")
     page.page.locator("#screen figure").last.locator("tbody tr").last.locator("button").first.click()
     page.page.locator("#inspector .link").nth(1).click()  # the first word's value
@@ -586,7 +590,7 @@ def test_what_belonged_to_another_place_is_gone(open_page):
 
 def test_waves_are_those_of_the_positions(open_page):
     page = open_page(page_of(transformer(concatenate_positions=True, d_model=16)), "#wavelengths")
-    wide = page.page.evaluate(f"() => ({STAGE})('#positions').querySelectorAll('figure')[1].textContent")
+    wide = page.page.evaluate(f"() => ({STAGE})('#positions').querySelectorAll('.matrix')[1].textContent")
     assert "× 8" in wide
     assert page.page.evaluate(f"() => ({STAGE})('#wavelengths').textContent").count("× 8 columns") == 1
 

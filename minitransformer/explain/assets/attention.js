@@ -26,6 +26,20 @@ function isOff(e, path, head) {
   return (e.options.ablated[path] ?? []).includes(head);
 }
 
+/** The axes of an attention: its queries and its keys are tokens. */
+function axesOf(e) {
+  const side = e.sideOfRows(partOf(e, "q"));
+  return { query: `token:${side}`, key: `key:${e.path.includes("cross") ? "source" : side}` };
+}
+
+/** What the head attends to, in words: at the side of the stages inside of an attention. */
+function wordsBeside(e) {
+  const name = partOf(e, "weights");
+  const sides = Object.values(axesOf(e)).map(axis => axis.split(":")[1]);
+  return [h("h3", {}, `What head ${e.head + 1} attends to`), attentionPicture(e, e.record.arrays[name], e.head, sides.map(side => e.tokensOf(side)), sides),
+    h("p", { class: "hint" }, `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone.`)];
+}
+
 /** The head of keys and values that a head of queries uses. */
 function sharedHead(e) {
   const { heads, kvHeads } = e.stackOf(e.path);
@@ -51,12 +65,23 @@ function qkvScreen(e) {
   const cross = e.path.includes("cross");
   const stack = e.stackOf(e.path);
   const firstRow = node.first + head * stack.headWidth;
+  const rowAxis = letter === "q" ? axesOf(e).query : axesOf(e).key.replace("key", "token");
   return {
     thought: `Each ${unit}'s vector is multiplied by three learned matrices: they give its query, its key and its value. ${meaning[letter]}`,
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
       lettersChoice(e, ["q", "k", "v"], letter),
       cross ? h("p", { class: "hint" }, letter === "q" ? `Queries come from the decoder: the ${unitsOf(e)} written so far.` : "Keys and values come from the encoder: the text that is read.") : null,
+      equation(e, [
+        { name: node.from[0], title: cross && letter !== "q" ? "the encoder's output" : "input", letter: "X", axes: [rowAxis, "width"] }, "·",
+        { name: node.weight, weight: true, transposed: true, rowRange: [firstRow, stack.headWidth], title: `of head ${head + 1}`, letter: `W_${capital}`, axes: ["width", "head"] },
+        isThere(e, node.bias) ? "+ b =" : "=",
+        { name: node.name, head, title: isRotated ? "before the rotation" : name, letter: isRotated ? null : capital, axes: [rowAxis, "head"] },
+        isRotated ? [e.options.positions ? "rotated" : "=", { name: partOf(e, letter), head, title: name, letter: capital, axes: [rowAxis, "head"] }] : null,
+      ]),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, node.from[0], { title: cross && letter !== "q" ? "the encoder's output" : "input of this layer", letter: "X" }),
       sign("times ", symbol(`W_${capital}`), " of this head", biasOf(e, node.bias), " ="),
       isRotated ? [
@@ -78,11 +103,19 @@ function lettersChoice(e, letters, letter) {
 
 /** Rows of Q and columns of K that the scores are made of. */
 function scoresScreen(e) {
+  const { query, key } = axesOf(e);
   return {
     thought: "Each query is compared with each key: their dot product is the score. The larger a score beside the others of its row, the more the query attends to that key.",
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
-      h("p", { class: "formula" }, "scores = ", symbol("Q"), " ", symbol("K"), h("sup", {}, "⊤")),
+      equation(e, [
+        { name: partOf(e, "q"), head: e.head, letter: "Q", title: "queries", axes: [query, "width"] }, "·",
+        { name: partOf(e, "k"), head: sharedHead(e), letter: "K", title: "keys", transposed: true, axes: ["width", key] }, "=",
+        { name: partOf(e, "scores"), head: e.head, letter: "S", title: "scores", axes: [query, key] },
+      ]),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "q"), { title: "queries", letter: "Q", head: e.head, current: currentRow(e) }),
       matrix(e, partOf(e, "k"), { title: "keys", letter: "K", head: sharedHead(e) }),
       h("p", { class: "sign" }, "="),
@@ -101,20 +134,28 @@ function scaleScreen(e) {
   const keys = values.map((_, u) => e.columnLabel(partOf(e, "scores"), u));
   const without = [unscaled ? "as this model does, without scaling" : "without scaling", e.model.distribution(values)];
   const shares = unscaled ? [without] : [without, ["with scaling", e.model.distribution(values.map(x => x * headWidth ** -0.5))]];
-  const shown = largestIndices(shares.at(-1)[1], MOST_TOKENS).sort((a, b) => a - b);
+  const shown = largestIndices(shares.at(-1)[1], 6).sort((a, b) => a - b);
+  const { query, key } = axesOf(e);
   return {
     thought: unscaled
       ? ["This model does not divide its scores by √", symbol("d_k"), ". T5 makes up for it with smaller initial weights."]
       : ["If the components of q and k are independent with mean 0 and variance 1, their dot product has mean 0 and variance ", symbol("d_k"), ` = ${headWidth} (footnote 4 of the paper). Divided by √${headWidth} = ${root}, it has variance 1 again, and softmax stays soft.`],
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
-      unscaled ? null : h("p", { class: "formula" }, "scaled = scores / √", h("var", {}, "d"), h("sub", {}, "k")),
+      equation(e, [
+        { name: partOf(e, "scores"), head: e.head, letter: "S", title: "scores", axes: [query, key] },
+        unscaled ? "=" : e.options.scale ? h("span", { class: "formula" }, "/ √", h("var", {}, "d"), h("sub", {}, "k"), " =") : "=",
+        { name: partOf(e, "scaled"), head: e.head, title: unscaled ? "unchanged" : e.options.scale ? "scaled scores" : "not divided: scaling is off", axes: [query, key] },
+      ], heightForEquations() - 100),
+      h("section", {}, h("h3", {}, `What “${e.rowLabel(partOf(e, "scores"), Math.min(row, scores.shape[1] - 1))}” would attend to`),
+        h("div", { class: "pair" }, shares.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(shown.map(u => [keys[u], p[u], percent(p[u])]), name)))),
+        h("p", { class: "hint" }, `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any bias or mask. Where one weight is nearly 1 and the others nearly 0, softmax passes on almost no gradient, and the scores hardly learn.`)),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "scores"), { title: "scores", head: e.head }),
       sign(unscaled ? "unchanged =" : e.options.scale ? `divided by ${root} =` : "not divided, since scaling is switched off ="),
       matrix(e, partOf(e, "scaled"), { title: unscaled ? "scores" : "scaled scores", head: e.head }),
-      h("section", {}, h("h3", {}, `What “${e.rowLabel(partOf(e, "scores"), Math.min(row, scores.shape[1] - 1))}” would attend to`),
-        h("div", { class: "columns" }, shares.map(([name, p]) => h("div", {}, h("h4", {}, name), bars(shown.map(u => [keys[u], p[u], percent(p[u])]), name)))),
-        h("p", { class: "hint" }, `${shown.length < keys.length ? `The ${shown.length} largest of ${keys.length}` : "All keys"}, before any bias or mask. Where one weight is nearly 1 and the others nearly 0, softmax passes on almost no gradient, and the scores hardly learn.`)),
     ],
   };
 }
@@ -129,32 +170,51 @@ function maskScreen(e) {
   const masks = node.causal && e.options.causal;
   const [unit, units] = [unitOf(e), unitsOf(e)];
   const scores = isUnscaled(e) ? "scores" : "scaled scores";
+  const { query, key } = axesOf(e);
+  const tokens = e.tokensOf(query.split(":")[1]);
   return {
     thought: node.causal
       ? `A ${unit} may not look at later ones: the model has to predict them. Their scores become −∞, and their weights 0.`
       : e.path.includes("cross") ? `Cross-attention hides nothing: each new ${unit} may look at the whole input.` : `This attention hides nothing: each ${unit} sees all others.`,
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
       node.causal && !masks ? h("p", { class: "note" }, `The mask is switched off: the model sees the ${units} that it should predict. Trained like this, it would learn to copy them, and could not write.`) : null,
+      equation(e, [
+        { name: partOf(e, "scaled"), head: e.head, title: scores, axes: [query, key] },
+        node.from[1] ? ["+", { name: node.from[1], head: e.head, letter: "B", title: "distance bias", axes: [query, key] }] : null,
+        node.causal ? ["+", { letter: "M", title: masks ? "mask: 0, or −∞ (grey)" : "mask: off", rows: tokens, columns: tokens, value: (t, u) => (masks && u > t ? -Infinity : 0), axes: [query, key] }] : null,
+        "=", { name: partOf(e, "masked"), head: e.head, title: masks ? "masked scores" : "scores for the softmax", axes: [query, key] },
+      ]),
+      node.causal ? checkbox("Causal mask", e.options.causal, causal => e.set({ options: { ...e.options, causal } }), "causal here") : null,
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "scaled"), { title: scores, head: e.head, current: currentRow(e) }),
       node.from[1] ? [sign("+"), matrix(e, node.from[1], { title: "distance bias", head: e.head })] : null,
       sign(masks ? `with later ${units} hidden =` : "with nothing hidden ="),
       matrix(e, partOf(e, "masked"), { title: masks ? "masked scores" : "scores for the softmax", head: e.head, current: currentRow(e) }),
-      node.causal ? checkbox("Causal mask", e.options.causal, causal => e.set({ options: { ...e.options, causal } }), "causal here") : null,
     ],
   };
 }
 
 function softmaxScreen(e) {
+  const { query, key } = axesOf(e);
   return {
     thought: `Softmax turns the scores into weights from 0 to 1; each row adds up to 1.${e.plan.get(partOf(e, "masked")).causal && e.options.causal ? " A hidden key has the weight 0: e to the power −∞." : ""}`,
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
       h("p", { class: "formula" }, symbol("w_ij"), " = exp(", symbol("s_ij"), ") / Σ", h("sub", {}, "k"), " exp(", symbol("s_ik"), ")"),
+      equation(e, [
+        "softmax", { name: partOf(e, "masked"), head: e.head, title: "scores", axes: [query, key], lights: "row" }, "=",
+        { name: partOf(e, "weights"), head: e.head, title: "attention weights", axes: [query, key] },
+      ], heightForEquations() - 40),
+      rowSums(e),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "masked"), { title: "scores for the softmax", head: e.head, current: currentRow(e) }),
       h("p", { class: "sign" }, "softmax of each row ="),
       matrix(e, partOf(e, "weights"), { title: "attention weights", head: e.head, current: currentRow(e) }),
-      rowSums(e),
     ],
   };
 }
@@ -167,10 +227,19 @@ function rowSums(e) {
 }
 
 function weightedSumScreen(e) {
+  const { query, key } = axesOf(e);
   return {
     thought: `Each ${unitOf(e)} takes up the values it attends to, as much of each as its weight says. In this way, its vector comes to carry its context.`,
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
+      equation(e, [
+        { name: partOf(e, "weights"), head: e.head, title: "attention weights", axes: [query, key] }, "·",
+        { name: partOf(e, "v"), head: sharedHead(e), letter: "V", title: "values", axes: [key.replace("key", "value"), "head"] }, "=",
+        { name: partOf(e, "heads"), head: e.head, title: `weighted sums of head ${e.head + 1}`, axes: [query, "head"] },
+      ]),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "weights"), { title: "attention weights", head: e.head, current: currentRow(e) }),
       h("p", { class: "sign" }, "times"),
       matrix(e, partOf(e, "v"), { title: "values", letter: "V", head: sharedHead(e) }),
@@ -199,11 +268,12 @@ function attentionScreen(e) {
   }, inTable(x, 3)));
   return {
     thought: `Attention in four steps: compare the query with each key, ${second}, softmax, and take the weighted sum of the values.`,
+    choices: attentionChoice(e),
     body: [
-      attentionChoice(e),
       h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
       h("p", { class: "label" }, "Query:"),
-      wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i })),
+      wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
+      equation(e, fourSteps(e, t), heightForEquations() - 50),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["key", ...steps.map(([, title]) => title), ""].map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {
@@ -211,17 +281,33 @@ function attentionScreen(e) {
           bar.style.width = `${100 * columns.at(-1)[u]}%`;
           return h("tr", {}, h("th", { scope: "row" }, pictured(key)), steps.map(([part], i) => number(part, u, columns[i][u])), h("td", { class: "track" }, bar));
         })))),
-      h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes from this head:`),
-      matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: t }),
+      h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes from this head.`),
       h("p", {}, "Each step by itself: ", [["qkv", "Q, K, V"], ["scores", "scores"], ["scale", "scaling"], ["mask", "mask"], ["softmax", "softmax"], ["weighted-sum", "weighted sum"]].map(([to, text], i) => [i ? " · " : "", h("a", { href: `#${to}:${e.path}` }, text)])),
     ],
+    beside: wordsBeside(e),
+    below: () => matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: t }),
   };
+}
+
+/** One query's way through an attention, in one row. */
+function fourSteps(e, t) {
+  const { query, key } = axesOf(e);
+  const row = { rowRange: [t, 1], head: e.head };
+  return [
+    { name: partOf(e, "q"), ...row, letter: "q", title: "", axes: [query, "width"] }, "·",
+    { name: partOf(e, "k"), head: sharedHead(e), letter: "K", title: "", transposed: true, axes: ["width", key] }, "=",
+    { name: partOf(e, "scores"), ...row, title: "scores", axes: [query, key] }, "→",
+    { name: partOf(e, "weights"), ...row, title: "weights", axes: [query, key] }, "·",
+    { name: partOf(e, "v"), head: sharedHead(e), letter: "V", title: "", axes: [key.replace("key", "value"), "head"] }, "=",
+    { name: partOf(e, "heads"), ...row, title: "sum", axes: [query, "head"] },
+  ];
 }
 
 function headsScreen(e) {
   const { heads, kvHeads, headWidth, width } = e.stackOf(e.path);
   const projections = kvHeads === heads ? [symbol("W_Q"), ", ", symbol("W_K"), " and ", symbol("W_V")] : [symbol("W_Q"), `; ${heads / kvHeads} heads share each `, symbol("W_K"), " and ", symbol("W_V")];
-  const { bias } = e.plan.get(partOf(e, "output"));
+  const node = e.plan.get(partOf(e, "output"));
+  const { query } = axesOf(e);
   const weights = e.record.arrays[partOf(e, "weights")];
   const off = e.options.ablated[e.path] ?? [];
   const toggle = i => {
@@ -237,12 +323,20 @@ function headsScreen(e) {
       heads > 1 ? `${heads} heads attend at the same time. Each projects the whole vector of ${width} numbers to ${headWidth} with its own ` : `This attention has one head. It projects the whole vector of ${width} numbers to ${headWidth} with `,
       projections, heads > 1 ? ". So each can attend to something else. Side by side, their outputs are multiplied by " : ". Its output is multiplied by ", symbol("W_O"), ".",
     ],
+    choices: attentionChoice(e, false),
     body: [
-      attentionChoice(e, false),
       h("div", { class: "heads" }, range(heads, card)),
-      arcs(weights, e.head, e.tokensOf(e.sideOfRows(partOf(e, "weights"))), e.tokensOf(e.path.includes("cross") ? "source" : e.sideOfRows(partOf(e, "weights")))),
+      equation(e, [
+        { name: partOf(e, "concat"), title: "heads side by side", axes: [query, "width"] }, "·",
+        { name: node.weight, weight: true, transposed: true, title: "", letter: "W_O", axes: ["width", "out"] },
+        isThere(e, node.bias) ? "+ b =" : "=",
+        { name: partOf(e, "output"), title: "output of the attention", axes: [query, "out"] },
+      ], Math.max(90, heightForEquations() - 120)),
+    ],
+    beside: wordsBeside(e),
+    below: () => [
       matrix(e, partOf(e, "concat"), { title: "heads side by side", current: currentRow(e) }),
-      sign("times ", symbol("W_O"), biasOf(e, bias), " ="),
+      sign("times ", symbol("W_O"), biasOf(e, node.bias), " ="),
       matrix(e, partOf(e, "output"), { title: "output of the attention", current: currentRow(e) }),
     ],
   };
@@ -278,7 +372,9 @@ function alignmentScreen(e) {
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
-      arcs(array, head, said, columns),
+      attentionPicture(e, array, head, [said, columns], ["target", "source"]),
+    ],
+    below: () => [
       h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),
         plainTable(e, {
           title: "Alignment", rows: said, columns, heads: t => [`after ${rows[t]}`], value: (t, u) => elementOf(array, [head, t, u]),

@@ -12,6 +12,8 @@ function renderInspector(e) {
     return panel.replaceChildren();
   }
   trail = trail.filter(place => e.holds(place));
+  const free = document.querySelector(".with-side")?.offsetTop; // what is at the side of an equation may be covered
+  panel.style.top = free && window.innerWidth >= 1280 ? `${Math.min(free, window.innerHeight / 2)}px` : "";
   const content = flat(inspectorContent(e, e.cell));
   if (panel.dataset.place === placeKey(e.cell)) return update(panel, content);
   panel.replaceChildren(...content);

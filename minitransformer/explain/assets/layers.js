@@ -6,6 +6,10 @@ function addNormScreen(e) {
   const sum = e.plan.get(`${path}.sum`);
   const [x, f] = sum.from;
   const kind = stack.norm.kind === "layer" ? "Layer norm" : "RMSNorm";
+  const row = `token:${e.sideOfRows(`${path}.sum`)}`;
+  const axes = [row, "width"];
+  const added = [{ name: x, title: "x", axes }, "+", { name: f, title: stack.normFirst ? "f(norm(x))" : "f(x)", axes }, "=", { name: `${path}.sum`, title: stack.normFirst ? "x + f(norm(x))" : "x + f(x)", axes }];
+  const height = heightForEquations() / 2;
   const order = stack.normFirst
     ? [norms(e, stack, `${path}.norm`), sign("goes through the sub-layer; its output is added to x:"), matrix(e, x, { title: "x" }), sign("+"), matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(norm(x))" })]
     : [matrix(e, x, { title: "x, the input of the sub-layer" }), sign("+"), matrix(e, f, { title: `f(x), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(x)" }), norms(e, stack, `${path}.norm`)];
@@ -13,8 +17,39 @@ function addNormScreen(e) {
     thought: stack.normFirst
       ? `Each sub-layer reads a normalized copy of x, and its output is added to x itself: so gradients also have a path around the sub-layer. ${kind} brings every row to the same scale.`
       : `The output of a sub-layer is added to its input: so gradients also have a path around the sub-layer. ${kind} then brings every row to the same scale.`,
-    body: [placeChoice(e, "residual", residualPaths(e)), h("p", { class: "formula" }, stack.normFirst ? "x + f(norm(x))" : "norm(x + f(x))"), order],
+    choices: placeChoice(e, "residual", residualPaths(e)),
+    body: [
+      h("p", { class: "formula" }, stack.normFirst ? "x + f(norm(x))" : "norm(x + f(x))"),
+      stack.normFirst ? [normEquation(e, stack, `${path}.norm`, height), equation(e, added, height)] : [equation(e, added, height), normEquation(e, stack, `${path}.norm`, height, "x + f(x)")],
+    ],
+    beside: tips(e),
+    below: () => order,
   };
+}
+
+/** A norm in one row: what is subtracted and divided by, the normalized rows, and the result. */
+function normEquation(e, stack, path, height, title = "x") {
+  const part = name => `${path}.${name}`;
+  const layer = stack.norm.kind === "layer";
+  const bias = isThere(e, e.plan.get(part("output")).bias);
+  const [x] = e.plan.get(part("rstd")).from;
+  const row = `token:${e.sideOfRows(x)}`;
+  const factor = { name: part("rstd"), title: layer ? "1/σ" : "1/rms", axes: [row, "one"], columns: [layer ? "1/σ" : "1/rms"] };
+  return equation(e, [
+    layer ? ["(", { name: x, title, axes: [row, "width"] }, "−", { name: part("mean"), title: "mean", axes: [row, "one"], columns: ["mean"] }, ") ·", factor] : [{ name: x, title, axes: [row, "width"] }, "·", factor],
+    "=", { name: part("normalized"), title: "x̂", axes: [row, "width"] },
+    "→", { name: part("output"), title: bias ? "· gain + bias" : "· gain", axes: [row, "width"] },
+  ], height);
+}
+
+/** What one can do with an equation; at the side of stages that have nothing else there. */
+function tips(e) {
+  return [h("h3", {}, "What one can do here"), h("ul", {},
+    h("li", {}, `Point at a cell: its row, its column and its ${unitsOf(e)} light up in every array.`),
+    h("li", {}, "Select a cell to see all its digits, and each number that it is made of."),
+    h("li", {}, e.backward ? "Below each array, framed: how the loss changes with it." : [h("b", {}, "Gradients"), " (key G) shows below each array how the loss changes with it."]),
+    h("li", {}, e.isImage ? "Draw another image, and every number follows." : "Type another text, and every number follows.")),
+  h("p", { class: "legend" }, h("span", { class: "negative" }), "negative", h("span", { class: "positive" }), "positive; the stronger, the larger")];
 }
 
 /** The steps of a layer norm or RMSNorm, whose arrays are at `path`. */
@@ -64,12 +99,25 @@ function feedForwardScreen(e) {
   const symbols = ["", "W₁", "W₂", "W₃", "b₁", "b₂", "b₃"];
   const f = stack.activation.replace("_tanh", "");
   const inner = stack.gated ? `(${f}(${term("x", 1)}) · (${term("x", 3)}))` : `${f}(${term("x", 1)})`;
+  const row = `token:${e.sideOfRows(part("output"))}`;
   const product = number => sign("times ", symbol(`W_${number}`), biasOf(e, bias(number)), " =");
   return {
     thought: `Each ${unitOf(e)} goes through a wide hidden layer and back, by itself. Attention moves information between the ${unitsOf(e)}; here it is processed.`,
+    choices: placeChoice(e, "forward", forwardPaths(e)),
     body: [
-      placeChoice(e, "forward", forwardPaths(e)),
       h("p", { class: "formula" }, `FFN(x) = ${term(inner, 2)},  ${says}`),
+      equation(e, [
+        { name: first, letter: "X", title: "", axes: [row, "width"] }, stack.gated ? "→" : "·",
+        stack.gated ? [{ name: part("linear1"), title: "gate", axes: [row, "inner"] }, ",", { name: part("linear3"), title: "times", axes: [row, "inner"] }]
+          : { name: e.plan.get(part("linear1")).weight, weight: true, transposed: true, letter: "W_1", title: "", axes: ["width", "inner"] },
+        f, { name: part("hidden"), title: "hidden layer", axes: [row, "inner"] }, "·",
+        { name: e.plan.get(part("output")).weight, weight: true, transposed: true, letter: "W_2", title: "", axes: ["inner", "out"] }, "=",
+        { name: part("output"), title: "output", axes: [row, "out"] },
+      ]),
+      h("p", { class: "hint" }, `${on.toLocaleString("en")} of the ${hidden.data.length.toLocaleString("en")} numbers of the hidden layer are above 0.`),
+    ],
+    beside: tips(e),
+    below: () => [
       matrix(e, first, { title: "input", letter: "X" }),
       product(1),
       matrix(e, part("linear1"), { title: stack.gated ? "the gate before its activation" : "first layer" }),
@@ -98,6 +146,11 @@ function outputHeadScreen(e) {
   return {
     thought: thoughts[head] ?? (pooler ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified." : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
     body: [
+      equation(e, [nodes[0].from[0], ...nodes.map(node => node.name)].map((name, i) => [i ? "→" : null, { name, title: describe(name), axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`] }])),
+      e.plan.has("head.norm.output") ? normEquation(e, last, "head.norm", heightForEquations() / 2) : null,
+    ],
+    beside: tips(e),
+    below: () => [
       matrix(e, nodes[0].from[0], { title: describe(nodes[0].from[0]) }),
       nodes.map(node => [signs[node.kind](node), matrix(e, node.name, { title: describe(node.name) })]),
       e.plan.has("head.norm.output") ? norms(e, last, "head.norm") : null,
@@ -117,7 +170,11 @@ function layersScreen(e) {
     thought: `All layers have the same form, and each reads the output of the one before.${speaks ? ` Through the output layer, each state can be read as probabilities of ${unitsOf(e)} (logit lens).` : ""}`,
     body: [
       e.structure.stacks.length > 1 ? h("div", { class: "choices" }, choice("Stack", e.structure.stacks.map(each => [each.name, each.name]), stack.name, name => e.set({ lensStack: name }))) : null,
-      wordRow(words, t, "Token", i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i })),
+      wordRow(words, t, "Token", i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i }), side),
+      equation(e, [{
+        title: `the state of “${words[t]}” after each layer`, rows: rows.map(([label]) => label), columns: range(stack.width, j => `${j}`), axes: ["layer:all", "width"],
+        value: (i, j) => rowOf(e.record.arrays[rows[i][1]], t)[j],
+      }], Math.min(26 * rows.length, heightForEquations())),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["after", "size of the state", "angle to the row above", speaks ? "likeliest" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text) : h("td", {}))))),
         h("tbody", {}, rows.map(([label, name], i) => {

@@ -68,6 +68,7 @@ function render(e) {
   renderMap(e);
   renderScreen(e);
   renderInspector(e);
+  showLinks(e);
   if (!focused?.dataset.key || focused.isConnected) return;
   const again = scope => document.querySelector(`${scope} [data-key="${CSS.escape(focused.dataset.key)}"]`);
   ((panel ? again("#inspector") : null) ?? again("body"))?.focus({ preventScroll: true });
@@ -89,6 +90,7 @@ rememberStart(page);
 document.getElementById("map").hidden = false;
 listeners.push(render, keepAddress);
 listenToKeys(page);
+listenToPointer(page);
 document.addEventListener("click", followLink);
 addEventListener("hashchange", () => location.hash === page.followed || follow(page, location.hash));
 addEventListener("resize", () => render(page));

@@ -45,7 +45,7 @@ function matrixView(e, name, options) {
   const shape = array.shape.slice(-2);
   if (shape.length === 1) shape.unshift(1);
   const [firstRow, rows] = options.rowRange ?? [0, shape[0]];
-  const place = (t, j) => (head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, t, j]);
+  const place = (t, j) => (head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, firstRow + t, j]);
   const columns = shape[1];
   let largest = 0;
   for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
@@ -54,10 +54,11 @@ function matrixView(e, name, options) {
   }
   const overTokens = !options.weight && e.isOverTokens(name);
   return {
+    tokenOfRow: t => (options.weight || array.shape.length < 2 || rows === 1 ? null : `${e.sideOfRows(name)}:${firstRow + t}`),
     e, name, array, at: place, rows, columns, largest, overTokens, gradient: options.gradient, weight: options.weight, options,
     isProbability: !options.gradient && /(weights|probabilities)$/.test(name) && !options.weight,
     decimals: overTokens && !options.gradient && /weights$/.test(name) ? 3 : decimalsFor(largest),
-    rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, t),
+    rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, firstRow + t),
     columnLabel: options.columns ? j => options.columns[j] : options.weight ? j => `${j}` : j => e.columnLabel(name, j),
   };
 }
@@ -95,7 +96,7 @@ function table(e, view, first, count, title, top, height) {
   const corner = h("td", {});
   const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, pictured(view.columnLabel(first + j), true))));
   const rows = range(height, i => top + i).map(t => h("tr", { class: view.options.current === t ? "current" : null },
-    h("th", { scope: "row" }, pictured(view.rowLabel(t))), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
+    h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(view.rowLabel(t))), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
   return h("table", { class: "numbers", onkeydown: walkCells }, h("caption", { class: "unseen" }, title), h("thead", {}, head), h("tbody", {}, rows));
 }
 
@@ -172,7 +173,7 @@ function strip(view, first, count, title) {
 function stripColours() {
   const style = getComputedStyle(document.documentElement);
   const read = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(x => parseInt(x, 16));
-  return { paper: read("--paper"), positive: read("--positive"), negative: read("--negative") };
+  return { paper: read("--paper"), positive: read("--positive"), negative: read("--negative"), line: read("--line") };
 }
 
 function blend(from, to, share) {

@@ -13,18 +13,28 @@ function stepRow(e) {
 
 function logitsScreen(e) {
   const t = stepRow(e);
-  const row = rowOf(e.record.arrays.logits, t);
+  const logits = rowOf(e.record.arrays.logits, t);
   const node = e.plan.get("logits");
   const tied = node.weight.includes("embedding");
   const width = e.weights[node.weight].shape[1];
   const half = width < e.record.arrays[node.from[0]].shape[1] ? width : null;
-  const best = largestIndices(row, 10);
+  const best = largestIndices(logits, 10);
+  const row = `token:${e.isPair ? "target" : "source"}`;
   return {
     thought: answerUnit(e) === "class"
       ? "The state is multiplied by a learned vector for each class: the dot products are the logits."
       : `The state is multiplied by ${tied ? "the vector of each token of the vocabulary, a row of the same E that the tokens were looked up in" : "a learned vector for each token of the vocabulary"}: the dot products are the logits.`,
     body: [
       stepChoice(e),
+      equation(e, [
+        { name: node.from[0], rowRange: [t, 1], title: describe(node.from[0]), axes: [row, "width"] }, "·",
+        { name: node.weight, weight: true, transposed: true, pickRows: best, letter: tied ? "E" : "W", title: "of the likeliest", axes: ["width", "word:all"] },
+        isThere(e, node.bias) ? "+ b =" : "=",
+        { name: "logits", rowRange: [t, 1], pick: best, title: "logits", axes: [row, "word:all"] },
+      ]),
+    ],
+    beside: tips(e),
+    below: () => [
       matrix(e, node.from[0], { title: describe(node.from[0]), current: t }),
       half ? h("p", { class: "hint" }, `Of each row, the first ${half} numbers are used: positions were put beside the others.`) : null,
       h("p", { class: "sign" }, "times ", symbol(tied ? "E" : "W"), h("sup", {}, "⊤"), biasOf(e, node.bias), " ="),

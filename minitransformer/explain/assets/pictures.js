@@ -30,7 +30,7 @@ function breakable(name) {
 /** A small heat map without numbers, as a picture. */
 function heatPicture(array, head, label) {
   const [, rows, columns] = array.shape;
-  const size = Math.max(1, Math.min(26, Math.floor(170 / Math.max(rows, columns))));
+  const size = Math.max(1, Math.min(20, Math.floor(110 / Math.max(rows, columns))));
   const canvas = h("canvas", { class: "heat", width: columns * size, height: rows * size, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const { paper, positive } = stripColours();
@@ -42,7 +42,7 @@ function heatPicture(array, head, label) {
 }
 
 /** Arcs between words: as wide as the weight, from the query above to the key below. */
-function arcs(weights, head, queries, keys) {
+function arcs(weights, head, queries, keys, sides) {
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
   const width = Math.max(queries.length, keys.length) * step + 20;
@@ -53,18 +53,31 @@ function arcs(weights, head, queries, keys) {
     keys.forEach((_, u) => {
       const weight = elementOf(weights, [head, t, u]);
       if (weight < 0.02) return;
-      lines.push(s("path", { class: "arc", d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
+      lines.push(s("path", { class: "arc", "data-query": `${sides[0]}:${t}`, "data-attended": `${sides[1]}:${u}`, d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
     });
   });
-  const word = (text, i, y) => s("text", { x: x(i), y, "text-anchor": "middle" }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
+  const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
     s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}` },
-      lines, queries.map((word_, i) => word(word_, i, 24)), keys.map((word_, i) => word(word_, i, 178))));
+      lines, queries.map((text, i) => word(text, i, 24, sides[0])), keys.map((text, i) => word(text, i, 178, sides[1]))));
 }
 
-/** Words in a row, one of them current. */
-function wordRow(words, current, label, onclick) {
-  return h("ol", { class: "words", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null },
+const MOST_ARCS = 12; // from as many words on, arcs are a tangle
+
+/** Which words attend to which: arcs of a short text, a heat map of a long one, or what the reader chose. */
+function attentionPicture(e, weights, head, [queries, keys], sides) {
+  const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
+  const value = (t, u) => elementOf(weights, [head, t, u]);
+  return h("div", { class: "attention-picture" },
+    h("div", { class: "together", role: "group", "aria-label": "Attention as" }, [["Arcs", false], ["Heat map", true]].map(([text, asHeat]) => h("button", {
+      type: "button", "aria-pressed": asHeat === isHeat ? "true" : "false", "data-key": `picture:${text}`, onclick: () => e.set({ asHeat }),
+    }, text))),
+    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], 330, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides));
+}
+
+/** Words in a row, one of them current. `side`: whose tokens they are. */
+function wordRow(words, current, label, onclick, side = null) {
+  return h("ol", { class: words.length < MOST_ARCS ? "words" : "words many", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null, "data-token": side ? `${side}:${i}` : null },
     onclick ? h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, pictured(word, true)) : pictured(word, true))));
 }
 

@@ -18,6 +18,19 @@ function inputSum(e, stack, current = null) {
   ];
 }
 
+/** What the input of a stack's layers is made of, in one row. */
+function sumEquation(e, stack) {
+  const name = part => `${stack.name}.${part}`;
+  const row = `token:${e.sideOfRows(name("input"))}`;
+  const { name: sum, kind, from } = e.plan.get(name(stack.embeddingNorm ? "embedding_sum" : "input"));
+  if (kind === "same") return equation(e, [{ name: sum, letter: "X", title: `${unitOf(e)} vectors`, axes: [row, "width"] }]);
+  return equation(e, [
+    from.map((part, i) => [i ? (kind === "join" ? "beside" : "+") : null, { name: part, title: `${describe(part)}s`.replace("√ds", "√d"), axes: [row, kind === "join" ? `part ${i}` : "width"] }]),
+    "=", { name: sum, letter: stack.embeddingNorm ? null : "X", title: stack.embeddingNorm ? "sum" : "input of the first layer", axes: [row, "width"] },
+    stack.embeddingNorm ? ["norm", { name: name("input"), letter: "X", title: "input of the first layer", axes: [row, "width"] }] : null,
+  ]);
+}
+
 function sign(...content) {
   return h("p", { class: "sign" }, ...content);
 }
@@ -26,7 +39,12 @@ function segmentsScreen(e) {
   const { shape } = e.weights["token_types.weight"];
   return {
     thought: "BERT can read two texts at once, such as a question and an answer. A learned vector tells which of them a token belongs to. This page reads one text: every token gets the vector of segment 0.",
-    body: [
+    body: [equation(e, [
+      { name: "token_types.weight", weight: true, title: "learned", rows: range(shape[0], i => `segment ${i}`), axes: ["segment:all", "width"] }, "row 0 =",
+      { name: "encoder.segments", title: "segment vectors", axes: ["token:source", "width"] },
+    ])],
+    beside: tips(e),
+    below: () => [
       matrix(e, "token_types.weight", { weight: true, title: "learned segment vectors", rows: range(shape[0], i => `segment ${i}`) }),
       sign("row 0 for each token ="),
       matrix(e, "encoder.segments", { title: "segment vectors" }),
@@ -37,9 +55,9 @@ function segmentsScreen(e) {
 /** How the model knows the order: vectors that are added, rotated queries and keys, or biases of the scores. */
 function positionsScreen(e) {
   const stack = e.structure.stacks[0];
-  const { thought, body } = stack.rotary ? rotations(e) : stack.bias ? distances(e) : positionVectors(e, stack);
+  const { thought, body, ...more } = stack.rotary ? rotations(e) : stack.bias ? distances(e) : positionVectors(e, stack);
   const off = h("p", { class: "note" }, e.isImage ? "Positions are switched off: the model does not know where in the image a patch was." : "Positions are switched off: the model cannot tell “dog bites man” from “man bites dog”, except by what a causal mask hides.");
-  return { thought: `Attention alone does not know the order of the ${unitsOf(e)}. ${thought}`, body: [e.options.positions ? null : off, body] };
+  return { thought: `Attention alone does not know the order of the ${unitsOf(e)}. ${thought}`, body: [e.options.positions ? null : off, body], ...more };
 }
 
 function positionVectors(e, stack) {
@@ -49,8 +67,10 @@ function positionVectors(e, stack) {
     thought: learned ? `So each position has a learned vector, ${added}.` : `So each position has a pattern of sines and cosines, ${added}.`,
     body: [
       learned ? null : h("p", { class: "formula" }, "PE(pos, 2i) = sin(pos / 10000", h("sup", {}, "2i/d"), "),  PE(pos, 2i+1) = cos(pos / 10000", h("sup", {}, "2i/d"), ")"),
-      inputSum(e, stack),
+      sumEquation(e, stack),
     ],
+    beside: tips(e),
+    below: () => inputSum(e, stack),
   };
 }
 
@@ -126,7 +146,10 @@ function inputNormScreen(e) {
   const stack = stackChoice(e);
   return {
     thought: `Before the first layer, ${normSays(stack)}`,
-    body: [stack.choice, matrix(e, `${stack.name}.embedding_sum`, { title: "sum of the vectors" }), norms(e, stack, `${stack.name}.embedding_norm`)],
+    choices: stack.choice,
+    body: normEquation(e, stack, `${stack.name}.embedding_norm`),
+    beside: tips(e),
+    below: () => [matrix(e, `${stack.name}.embedding_sum`, { title: "sum of the vectors" }), norms(e, stack, `${stack.name}.embedding_norm`)],
   };
 }
 
@@ -136,7 +159,10 @@ function finalNormScreen(e) {
   const reader = e.isPair && stack.name === "encoder" ? "the decoder" : "the output layer";
   return {
     thought: `In this model each sub-layer normalizes only its own copy of x, never x itself. So before ${reader} reads x, ${normSays(stack)}`,
-    body: [stack.choice, matrix(e, x, { title: "x after the last layer" }), norms(e, stack, `${stack.name}.norm`)],
+    choices: stack.choice,
+    body: normEquation(e, stack, `${stack.name}.norm`),
+    beside: tips(e),
+    below: () => [matrix(e, x, { title: "x after the last layer" }), norms(e, stack, `${stack.name}.norm`)],
   };
 }
 

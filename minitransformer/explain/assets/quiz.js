@@ -1,6 +1,7 @@
 // "Quiz me": a number of this stage is hidden, and its factors are shown. Within one percent is right.
 
 function startQuiz(e) {
+  if (!e.numbers && document.querySelector('#screen [data-key="numbers"]')) e.set({ numbers: true }); // it asks for one of them
   const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell => /[1-9]/.test(cell.textContent)); // not those of 0 and −∞
   const askable = cells.map(cell => readKey(cell.dataset.key)).filter(place => !place.weight && !["lookup", "pixels"].includes(e.plan.get(place.name)?.kind));
   if (!askable.length) return e.set({ notice: "There is no number to ask for on this stage: choose one with a table." });

@@ -97,18 +97,22 @@ function stepScreen(e, by) {
 function renderScreen(e) {
   const at = e.screens.findIndex(screen => screen.address === e.screen);
   const screen = e.screens[at];
-  const { thought, body, picture } = screen.render(e);
+  const { thought, choices, body, beside, below, picture } = screen.render(e);
   const before = e.screens[at - 1];
   const after = e.screens[at + 1];
   const main = document.getElementById("screen");
+  const image = e.isImage && !["walkthrough", "looks"].includes(e.screen) ? stageImage(e) : null;
+  const isAside = beside && window.innerWidth >= 1280; // the image has its place at the side
   const content = picture ? flat(picture) : flat([
     h("div", { class: "title" }, h("h2", { id: screen.address }, screen.title), h("nav", { class: "turn", "aria-label": "Previous and next stage" },
       before ? h("a", { href: `#${before.address}`, title: before.title, "aria-label": `Previous: ${before.title}` }, "← ", h("span", {}, before.title)) : null,
       h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
       after ? h("a", { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` }, h("span", {}, after.title), " →") : null)),
-    e.isImage && !["walkthrough", "looks"].includes(e.screen) ? stageImage(e) : null,
+    isAside ? null : image,
     h("p", { class: "thought" }, thought),
-    body,
+    choices,
+    beside ? h("div", { class: "with-side" }, h("div", {}, body, below ? readout(e) : null), h("div", { class: "beside" }, isAside ? image : null, beside)) : [body, below ? readout(e) : null],
+    below && e.numbers ? h("section", { class: "below" }, below()) : null,
     questionCard(e),
     h("nav", { class: "turn", "aria-label": "Next and previous stage" },
       before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
@@ -131,6 +135,6 @@ function attentionPathsHere(e) {
 }
 
 function crossAttentionScreen(e) {
-  const { thought, body } = attentionScreen(e);
-  return { thought: `Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. ${thought}`, body };
+  const { thought, ...stage } = attentionScreen(e);
+  return { thought: `Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. ${thought}`, ...stage };
 }

@@ -48,6 +48,8 @@ class Explanation {
     this.unit = 0; // the number of a recurrent layer's vectors that is framed
     this.numbersOpen = false; // whether the tables below a recurrent layer's pictures are shown
     this.beamCount = 3;
+    this.numbers = false; // the tables below an equation
+    this.asHeat = null; // attention as a heat map, or as arcs; null: by the length of the text
     this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
     this.quiz = null;

@@ -36,7 +36,7 @@ function tokensScreen(e) {
       h("blockquote", { class: "text", dir: "auto" }, e.textRead),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tokens" }, h("table", { class: "tokens" },
         h("thead", {}, h("tr", {}, ["position", "token", "id"].map(text => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto" }, e.tokensOf("source")[t]), h("td", {}, `${id}`)))))),
+        h("tbody", {}, source.map((id, t) => h("tr", {}, h("th", { scope: "row" }, `${t}`), h("td", { class: "word", dir: "auto", "data-token": `source:${t}` }, e.tokensOf("source")[t]), h("td", {}, `${id}`)))))),
       unknown ? h("p", { class: "note" }, `${unknown} of the tokens ${unknown === 1 ? "stands" : "stand"} for text that is not in the vocabulary: all of it shares one row, ${tokens[unknownId]}.`) : null,
       added.length ? h("p", { class: "hint" }, `Added to the text: ${added.join(", ")}.${source.at(-1) === endId ? ` ${tokens[endId]} marks its end.` : ""}`) : null,
     ],
@@ -54,11 +54,17 @@ function embeddingsScreen(e) {
   return {
     thought: `Each token has a learned vector of ${size[1]} numbers: a row of the matrix E (${size[0]} × ${size[1]}). Looking it up is the same as multiplying a one-hot vector by E.`,
     body: [
-      wordRow(e.tokensOf("source"), t, "Token to look up", i => e.set({ word: i })),
+      wordRow(e.tokensOf("source"), t, "Token to look up", i => e.set({ word: i }), "source"),
       oneHot(e, id, size[0]),
+      equation(e, [
+        { name, letter: "E", title: "rows for these tokens", axes: ["token:source", "width"] },
+        stack.factor ? ["· √d =", { name: `${stack.name}.scaled`, title: `${unitOf(e)} vectors`, axes: ["token:source", "width"] }] : null,
+      ]),
+    ],
+    beside: [h("h3", {}, `Tokens whose vectors point most nearly the same way as “${token}”`), nearest(e, stack.embedding, id)],
+    below: () => [
       matrix(e, name, { title: "the rows of E for these tokens", current: t }),
       stack.factor ? [h("p", {}, `The vectors are multiplied by √${size[1]} = ${precise(stack.factor)}, so that they are not small beside the position vectors.`), matrix(e, `${stack.name}.scaled`, { title: `${unitOf(e)} vectors times √d`, current: t })] : null,
-      h("section", {}, h("h3", {}, `Tokens whose vectors point most nearly the same way as “${token}”`), nearest(e, stack.embedding, id)),
     ],
   };
 }
@@ -96,8 +102,11 @@ function shiftedScreen(e) {
     thought: `The decoder reads what has been written so far, behind a start token: the output, shifted right by one. At each place it predicts the next ${unitOf(e)}.`,
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What is read and predicted" }, h("table", { class: "tokens" }, h("tbody", {},
-        h("tr", {}, h("th", { scope: "row" }, "reads"), inputs.map((word, t) => h("td", { class: t === e.step ? "word current" : "word" }, word))),
+        h("tr", {}, h("th", { scope: "row" }, "reads"), inputs.map((word, t) => h("td", { class: t === e.step ? "word current" : "word", "data-token": `target:${t}` }, word))),
         h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((_, t) => h("td", { class: t === e.step ? "word current" : "word" }, e.labelShown(t))))))),
+      sumEquation(e, stack),
+    ],
+    below: () => [
       stack.factor ? [matrix(e, `${stack.name}.embedded`, { title: "the rows of E for these tokens", current: e.step }), sign(`times √d = ${precise(stack.factor)} =`)] : null,
       inputSum(e, stack, e.step),
     ],

@@ -34,7 +34,7 @@ WALK = f"""
     const {{ kind = "weight", bias }} = page.plan.get(name) ?? {{}};
     return {{ name, kind, biased: Boolean(bias && bias in page.weights), numbers }};
   }};
-  const parts = all(".sign, figure.matrix");
+  const parts = all(".sign, figure.matrix").filter(part => !part.closest(".in-row"));
   return [address, {{
     text: screen.textContent,
     formula: all(".formula").map(each => each.textContent).join(" "),

@@ -1,0 +1,309 @@
+// Equations: arrays as heat maps in one row, with the signs between them. Cells that belong together light up together.
+//
+// An operand has the `name` of an array and what `matrixView` takes (head, weight, rowRange, ...), or else labels of
+// `rows` and `columns` and a `value(t, j)`. Its `axes` name what its rows and columns stand for: two operands with the
+// same axis light up at the same place of it. `token:source` and `key:source` are tokens of the input; other axes are
+// dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
+
+const NARROW = 62; // the least width of a caption
+let pointed = null; // { values, name }: what the mouse or the keyboard is at, by axis
+
+/** The operands and signs in one row; from 1280 pixels on they fit the room, below they wrap. */
+function equation(e, terms, height = heightForEquations(), room = widthForEquations()) {
+  const present = flat(terms).map(term => (term.axes ? drawnOperand(e, term) : term));
+  const operands = present.filter(term => term.axes);
+  const labelled = new Set(); // a row's words stand beside the first operand that has them
+  for (const operand of operands) {
+    operand.hasLabels = isTokens(operand.axes[0]) && !labelled.has(operand.axes[0]);
+    labelled.add(operand.axes[0]);
+  }
+  const signs = present.filter(term => !term.axes);
+  fitOperands(operands, signs.reduce((sum, sign) => sum + signWidth(sign), 0), e.backward ? height / 2 - 10 : height, room);
+  return h("div", { class: "in-row", role: "group", "aria-label": "Equation" },
+    present.map(term => (term.axes ? heatFigure(e, term) : signFigure(term))));
+}
+
+function signFigure(sign) {
+  const element = h("p", { class: "sign" }, sign);
+  element.style.width = `${signWidth(sign)}px`;
+  return element;
+}
+
+/** A word takes more room than a sign. */
+function signWidth(sign) {
+  const { length } = sign.textContent ?? sign;
+  return length > 2 ? 14 + 9 * length : 28;
+}
+
+/** The readout below an equation, and what shows its numbers as tables. */
+function readout(e) {
+  return [
+    h("p", { class: "readout" }, "Point at a cell: what it belongs to lights up. Select it, and see how it comes about."),
+    h("p", {}, h("button", { type: "button", "aria-expanded": e.numbers ? "true" : "false", "data-key": "numbers", onclick: () => e.set({ numbers: !e.numbers }) }, e.numbers ? "Hide numbers" : "Show numbers")),
+  ];
+}
+
+function heightForEquations() {
+  return Math.max(130, Math.min(330, window.innerHeight - 480));
+}
+
+/** The width that an equation has: at the side, the panel has its own. */
+function widthForEquations() {
+  const width = document.documentElement.clientWidth;
+  if (width < 1000) return width - 32;
+  return width - 330 - (width >= 1265 ? PANEL : 0);
+}
+
+const PANEL = 384; // as in page.css
+
+function isTokens(axis) {
+  return axis.includes(":");
+}
+
+/** Words for the rows and columns, and the numbers, as they are drawn. */
+function drawnOperand(e, operand) {
+  const view = operand.name ? matrixView(e, operand.name, { ...operand, gradient: false }) : { ...operand, rows: operand.rows.length, columns: operand.columns.length };
+  const { pick, pickRows } = operand; // some of the columns, or of the rows
+  const index = operand.name ? (t, j) => view.at(pickRows ? pickRows[t] : t, pick ? pick[j] : j) : () => null;
+  const value = operand.value ?? ((t, j) => elementOf(view.array, index(t, j)));
+  const turned = operand.transposed;
+  const [rows, columns] = [pickRows ? pickRows.length : view.rows, pick ? pick.length : view.columns];
+  const labels = [
+    operand.name ? t => (pickRows ? shownToken(e.wordOf(pickRows[t])) : view.rowLabel(t)) : t => operand.rows[t],
+    operand.name ? j => view.columnLabel(pick ? pick[j] : j) : j => operand.columns[j],
+  ];
+  return {
+    ...operand, title: operand.title ?? describe(operand.name), shape: turned ? [columns, rows] : [rows, columns],
+    index: turned ? (t, j) => index(j, t) : index, valueAt: turned ? (t, j) => value(j, t) : value,
+    labels: turned ? labels.toReversed() : labels, isProbability: view.isProbability, largest: pick || pickRows ? null : view.largest,
+    first: isTokens(operand.axes[0]) ? operand.rowRange?.[0] ?? 0 : 0, // the token of the first row
+  };
+}
+
+/** Sizes in pixels. An axis has the same size in each operand, so that rows meet rows, and columns columns. */
+function fitOperands(operands, signs, height, room) {
+  const widest = { token: 300, dimension: 256, weight: 150 };
+  const width = ({ shape: [, n], axes, weight }) => (n === 1 ? 16 : isTokens(axes[1]) ? Math.min(34 * n, widest.token) : Math.min(9 * n, weight ? widest.weight : widest.dimension));
+  const longest = ({ shape: [rows], labels: [label], hasLabels }) => (hasLabels ? Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8) : 0);
+  const share = window.innerWidth < 1280 ? null : shareOfWidth(operands, room - signs, width, longest);
+  for (const operand of operands) {
+    const [rows, columns] = operand.shape;
+    const own = share ?? Math.min(1, (room - longest(operand) - 8) / width(operand));
+    const least = Math.min(width(operand), NARROW - longest(operand)); // what the caption takes anyway
+    operand.width = columns === 1 ? 16 : Math.floor(Math.max(10, least, width(operand) * own));
+    operand.height = Math.max(10, Math.floor(Math.min(height, rows * (isTokens(operand.axes[0]) ? 26 : 8))));
+    operand.labelWidth = longest(operand);
+  }
+}
+
+/** By how much all operands shrink, so that they fit beside one another. */
+function shareOfWidth(operands, room, width, longest) {
+  const total = share => operands.reduce((sum, operand) => sum + 4 + Math.max(NARROW, longest(operand) + share * width(operand)), 0);
+  let [low, high] = [0.04, 1];
+  if (total(high) <= room) return high;
+  for (let i = 0; i < 12; i++) [low, high] = total((low + high) / 2) <= room ? [(low + high) / 2, high] : [low, (low + high) / 2];
+  return low;
+}
+
+function heatFigure(e, operand) {
+  const { shape: [rows, columns], letter, title, transposed, labelWidth, width, labels, axes } = operand;
+  const size = `${rows} × ${columns}`;
+  const differentiable = operand.name && e.backward && (operand.weight || operand.name in e.gradients().activations);
+  const caption = h("figcaption", {}, letter ? [symbol(letter), transposed ? h("sup", {}, "⊤") : null, " "] : null, h("span", {}, title), labelWidth + width < 130 && title ? null : h("span", { class: "size" }, ` ${size}`));
+  const figure = h("figure", { class: "heat-map" }, caption, columnLabels(operand),
+    h("div", { class: "line-of-cells" }, rowLabels(operand), cells(e, operand, false)),
+    differentiable ? h("div", { class: "line-of-cells gradient" }, labelWidth ? rowLabels(operand) : null, cells(e, { ...operand, largest: null, valueAt: gradientOf(e, operand) }, true)) : null);
+  caption.style.maxWidth = `${Math.max(labelWidth + width, NARROW)}px`;
+  return figure;
+}
+
+function gradientOf(e, { name, weight, index }) {
+  const array = (weight ? e.gradients().weights : e.gradients().activations)[name];
+  return (t, j) => elementOf(array, index(t, j));
+}
+
+function tokenOfAxis(axis, i) {
+  return isTokens(axis) ? `${axis.split(":")[1]}:${i}` : null;
+}
+
+function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height, labelWidth, hasLabels }) {
+  if (!hasLabels) return null;
+  const every = Math.ceil((15 * rows) / height); // of many words, as many as fit
+  const list = h("div", { class: "row-labels", "aria-hidden": "true" }, range(rows, t => h("span", { "data-token": tokenOfAxis(axis, first + t) }, t % every ? "" : label(t))));
+  list.style.width = `${labelWidth}px`;
+  list.style.height = `${height}px`;
+  return list;
+}
+
+function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth }) {
+  const step = width / columns;
+  if (!isTokens(axis) || step < 14) return h("div", {});
+  const upright = step < 9 * Math.max(...range(columns, u => label(u).length));
+  const list = h("div", { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" }, range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, label(u))));
+  list.style.width = `${width}px`;
+  list.style.marginLeft = `${labelWidth}px`;
+  return list;
+}
+
+/** The cells, of which the mouse, touch or the keys choose one. */
+function cells(e, operand, gradient) {
+  const { shape: [rows, columns], name, head, weight, title, width, height, transposed, labels } = operand;
+  const key = `heat:${name ?? title}:${head ?? ""}:${gradient ? "g" : "v"}:${transposed ? "t" : ""}`;
+  const at = event => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const place = (x, size, n) => Math.max(0, Math.min(n - 1, Math.floor((x / size) * n)));
+    return [place(event.clientY - box.top, box.height, rows), place(event.clientX - box.left, box.width, columns)];
+  };
+  const point = (t, j) => {
+    pointed = { values: { [operand.axes[0]]: operand.first + t, [operand.axes[1]]: j }, name, place: [t, j], key };
+    showLinks(e, `${gradient ? "Gradient of " : ""}${title}, ${labels[0](t)} · ${labels[1](j)}: `, isAsked(e, operand, gradient, t, j) ? "?" : threeDigits(operand.valueAt(t, j)));
+  };
+  const select = (t, j) => {
+    const place = { name, index: operand.index(t, j), gradient, weight: Boolean(weight) };
+    if (name) e.set({ cell: samePlace(e.cell, place) ? null : place });
+  };
+  const canvas = h("canvas", {
+    class: "cells", width: columns, height: rows, role: "img", tabindex: 0, "data-key": key,
+    "aria-label": `${gradient ? "Gradient of " : ""}${title}, ${rows} × ${columns}, as colours: arrow keys choose a cell, Enter selects it`,
+    onpointermove: event => point(...at(event)), onpointerleave: () => unpoint(e), onblur: () => unpoint(e),
+    onclick: event => select(...at(event)),
+    onkeydown: event => {
+      const [t, j] = pointed?.key === key ? pointed.place : [0, 0];
+      const moves = { ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1], ArrowUp: [t - 1, j], ArrowDown: [t + 1, j] };
+      if (event.key === "Enter") select(t, j);
+      else if (moves[event.key]) {
+        const [row, column] = moves[event.key];
+        point(Math.max(0, Math.min(rows - 1, row)), Math.max(0, Math.min(columns - 1, column)));
+        announce(document.querySelector(".readout")?.textContent ?? "");
+      } else return;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+  });
+  canvas.operand = { ...operand, gradient };
+  paintCells(canvas, operand);
+  const box = h("div", { class: gradient ? "cells-box gradient" : "cells-box" }, canvas, h("div", { class: "mark" }));
+  box.style.width = `${width}px`;
+  box.style.height = `${height}px`;
+  return box;
+}
+
+function isAsked(e, { name, index, weight }, gradient, t, j) {
+  return Boolean(name && e.quiz) && samePlace(e.quiz.place, { name, index: index(t, j), gradient, weight });
+}
+
+/** Three significant digits; all of them are in the panel. */
+function threeDigits(x) {
+  if (!Number.isFinite(x) || x === 0) return inTable(x, 0);
+  const size = Math.abs(x);
+  return withMinus(size < 1e-3 || size >= 1e5 ? x.toExponential(2) : x.toPrecision(3));
+}
+
+/** One pixel a cell, which the style enlarges. */
+function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest }) {
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(columns, rows);
+  const { paper, positive, negative, line } = stripColours();
+  const most = isProbability ? 1 : largest ?? largestOf(range(rows * columns, i => valueAt(Math.floor(i / columns), i % columns)));
+  for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
+    const x = valueAt(t, j);
+    const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / (most || 1)) : 1;
+    const to = x === -Infinity ? line : x < 0 ? negative : positive;
+    const at = 4 * (t * columns + j);
+    for (let c = 0; c < 3; c++) image.data[at + c] = paper[c] + (to[c] - paper[c]) * share;
+    image.data[at + 3] = 255;
+  }
+  pen.putImageData(image, 0, 0);
+}
+
+// ---------------------------------------------------------------- what lights up
+
+/** The mouse has left, or the focus. */
+function unpoint(e) {
+  pointed = null;
+  showLinks(e);
+}
+
+/** A token, wherever it occurs. */
+function pointAtToken(e, token) {
+  const [side, i] = token.split(":");
+  pointed = { values: { [`token:${side}`]: Number(i), [`key:${side}`]: Number(i) }, name: null, isWord: true };
+  showLinks(e);
+}
+
+/** Where the selected number is, on the axes of this stage. */
+function selectedLight(e) {
+  if (!e.cell) return { values: {}, name: null };
+  const { name, index, weight } = e.cell;
+  for (const { operand } of document.querySelectorAll("canvas.cells")) {
+    if (operand.name !== name || Boolean(operand.weight) !== Boolean(weight)) continue;
+    if (index.length === 3 && operand.head !== index[0]) continue;
+    const row = operand.pickRows ? operand.pickRows.indexOf(index.at(-2)) : index.length === 1 ? 0 : index.at(-2) - (operand.rowRange?.[0] ?? 0);
+    if (row >= (operand.rowRange?.[1] ?? Infinity)) continue;
+    const column = operand.pick ? operand.pick.indexOf(index.at(-1)) : index.at(-1);
+    const [first, second] = operand.transposed ? [column, row] : [row, column];
+    if (row >= 0 && column >= 0) return { values: { [operand.axes[0]]: operand.first + first, [operand.axes[1]]: second }, name };
+  }
+  const values = weight || index.length < 2 ? {} : { [`token:${e.sideOfRows(name)}`]: index.at(-2) };
+  if (!weight && e.isOverTokens(name)) values[`key:${name.includes("cross") ? "source" : e.sideOfRows(name)}`] = index.at(-1);
+  return { values, name };
+}
+
+/** Marks rows, columns, cells, tokens, arcs and the block of the map that belong to what is pointed at or selected. */
+function showLinks(e, label = "", number = "") {
+  const { values: found, name } = pointed ?? selectedLight(e);
+  const values = withKeys(found);
+  for (const canvas of document.querySelectorAll("canvas.cells")) {
+    const { axes, shape, lights, first } = canvas.operand;
+    const [t, j] = [axes[0] in values ? values[axes[0]] - first : undefined, lights === "row" ? undefined : values[axes[1]]];
+    const { style } = canvas.nextSibling;
+    const isShown = (t ?? 0) >= 0 && (t ?? 0) < shape[0] && (j ?? 0) < shape[1];
+    style.display = (t === undefined && j === undefined) || !isShown ? "none" : "block";
+    style.top = `${t === undefined ? 0 : (100 * t) / shape[0]}%`;
+    style.height = `${t === undefined ? 100 : 100 / shape[0]}%`;
+    style.left = `${j === undefined ? 0 : (100 * j) / shape[1]}%`;
+    style.width = `${j === undefined ? 100 : 100 / shape[1]}%`;
+  }
+  const tokens = new Set(Object.entries(values).map(([axis, i]) => tokenOfAxis(axis, i)));
+  for (const each of document.querySelectorAll("[data-token]")) each.classList.toggle("lit", tokens.has(each.dataset.token));
+  const isolated = [...document.querySelectorAll(".arc")].filter(arc => isLitArc(arc, values));
+  for (const arc of document.querySelectorAll(".arc")) arc.classList.toggle("dim", isolated.length > 0 && !isolated.includes(arc));
+  const block = name ? blockOf(name) : null;
+  for (const box of document.querySelectorAll("#map .box")) box.classList.toggle("lit", block !== null && box.getAttribute("href") === `#${block}`);
+  const readout = document.querySelector(".readout");
+  if (readout && label) readout.replaceChildren(label, h("b", {}, number));
+}
+
+/** The rows of V stand for the keys: what lights up a key lights up its value. */
+function withKeys(values) {
+  const all = { ...values };
+  for (const [axis, i] of Object.entries(values)) {
+    if (axis.startsWith("key:")) all[axis.replace("key", "value")] ??= i;
+    if (axis.startsWith("value:")) all[axis.replace("value", "key")] ??= i;
+  }
+  return all;
+}
+
+/** An arc from the query that is lit, or to the key: of a word, all that it attends to; of a cell, one. */
+function isLitArc(arc, values) {
+  const [side, query] = arc.dataset.query.split(":");
+  const [keySide, key] = arc.dataset.attended.split(":");
+  const [t, u] = [values[`token:${side}`], values[`key:${keySide}`]];
+  if (t === undefined) return u === Number(key);
+  return t === Number(query) && (u === undefined || pointed?.isWord || u === Number(key));
+}
+
+/** The address of the block of the map that computes an array. */
+function blockOf(name) {
+  const inLayer = name.match(/^(\w+\.layers\.\d+\.(self_attention|cross_attention|feed_forward|residual\d))\./);
+  if (inLayer) return `${inLayer[2].endsWith("attention") ? "attention" : inLayer[2] === "feed_forward" ? "feed-forward" : "add-norm"}:${inLayer[1]}`;
+  if (/^(logits|probabilities)$/.test(name)) return name;
+  if (name.startsWith("decoder.")) return "shifted";
+  return /positions|input$/.test(name) ? "positions" : "embeddings";
+}
+
+function listenToPointer(e) {
+  const tokenAt = event => event.target.closest?.("[data-token]")?.dataset.token;
+  for (const type of ["pointerover", "focusin"]) document.addEventListener(type, event => tokenAt(event) && pointAtToken(e, tokenAt(event)));
+  for (const type of ["pointerout", "focusout"]) document.addEventListener(type, event => tokenAt(event) && unpoint(e));
+}

@@ -1,0 +1,134 @@
+"""Equations in one row, and what lights up together."""
+
+import pytest
+
+from minitransformer import GPT, GPTConfig
+from tests.explain.test_page import page_of, scaled, sizes, transformer
+
+CANVAS = 'canvas.cells[data-key^="heat:encoder.layers.0.self_attention.{}:"]'
+MARKS = """
+() => Object.fromEntries([...document.querySelectorAll("canvas.cells")].map(canvas => {
+  const [box, mark] = [canvas, canvas.nextSibling].map(each => each.getBoundingClientRect());
+  const { rows, columns } = { rows: canvas.height, columns: canvas.width };
+  const from = [(mark.top - box.top) / box.height * rows, (mark.left - box.left) / box.width * columns];
+  const name = canvas.dataset.key.split(":")[1].split(".").at(-1);
+  const cells = [mark.height / box.height * rows, mark.width / box.width * columns];
+  return [name, mark.width ? [...from, ...cells].map(Math.round) : null];
+}))
+"""
+
+
+def point_at(page, name, row, column):
+    canvas = page.page.locator(CANVAS.format(name))
+    rows, columns = canvas.evaluate("canvas => [canvas.height, canvas.width]")
+    box = canvas.bounding_box()
+    x = box["x"] + box["width"] * (column + 0.5) / columns
+    y = box["y"] + box["height"] * (row + 0.5) / rows
+    page.page.mouse.move(x, y)
+    return x, y
+
+
+@pytest.fixture
+def scores(open_page):
+    return open_page(page_of(transformer(), "you love the cat"), "#scores")
+
+
+def test_a_product_is_one_row_whose_second_factor_is_transposed(scores):
+    boxes = [scores.page.locator(CANVAS.format(name)).bounding_box() for name in ("q", "k", "scores")]
+    q, k, result = boxes
+    assert q["x"] + q["width"] < k["x"]
+    assert k["x"] + k["width"] < result["x"]
+    assert abs(q["y"] - result["y"]) < 2
+    assert abs(q["height"] - result["height"]) < 2
+    assert abs(k["width"] - result["width"]) < 2  # columns meet columns
+    shapes = [scores.page.locator(CANVAS.format(name)).get_attribute("width") for name in ("q", "k")]
+    assert shapes == ["6", "5"]
+    assert "⊤" in scores.text(".heat-map figcaption")
+    assert scores.page.locator("table.numbers").count() == 0
+    scores.page.locator('[data-key="numbers"]').click()
+    assert scores.page.locator("table.numbers").count() == 3
+
+
+def test_a_score_lights_up_its_row_of_q_its_column_of_k_its_tokens_and_its_block(scores):
+    x, y = point_at(scores, "scores", 1, 3)
+    expected = {"q": [1, 0, 1, 6], "k": [0, 3, 6, 1], "scores": [1, 3, 1, 1]}
+    assert scores.page.evaluate(MARKS) == expected
+    lit = scores.page.locator(".row-labels .lit, .column-labels .lit").all_inner_texts()
+    assert set(lit) == {"␣love", "␣cat"}
+    block = "boxes => boxes.map(box => box.getAttribute('href'))"
+    assert scores.page.locator("#map .lit").evaluate_all(block) == [
+        "#attention:encoder.layers.0.self_attention"
+    ]
+    assert "love · ␣cat" in scores.text(".readout")
+    scores.page.mouse.click(x, y)  # selected, it stays lit
+    scores.page.mouse.move(2, 2)
+    assert scores.page.evaluate(MARKS) == expected
+    assert "love" in scores.text("#inspector h2")
+    shown = float(scores.text("#inspector .value").replace("−", "-"))
+    read = scores.page.locator(CANVAS.format("scores")).evaluate("c => c.operand.valueAt(1, 3)")
+    assert shown == pytest.approx(read, rel=1e-5)
+
+
+def test_a_word_lights_up_everywhere_and_isolates_its_attention(scores):
+    scores.page.locator(".row-labels span").nth(2).hover()
+    lit = scores.page.locator(".lit[data-token]")
+    assert {text for text in lit.all_text_contents() if text} == {"␣the"}
+    assert lit.count() >= 4  # beside Q, above Kᵀ and the scores, twice at the arcs
+    of_word = ".arc[data-query='source:2']"
+    assert scores.page.locator(f"{of_word}:not(.dim)").count() == scores.page.locator(of_word).count() > 0
+    assert scores.page.locator(".arc:not(.dim)").count() == scores.page.locator(of_word).count()
+
+
+def test_keys_choose_and_select_a_cell(scores):
+    scores.page.locator(CANVAS.format("scores")).focus()
+    scores.press("ArrowRight", "ArrowDown", "ArrowRight", "Enter")
+    assert scores.page.evaluate(MARKS)["scores"] == [1, 2, 1, 1]
+    assert scores.page.locator("h2#scores").count() == 1
+    assert scores.page.locator("#inspector").is_visible()
+
+
+def test_from_twelve_tokens_on_attention_is_a_heat_map(open_page):
+    config = GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=1, n_head=2))
+    page = open_page(page_of(scaled(GPT(config)), "the cat sat on the mat the cat", 12), "#softmax")
+    arcs = page.page.locator("#screen .arcs")
+    assert arcs.count() == 0
+    page.page.locator('[data-key="picture:Arcs"]').click()
+    assert arcs.count() == 1
+    page.page.fill("#sentence", "the")
+    page.page.locator('[data-key="picture:Heat map"]').click()
+    assert arcs.count() == 0
+
+
+def test_a_short_text_has_arcs(scores):
+    assert scores.page.locator("#screen .arcs").count() == 1
+
+
+def test_before_and_after_of_the_mask_are_in_one_row(open_page):
+    page = open_page(page_of(transformer()), "#mask")
+    rows = page.page.locator("canvas.cells").evaluate_all(
+        "all => all.map(canvas => Math.round(canvas.getBoundingClientRect().top))"
+    )
+    assert len(rows) == 3
+    assert len(set(rows)) == 1
+    hidden = page.page.locator("canvas.cells").evaluate_all(
+        "all => all.map(canvas => canvas.operand.valueAt(0, 1) === -Infinity)"
+    )
+    assert hidden == [False, True, True]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900)])
+def test_the_result_is_on_the_first_screen_and_the_panel_beside_it(width, height, open_page):
+    page = open_page(page_of(transformer(d_model=64, d_ff=128), "you love the cat"))
+    page.page.set_viewport_size({"width": width, "height": height})
+    for stage in ("qkv", "scores", "softmax", "weighted-sum", "heads", "add-norm", "feed-forward", "logits"):
+        page.page.evaluate("link => { location.hash = link; }", f"#{stage}")
+        page.page.locator(f"h2#{stage}").wait_for()
+        box = page.page.locator("canvas.cells").last.bounding_box()
+        result = page.page.locator(".with-side > div").first.locator("canvas.cells").last
+        box = result.bounding_box()
+        assert box["y"] + box["height"] <= height, stage
+        result.click()
+        panel = page.page.locator("#inspector").bounding_box()
+        assert box == result.bounding_box()
+        assert box["x"] + box["width"] <= panel["x"], stage
+        page.press("Escape")
