@@ -186,6 +186,24 @@ def test_the_picture_of_a_language_model_is_what_each_new_token_attends_to():
     check(static_picture(model, TOKENIZER, source), shares[rows, written], expected, ["mat"])
 
 
+def test_the_picture_of_a_recurrent_model_is_what_each_new_token_depends_on():
+    sizes = {"vocab_size": TOKENIZER.vocab_size, "embedding_dim": 8, "hidden_size": 8, "num_layers": 1}
+    model = small(RecurrentLM, RecurrentConfig, **sizes)
+    source = TOKENIZER.encode("the cat sat")
+    (written,) = generate(model, [source], 8)
+    read = [*source, *written[:-1]]
+    x = model.embedding([read]).detach().requires_grad_()
+    logits = model.logits(model.rnn(x)[0])[0]
+    expected = []
+    for t, word in enumerate(written, start=len(source) - 1):
+        loss = F.cross_entropy(logits[t : t + 1], mg.tensor(np.array([word])))
+        (gradient,) = mg.autograd.grad(loss, [x], retain_graph=True)
+        lengths = np.linalg.norm(gradient.numpy()[0, : t + 1], axis=-1)
+        expected += [*(lengths / lengths.sum())]
+    shares = F.softmax(logits, -1).numpy()[range(len(source) - 1, len(read)), written]
+    check(static_picture(model, TOKENIZER, source), shares, expected, ["cat"])
+
+
 @pytest.mark.parametrize("head", ["masked_lm", "classification", "token_classification"])
 def test_the_picture_of_an_encoder_is_what_it_says_of_the_gap_of_each_token_or_of_the_text(head):
     labels = [] if head == "masked_lm" else ["thing", "place"]

@@ -50,6 +50,7 @@ def test_the_step_of_a_layer_is_shown_at_the_chosen_token_and_number(open_page):
     page = open_page(page_of(model, TEXT, 30), "#gates:layers.1")
     source, _, _ = read_and_written(model)
     arrays = record(model, source).arrays
+    assert page.page.locator("#map .here").get_attribute("aria-label") == "State, layer 2"
     page.page.locator('[data-key="Step:2"]').click()
     page.page.locator('[data-key="slider:Number"]').fill("5")
     tiles = page.page.locator(".tile button").evaluate_all(

@@ -172,6 +172,7 @@ function isHere(e, { to }) {
   if (address === "attention" && e.screen === "alignment") return path === e.alignPath;
   if (address === "attention") return attentionStages(e).includes(e.screen) && path === e.path;
   const stack = e.normStack ?? e.structure.stacks.at(-1).name;
+  if (e.isRecurrent && path) return e.screen === address && path === `layers.${e.layers.layers}`;
   const places = { "add-norm": e.residual, "feed-forward": e.forward, "input-norm": stack, "final-norm": stack };
   return e.screen === address && (!path || path === places[address]);
 }

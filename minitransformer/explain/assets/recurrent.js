@@ -95,18 +95,24 @@ function numbersOf(e, content) {
   return h("details", { class: "numbers-below", open: e.numbersOpen }, h("summary", { "data-key": "numbers-below", onclick: event => { e.numbersOpen = !event.currentTarget.parentElement.open; } }, "All numbers"), content);
 }
 
-/** A vector as a square of cells, and its number j, which leads to its derivation. */
+/** A vector as a square of cells, and its number j; below it its gradient, if gradients are shown. */
 function stepTerm(e, [letter, part, isBefore = false], t, j) {
   const name = recurrentPart(e, part);
   const row = isBefore ? t - 1 : t;
-  const isStart = row < 0 || (isBefore && !e.options.memory);
-  const array = e.record.arrays[name];
-  const data = isStart ? new Float32Array(array.shape[1]) : rowOf(array, row);
-  const place = { name, index: [Math.max(row, 0), j], gradient: false, weight: false };
-  const wide = data.length > e.structure.stacks[0].hidden; // the parts of all gates, side by side
-  const text = brief(data[j]);
-  return h("figure", { class: "tile" }, tilePicture(e, data, `${letter}, ${describe(name)}: ${data.length} numbers`, wide ? null : j),
-    h("figcaption", {}, h("var", {}, letter), wide ? null : [" ", isStart ? "0" : h("button", { type: "button", class: "link", "data-key": placeKey(place), "aria-pressed": samePlace(e.cell, place) ? "true" : "false", "aria-label": `${describe(name)}, number ${j}: ${text}`, onclick: () => e.set({ cell: place }) }, text)]));
+  const isStart = row < 0 || (isBefore && !e.options.memory); // a state of zeros, which is no cell of the record
+  const wide = e.record.arrays[name].shape[1] > e.structure.stacks[0].hidden; // the parts of all gates, side by side
+  const tile = gradient => {
+    const array = (gradient ? e.gradients().activations : e.record.arrays)[name];
+    const data = isStart ? new Float32Array(array.shape[1]) : rowOf(array, row);
+    const what = `${gradient ? "gradient of " : ""}${describe(name)}`;
+    const place = { name, index: [row, j], gradient, weight: false };
+    const text = brief(data[j]);
+    const asked = e.quiz && samePlace(e.quiz.place, place);
+    const button = () => h("button", { type: "button", class: "link", "data-key": placeKey(place), "aria-pressed": samePlace(e.cell, place) ? "true" : "false", "aria-label": `${what}, number ${j}: ${asked ? "?" : text}`, onclick: () => e.set({ cell: place }) }, asked ? "?" : text);
+    return h("figure", { class: gradient ? "tile gradient" : "tile" }, tilePicture(e, data, `${letter}, ${what}: ${data.length} numbers`, wide ? null : j),
+      h("figcaption", {}, h("var", {}, gradient ? `∂${letter}` : letter), wide ? null : [" ", isStart ? "0" : button()]));
+  };
+  return e.backward ? h("span", {}, tile(false), tile(true)) : tile(false);
 }
 
 const TILE = 64; // pixels on a side

@@ -1,0 +1,67 @@
+"""The pages of recurrent language models: usable by everybody, and fast enough for a long text."""
+
+import pytest
+
+from tests.explain.test_page import STAGE, addresses, exposed, page_of, recurrent
+from tests.slow.explain.test_page import LARGEST, VIOLATIONS
+
+LONG = "you love the cat on the mat " * 28
+TIMES = """
+text => {
+  const seconds = f => {
+    const start = performance.now();
+    f();
+    return (performance.now() - start) / 1000;
+  };
+  const all = [1, 2, 3].map(i => seconds(() => page.set({ text: text.slice(0, text.length - 4 * i) })));
+  const timeline = document.getElementById("timeline");
+  const frames = [200, 400, 700, 900].map(value => seconds(() => {
+    timeline.value = value;
+    timeline.dispatchEvent(new Event("input", { bubbles: true }));
+  }));
+  return { keystroke: Math.min(...all), frame: Math.min(...frames) };
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_is_usable_without_a_mouse_or_eyes_and_on_a_phone(kind, scheme, open_page):
+    page = open_page(page_of(recurrent(kind), "you love the cat", 30), color_scheme=scheme)
+    page.press("g")
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    assert {width for _, _, width in page.page.evaluate(LARGEST)} == {390}
+    rules = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
+    own = [link for link in addresses(page) if link in ("#gates", "#memory", "#through-time", "#layers")]
+    page.page.evaluate(f"() => {{ ({STAGE})('#gates'); }}")
+    assert page.violations(**rules) == []  # of the whole page
+    assert page.page.evaluate(VIOLATIONS, [own, rules]) == []
+
+
+def test_the_tables_of_a_step_open_and_show_all_numbers(open_page):
+    page = open_page(page_of(recurrent(), "you love the cat", 30), "#gates")
+    cells = page.page.locator("#screen td button")
+    assert not cells.first.is_visible()
+    page.page.locator('[data-key="numbers-below"]').click()
+    assert cells.first.is_visible()
+    page.page.locator('[data-key="Step:1"]').click()  # they stay open
+    assert cells.first.is_visible()
+
+
+def test_a_link_opens_the_same_layer_and_memory(open_page):
+    page = open_page(page_of(recurrent(), "you love the cat", 30), "#memory?layers=2&off=memory")
+    assert page.page.locator('#screen [data-key="choice:Layer"]').input_value() == "1"
+    assert "Memory is switched off" in page.text("#screen .hint")
+    page.page.evaluate(f"() => {{ ({STAGE})('#gates:layers.0'); }}")
+    assert page.page.locator('#screen [data-key="choice:Layer"]').input_value() == "0"
+
+
+@pytest.mark.parametrize(("length", "most"), [(63, 0.2), (196, 1.0)])
+def test_a_text_follows_each_keystroke(length, most, open_page):
+    text = " ".join(LONG.split()[:length])
+    model = recurrent(embedding_dim=224, hidden_size=224)
+    page = open_page(exposed(page_of(model, text, None)), bypass_csp=True)
+    times = page.page.evaluate(TIMES, text)
+    print(length, {name: f"{1000 * time:.0f} ms" for name, time in times.items()})
+    assert times["keystroke"] < 3 * most
+    assert times["frame"] < 3 * 0.033
