@@ -109,3 +109,17 @@ def test_a_link_opens_a_drawing(open_page):
     assert len(page.page.evaluate("() => page.pixels")) == 16
     assert "draw=aq.2b10ac" in page.page.evaluate("() => addressOf(page)")
     assert any(page.page.evaluate(PIXELS_OF, "#toolbar canvas.image"))
+
+
+def test_the_overview_outlines_the_probabilities_before(open_page):
+    model = transformer()
+    page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
+    assert page.page.locator(".says .was").count() == 0
+    page.page.evaluate(SWITCH_OFF, {"positions": False})
+    source, target = page.page.evaluate("() => [[...page.record.source], [...page.record.target]]")
+    before = record(model, source, target).arrays["probabilities"]
+    after = record(model, source, target, Switches(positions=False)).arrays["probabilities"]
+    best = after[0].argmax()
+    assert before[0, best] > 0.005
+    bars = [page.page.locator(f".says .{kind}").first.bounding_box()["width"] for kind in ("was", "chance")]
+    assert abs(bars[0] / bars[1] - before[0, best] / after[0, best]) < 0.1

@@ -38,12 +38,18 @@ function currentToken(e) {
   return row >= 0 ? row : Math.min(e.query ?? 0, words.length - 1);
 }
 
+/** A pixel's number as a grey. */
+function greyOf(e, x) {
+  const [low, high] = brightness(e);
+  const grey = Math.round(Math.max(0, Math.min(255, (255 * (x - low)) / (high - low))));
+  return [grey, grey, grey];
+}
+
 /** Draws the pixels of a square of the image. */
 function drawPixels(e, pen, [left, top, count], unit) {
   const { image_size: size, num_channels: channels } = e.data.config;
-  const [low, high] = brightness(e);
   for (let y = 0; y < count; y++) for (let x = 0; x < count; x++) {
-    const grey = c => Math.round(Math.max(0, Math.min(255, (255 * (e.pixels[(Math.min(c, channels - 1) * size + top + y) * size + left + x] - low)) / (high - low))));
+    const grey = c => greyOf(e, e.pixels[(Math.min(c, channels - 1) * size + top + y) * size + left + x])[0];
     pen.fillStyle = `rgb(${grey(0)},${grey(1)},${grey(2)})`;
     pen.fillRect(Math.round(x * unit), Math.round(y * unit), Math.ceil(unit), Math.ceil(unit));
   }

@@ -66,7 +66,7 @@ function controlRow(e, view, isBack) {
 function headChoice(e) {
   const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
   if (heads < 2) return null;
-  return choice("Lines", [["mean", "mean of heads"], ...range(heads, i => [`${i}`, `head ${i + 1}`])], e.pictureHead === null ? "mean" : `${e.pictureHead}`, value => e.set({ pictureHead: value === "mean" ? null : Number(value) }));
+  return choice("Lines", [["mean", "mean of heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i)) ? " (off)" : ""}`])], e.pictureHead === null ? "mean" : `${e.pictureHead}`, value => e.set({ pictureHead: value === "mean" ? null : Number(value) }));
 }
 
 function turnLinks(e) {
@@ -151,6 +151,7 @@ function outputs(e, view) {
 function candidates(e, output, t, x, width, most) {
   const { temperature, topK, topP } = e.sampling;
   const p = e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
+  const before = beforeOf(e)?.record.arrays.probabilities;
   const right = e.labels()[t];
   const best = largestIndices(p, most);
   const isQuiet = isPromptRow(e, t);
@@ -158,9 +159,11 @@ function candidates(e, output, t, x, width, most) {
   return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t, onclick: () => e.set({ step: t }) }, best.map((id, i) => {
     const y = output.y + output.height - (most - i) * line;
     const word = shownToken(e.wordOf(id));
+    const was = before ? elementOf(before, [t, id]) : 0;
     const fits = Math.max(1, Math.floor((width - (width < 60 ? 0 : i ? 44 : 37)) / (i ? 6.6 : 8.6)));
     return [
       s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p[id]), height: 3 }),
+      was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
       s("text", { class: i ? "word" : "word best", x, y: y + line - 7 }, word.length > fits ? `${word.slice(0, Math.max(1, fits - 1))}…` : word, s("title", {}, `${word}: ${percent(p[id])}`)),
       width < 60 ? null : s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, percent(p[id])),
     ];

@@ -80,6 +80,11 @@ function placeTiles(e, block, most, gap) {
   const size = shape.at(-1);
   const skips = block.count - shape.at(-2); // patches: none for [CLS]
   const width = Math.max(2, Math.min(block.step - Math.min(14, Math.max(1, 0.16 * block.step)), 116));
+  const patch = Math.sqrt(size);
+  if (block.array === "patches" && Number.isInteger(patch)) { // of one channel: the square that was cut out
+    const side = Math.min(width, most);
+    return Object.assign(block, { grid: { columns: patch, rows: patch, pool: 1 }, skips, size, tileWidth: side, tileHeight: side, tileY: block.y + gap / 2, gap });
+  }
   const grid = gridOf(size, width, most);
   const tileWidth = width / grid.columns >= 2 ? grid.columns * Math.floor(width / grid.columns) : width;
   Object.assign(block, { grid, skips, size, tileWidth, tileHeight: most, tileY: block.y + gap / 2, gap });

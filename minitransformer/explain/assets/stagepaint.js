@@ -19,6 +19,7 @@ function viewOf(e, width, height) {
   stageView.empty = stripPicture(layout, block => block.array && (() => colours.wash));
   stageView.values = stripPicture(layout, block => {
     if (!block.array) return null;
+    if (block.array === "patches") return x => greyOf(e, x); // as the image has them
     const { data } = e.record.arrays[block.array];
     const largest = largestOf(data) || 1;
     return x => mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / largest);
@@ -318,7 +319,7 @@ function paintHeats(e, view, pen, block, light) {
     const x = block.x + block.width / 2 + (head - heads / 2) * step + step / 2 - size / 2;
     pen.fillStyle = css(view.colours.paper);
     pen.fillRect(x, top + 1, size, size);
-    pen.globalAlpha = share * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
+    pen.globalAlpha = share * (isOff(e, block.attention, head) ? 0.2 : 1) * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
     pen.drawImage(cells, x, top + 1, size, size);
     pen.globalAlpha = 1;
     pen.strokeStyle = css(back > 0 ? view.colours.flow : view.colours.border);
