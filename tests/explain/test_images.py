@@ -96,3 +96,10 @@ def test_a_digit_is_drawn_by_mouse_and_keys_and_its_numbers_are_the_engines(open
     assert page.text("#toolbar .answer") == f"→ {expected['probabilities'][0].argmax()}"
     page.page.locator('[data-key="example"]').click()
     assert page.page.evaluate("() => page.pixels") == example
+
+
+def test_the_rows_of_a_heat_map_are_pictures_of_the_patches(open_page):
+    page = open_page(vit(), "#scores")
+    labels = page.page.locator("#screen .row-labels").first
+    assert labels.locator("canvas.patch").count() == 4
+    assert labels.locator("span").all_inner_texts() == ["[CLS]", "1", "2", "3", "4"]

@@ -129,7 +129,7 @@ function tokenOfAxis(axis, i) {
 function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height, labelWidth, hasLabels }) {
   if (!hasLabels) return null;
   const every = Math.ceil((15 * rows) / height); // of many words, as many as fit
-  const list = h("div", { class: "row-labels", "aria-hidden": "true" }, range(rows, t => h("span", { "data-token": tokenOfAxis(axis, first + t) }, t % every ? "" : label(t))));
+  const list = h("div", { class: "row-labels", "aria-hidden": "true" }, range(rows, t => h("span", { "data-token": tokenOfAxis(axis, first + t) }, t % every ? "" : pictured(label(t), true))));
   list.style.width = `${labelWidth}px`;
   list.style.height = `${height}px`;
   return list;
@@ -139,7 +139,7 @@ function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], w
   const step = width / columns;
   if (!isTokens(axis) || step < 14) return h("div", {});
   const upright = step < 9 * Math.max(...range(columns, u => label(u).length));
-  const list = h("div", { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" }, range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, label(u))));
+  const list = h("div", { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" }, range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, pictured(label(u), true))));
   list.style.width = `${width}px`;
   list.style.marginLeft = `${labelWidth}px`;
   return list;
