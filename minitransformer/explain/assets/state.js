@@ -5,11 +5,7 @@ const listeners = [];
 /** Read the data of the page: text that no browser runs. */
 function readPage() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const text = document.getElementById("weights").textContent;
-  const letters = atob(text);
-  const bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
-  const numbers = new Float32Array(bytes.buffer);
+  const numbers = fromBase85(document.getElementById("weights").textContent);
   data.weights = Object.fromEntries(
     Object.entries(data.weights).map(([name, { shape, at }]) => {
       const size = shape.reduce((product, n) => product * n, 1);
@@ -18,6 +14,20 @@ function readPage() {
   );
   document.getElementById("weights").remove();
   return data;
+}
+
+/** Float32 numbers, of five letters each, as page.py writes them: digits to the base 85, the highest first. */
+function fromBase85(text) {
+  const bits = new Uint32Array(text.length / 5);
+  for (let i = 0; i < bits.length; i++) {
+    let x = 0;
+    for (let j = 5 * i; j < 5 * i + 5; j++) {
+      const letter = text.charCodeAt(j);
+      x = 85 * x + letter - (letter > 60 ? 36 : 35); // 60, <, is left out
+    }
+    bits[i] = x;
+  }
+  return new Float32Array(bits.buffer);
 }
 
 /** Everything that the views ask of: the record and its labels, and gradients when they are needed. */
