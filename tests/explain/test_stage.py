@@ -58,6 +58,8 @@ def test_the_first_screen_holds_the_whole_model_and_nothing_overlaps(width, heig
         assert top >= 0, name
         assert right <= width + 0.5, name
         assert bottom <= height + 1, name
+    panel = page.page.locator(".panel")
+    assert panel.evaluate("panel => panel.scrollHeight - panel.clientHeight") <= 1
     for i, (one, left, top, right, bottom) in enumerate(parts):
         for other, left_, top_, right_, bottom_ in parts[:i]:
             apart = left >= right_ - 1 or left_ >= right - 1 or top >= bottom_ - 1 or top_ >= bottom - 1
@@ -69,6 +71,15 @@ def test_moments_of_play_differ(open_page):
     moments = [page.page.evaluate(MOMENT, at) for at in (0, 250, 500, 750, 1000)]
     assert len(set(moments)) == 5
     assert page.page.evaluate(MOMENT, 250) == moments[1]  # back again
+
+
+def test_gradients_are_the_end_of_the_time_line(open_page):
+    page = open_page(page_of(transformer()))
+    value = lambda: page.page.locator("#timeline").input_value()
+    page.press("g")
+    assert value() == "1000"
+    page.press("g")
+    assert value() == "500"
 
 
 def test_a_cell_is_the_engines_number_forward_and_backward(open_page):

@@ -18,6 +18,8 @@ function pictureOf(e, isBack) {
   const canvas = h("canvas", { id: "cells", width: Math.ceil(box.width * ratio), height: Math.ceil(box.height * ratio), role: "img", "aria-label": pictureLabel(e, layout) });
   const stage = h("div", { class: "stage" }, canvas, drawing(e, view), foldChoices(e, view),
     e.opened ? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
+  const selected = e.cell && placeOnStage(e, view, e.cell);
+  document.body.classList.toggle("aside", Boolean(selected) && selected.x > width / 2); // the panel is at the other side
   place(canvas, { width: box.width, height: box.height });
   place(stage, { height: layout.height });
   return [controlRow(e, view, isBack), stage, layout.panel ? null : panel(e, view, isBack)];
@@ -134,7 +136,7 @@ function tagOf(e, block) {
       if (event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       event.stopPropagation();
-      e.set({ opened: isOpen ? null : block.id });
+      e.set({ opened: isOpen ? null : block.id, cell: null });
     },
   }, s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }), s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text));
 }
@@ -292,8 +294,9 @@ function samplingSliders(e) {
 }
 
 /** What the colours say. */
-function legend(e, view) {
-  const scale = view.back ? [brief(view.brightest * 10 ** -SPAN), brief(view.brightest)] : ["10⁻⁴ of the largest", "the largest"];
-  const key = (kind, from, to, label) => h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, `${label}: ${from} to ${to}`));
-  return h("p", { class: "legend" }, key("values", "−", "+", "Values of a block"), key("gradients", `±${scale[0]}`, `±${scale[1]}`, "Gradients, by powers of ten"));
+function legend(e, view, isBack = false) {
+  const least = view.back ? `±${brief(view.brightest * 10 ** -SPAN)}` : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
+  const most = view.back ? `±${brief(view.brightest)}` : "it";
+  const key = (kind, label) => h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
+  return h("p", { class: "scales" }, isBack ? null : key("values", "values, − to +"), key("gradients", `gradients, by powers of ten: ${least} to ${most}`));
 }

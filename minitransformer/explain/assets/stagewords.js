@@ -80,9 +80,11 @@ function blockCard(e, view) {
   const { formula, parts, head = 0, stage } = equationOf(e, block);
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
   const isBack = view.back && lightOf(view, e.play).backward(block) > 0.5;
+  const signs = parts.filter(part => typeof part === "string").length;
+  const { width: wide } = cardPlace(block, view.layout);
   const card = h("section", { class: "card", role: "dialog", "aria-label": block.label },
     h("div", { class: "card-head" }, h("h3", {}, block.label), h("button", { type: "button", class: "close", "aria-label": "Close the block", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
-    h("div", { class: "row" }, parts.map(part => (typeof part === "string" ? h("span", { class: "sign" }, part) : cardHeat(e, part, head, isBack)))),
+    h("div", { class: "row" }, parts.map(part => (typeof part === "string" ? h("span", { class: "sign" }, part) : cardHeat(e, part, head, isBack, Math.min(110, (wide - 40 - 26 * signs) / (parts.length - signs)))))),
     h("p", { class: "formula" }, formula),
     h("p", { class: "hint" }, frontSentence(e, block)),
     block.parts ? h("p", {}, block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)])) : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)));
@@ -102,8 +104,8 @@ function cardPlace(block, { width, height, isCompact }) {
   return { left: Math.max(8, Math.min(width - cardWidth - 8, left)), top: Math.max(6, Math.min(height - 300, block.tag.y - 40)), width: cardWidth };
 }
 
-/** One array as a heat map, transposed if it is K's. */
-function cardHeat(e, [label, name, isTurned = false], head, isBack) {
+/** One array as a heat map of at most `most` pixels across, transposed if it is K's. */
+function cardHeat(e, [label, name, isTurned = false], head, isBack, most) {
   const array = (isBack && name in e.gradients().activations ? e.gradients().activations : e.record.arrays)[name];
   const [rows, columns] = array.shape.slice(-2).length === 2 ? array.shape.slice(-2) : [1, array.shape[0]];
   const own = array.shape.length === 3 ? Math.min(head, array.shape[0] - 1) : 0;
@@ -120,6 +122,6 @@ function cardHeat(e, [label, name, isTurned = false], head, isBack) {
     image.data.set([...colour, 255], 4 * (isTurned ? j * rows + t : t * columns + j));
   }
   pen.putImageData(image, 0, 0);
-  place(canvas, { width: Math.max(22, Math.min(110, wide * 9)), height: Math.max(18, Math.min(96, high * 9)) });
+  place(canvas, { width: Math.max(22, Math.min(most, wide * 9)), height: Math.max(18, Math.min(96, high * 9)) });
   return h("figure", { class: "small" }, canvas, h("figcaption", {}, label, h("span", { class: "size" }, ` ${high} × ${wide}`)));
 }

@@ -293,6 +293,7 @@ class Explanation {
       this.compute();
     }
     if (changes.target) this.step = this.costliest();
+    if ("backward" in changes && this.screen === "walkthrough") this.play = { at: this.backward ? 1 : 0.5, step: null, share: 1, running: false };
     chooseTarget(this);
     for (const listener of listeners) listener(this);
   }

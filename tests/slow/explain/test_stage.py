@@ -1,0 +1,89 @@
+"""The picture of each family of models, of long texts, and how fast it is."""
+
+import pytest
+
+from minitransformer import GPT, GPTConfig
+from tests.explain.test_page import exposed, families, page_of, scaled, sizes, transformer
+from tests.explain.test_stage import BOXES, MOMENT, SIZES, open_inside
+
+FRAMES = """
+() => {
+  const times = [];
+  for (let at = 0; at <= 1; at += 0.02) {
+    const start = performance.now();
+    window.showMoment(page, at);
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[Math.floor(times.length * 0.9)];
+}
+"""
+KEYSTROKE = """
+text => {
+  const start = performance.now();
+  page.set({ text, target: null });
+  return performance.now() - start;
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), list(families()), ids=lambda x: x if len(x) < 20 else "")
+def test_each_family_is_on_the_first_screen_and_its_moments_differ(name, text, open_page):
+    page = open_page(text)
+    for width, height in SIZES:
+        page.page.set_viewport_size({"width": width, "height": height})
+        page.page.evaluate("() => dispatchEvent(new Event('resize'))")
+        found = page.page.evaluate(BOXES)
+        assert found["wide"] == width
+        assert found["stage"][0][4] <= height + 1
+        for label, left, top, right, bottom in found["parts"]:
+            inside = left >= 0 and top >= 0 and right <= width + 0.5 and bottom <= height + 1
+            assert inside, (name, width, label)
+        moments = [page.page.evaluate(MOMENT, at) for at in (0, 250, 500, 750, 1000)]
+        assert len(set(moments)) == 5, (name, width)
+    for stage in ("#backward", "#walkthrough"):
+        page.page.evaluate("stage => { location.hash = stage; }", stage)
+        page.page.locator(f"h2{stage}").wait_for(state="attached")
+    for _ in range(6):
+        page.page.locator('[data-key="walk-on"]').click()
+
+
+def faster(page):
+    """Milliseconds of a frame and of a keystroke."""
+    frame = page.page.evaluate(FRAMES)
+    keystroke = min(page.page.evaluate(KEYSTROKE, text) for text in ("you love the", "you love the cat"))
+    print(f"frame {frame:.1f} ms, keystroke {keystroke:.0f} ms")
+    return frame, keystroke
+
+
+def timed(text):
+    return text.replace(
+        "Object.assign(window, { page,", "window.showMoment = showMoment; Object.assign(window, { page,"
+    )
+
+
+def test_a_long_text_folds_into_its_strips_and_stays_fast(open_page):
+    config = GPTConfig(**sizes(n_positions=256, n_embd=64, n_layer=6, n_head=4))
+    words = "the cat sat on the mat you love I " * 22
+    for text in (
+        page_of(scaled(GPT(config)), words, 200),
+        page_of(transformer(d_model=64), "you love the cat"),
+    ):
+        page = open_page(timed(exposed(text)), bypass_csp=True)
+        found = page.page.evaluate(BOXES)
+        assert found["wide"] == 1440
+        frame, keystroke = faster(page)
+        assert frame < 100  # 33 ms on a machine that does nothing else
+        assert keystroke < 600
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_is_usable_without_a_mouse_or_eyes(scheme, open_page):
+    page = open_inside(open_page, page_of(transformer()), color_scheme=scheme, reduced_motion="reduce")
+    assert page.violations() == []
+    page.page.locator('[data-key="block:decoder.layers.0.cross_attention"]').press("Enter")
+    assert page.violations() == []
+    page.press("Escape")
+    page.page.evaluate("() => { location.hash = '#backward'; }")
+    page.page.locator("h2#backward").wait_for(state="attached")
+    page.page.locator('[data-key="walk-on"]').click()
+    assert page.violations() == []
