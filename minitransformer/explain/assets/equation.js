@@ -39,8 +39,12 @@ function signWidth(sign) {
 function readout(e) {
   return [
     h("p", { class: "readout" }, "Point at a cell: what it belongs to lights up. Select it, and see how it comes about."),
-    h("p", {}, h("button", { type: "button", "aria-expanded": e.numbers ? "true" : "false", "data-key": "numbers", onclick: () => e.set({ numbers: !e.numbers }) }, e.numbers ? "Hide numbers" : "Show numbers")),
+    numbersButton(e),
   ];
+}
+
+function numbersButton(e) {
+  return h("p", {}, h("button", { type: "button", "aria-expanded": e.numbers ? "true" : "false", "data-key": "numbers", onclick: () => e.set({ numbers: !e.numbers }) }, e.numbers ? "Hide numbers" : "Show numbers"));
 }
 
 function heightForEquations() {

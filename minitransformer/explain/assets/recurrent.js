@@ -85,14 +85,14 @@ function gatesScreen(e) {
       h("ol", { class: "steps-in" }, STEP_PARTS[type].map(([title, terms]) => h("li", {}, h("b", {}, title), h("span", { class: "terms-in" }, terms.map(term => (Array.isArray(term) ? stepTerm(e, term, t, j) : h("span", { class: "sign" }, term))))))),
       slider("Number", { min: 0, max: stack.hidden - 1, step: 1, value: j, text: `${j} of ${stack.hidden}`, oninput: unit => e.set({ unit }) }),
       h("p", { class: "hint" }, `Each square shows all ${stack.hidden} numbers of a vector, orange above 0 and blue below. Below it is the number that is framed: click another one, or move the slider. a = W_ih x + b_ih comes from the input, b = W_hh h + b_hh from the state before.`),
-      numbersOf(e, arrays.map(name => matrix(e, recurrentPart(e, name), { title: describe(recurrentPart(e, name)), current: t }))),
+      numbersOf(e, arrays.map(name => recurrentPart(e, name))),
     ],
   };
 }
 
-/** Tables that open on demand. */
-function numbersOf(e, content) {
-  return h("details", { class: "numbers-below", open: e.numbersOpen }, h("summary", { "data-key": "numbers-below", onclick: event => { e.numbersOpen = !event.currentTarget.parentElement.open; } }, "All numbers"), content);
+/** Arrays as tables, on demand. */
+function numbersOf(e, names) {
+  return [numbersButton(e), e.numbers ? names.map(name => matrix(e, name, { title: describe(name), current: stepRow(e) })) : null];
 }
 
 /** A vector as a square of cells, and its number j; below it its gradient, if gradients are shown. */
@@ -167,7 +167,7 @@ function memoryScreen(e) {
       gate ? h("section", {}, h("h3", {}, `How much of what each ${unitOf(e)} left in the ${what} is still there later`),
         h("p", { class: "hint" }, `The product of the ${describe(recurrentPart(e, gate))} from then on, mean of all ${stack.hidden} numbers.${e.options.memory ? "" : " Memory is switched off: nothing is kept."}`),
         keptTable(e, recurrentPart(e, gate), words)) : null,
-      numbersOf(e, [matrix(e, name, { title: describe(name), current: e.step }), gate ? matrix(e, recurrentPart(e, gate), { title: describe(recurrentPart(e, gate)), current: e.step }) : null]),
+      numbersOf(e, gate ? [name, recurrentPart(e, gate)] : [name]),
     ],
   };
 }

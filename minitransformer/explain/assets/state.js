@@ -56,9 +56,8 @@ class Explanation {
     this.cell = null; // { name, index, gradient, weight }
     this.windows = {}; // the first column shown of each wide array
     this.unit = 0; // the number of a recurrent layer's vectors that is framed
-    this.numbersOpen = false; // whether the tables below a recurrent layer's pictures are shown
     this.beamCount = 3;
-    this.numbers = false; // the tables below an equation
+    this.numbers = false; // the tables below an equation, or a recurrent layer's pictures
     this.asHeat = null; // attention as a heat map, or as arcs; null: by the length of the text
     this.followed = ""; // the address that is shown
     this.mapOpen = null; // whether the reader opened or closed the map; null: neither
