@@ -35,7 +35,7 @@ def pages():
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
-@pytest.mark.parametrize("family", ["translator", "gpt", "bert", "vit", "bart", "t5"])
+@pytest.mark.parametrize("family", ["translator", "gpt", "bert", "vit", "bart", "t5", "lstm", "rnn"])
 def test_each_stage_fits(family, size, open_page):
     page = open_page(pages()[family])
     page.page.set_viewport_size({"width": size[0], "height": size[1]})
