@@ -21,7 +21,7 @@ function renderToolbar(e) {
   bar.hidden = false;
   update(bar, flat([
     e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
-    h("div", { class: "answers" }, h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)), e.problem ? null : answerBefore(e)),
+    h("div", { class: "answers", tabindex: 0, role: "group", "aria-label": "The answer" }, h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)), e.problem ? null : answerBefore(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
     location.protocol === "about:" ? null : h("button", { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) }, e.copied ? "Copied" : "Copy link"),
@@ -48,7 +48,7 @@ function unknownWords(e) {
 /** What the model makes of the sentence. */
 function answerOf(e) {
   const text = answerText(e, e.answer, e.labels());
-  return text && `→ ${text}`;
+  return text || e.isPair ? `→ ${text}` : "";
 }
 
 /** An answer that was written, or the label of what is classified. */
