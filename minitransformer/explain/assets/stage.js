@@ -127,8 +127,7 @@ function tagOf(e, block) {
   const isOpen = e.opened === block.id;
   const size = Math.max(18, Math.min(26, height));
   const top = y + height / 2 - size / 2;
-  const most = Math.floor(width / 6.4);
-  const text = block.text.length > most ? `${block.text.slice(0, most - 1)}…` : block.text;
+  const text = fitted(block.text, width - 6, "12px");
   return s("a", {
     class: ["tag", isOpen ? "open" : "", e.cell?.name === block.array && block.array ? "here" : ""].filter(Boolean).join(" "),
     href: `#${block.to}`, role: "button", "aria-expanded": isOpen ? "true" : "false", "aria-label": block.label, "data-key": `block:${block.id}`, "data-block": block.id,
@@ -162,14 +161,33 @@ function candidates(e, output, t, x, width, most) {
     const y = output.y + output.height - (most - i) * line;
     const word = shownToken(e.wordOf(id));
     const was = before ? elementOf(before, [t, id]) : 0;
-    const fits = Math.max(1, Math.floor((width - (width < 60 ? 0 : i ? 44 : 37)) / (i ? 6.6 : 8.6)));
+    const size = i ? "12px" : "700 14px";
+    const percentage = percent(p[id]);
+    const room = width - widthOf(percentage, "12px") - 4;
+    const share = width < 60 || (i === 0 && widthOf(word, size) > room) ? "" : percentage; // the best word comes before its number
+    const shown = fitted(word, share ? room : width, size);
     return [
       s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p[id]), height: 3 }),
       was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
-      s("text", { class: i ? "word" : "word best", x, y: y + line - 7 }, word.length > fits ? `${word.slice(0, Math.max(1, fits - 1))}…` : word, s("title", {}, `${word}: ${percent(p[id])}`)),
-      width < 60 ? null : s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, percent(p[id])),
+      s("text", { class: i ? "word" : "word best", x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
+      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null,
     ];
   }));
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/** The width of a text of a size, such as "700 14px", in the page's font. */
+function widthOf(text, size) {
+  ruler.font = `${size} ${getComputedStyle(document.documentElement).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+/** The text, cut where it does not fit. */
+function fitted(text, room, size) {
+  let shown = text;
+  for (let length = text.length - 1; length > 0 && widthOf(shown, size) > room; length--) shown = `${text.slice(0, length)}…`;
+  return shown;
 }
 
 /** Whether what is predicted here is not used: within the prompt of a language model, or beside the gaps. */
@@ -246,11 +264,12 @@ function pointAt(e, word, hover) {
 function foldChoices(e, { layout }) {
   return layout.columns.map(({ stack, blocks }, i) => {
     if (layout.fold[i] === null) return null;
-    const top = blocks.filter(block => block.layer !== undefined).at(-1);
-    const x = top.labelsRight ? top.x + top.width + 4 : top.tag.x;
+    const inLayer = blocks.filter(block => block.layer !== undefined);
+    const attention = inLayer.find(block => block.kind === "attention"); // below its label there is room
+    const y = attention ? attention.tileY + attention.tileHeight + 4 : inLayer.at(-1).y - 22;
     const label = h("label", { class: "fold" }, h("select", { "data-key": `layer:${stack.name}`, "aria-label": `Layer of the ${stack.name}`, onchange: event => e.set({ layers: { ...e.layers, [stack.name]: Number(event.target.value) } }) },
       range(stack.layers, j => h("option", { value: j, selected: j === layout.fold[i] }, `layer ${j + 1}`))), ` × ${stack.layers}`);
-    return place(label, { left: x, top: Math.max(0, top.y - 22) });
+    return place(label, { left: inLayer[0].tag.x, top: Math.max(0, y) });
   });
 }
 
