@@ -41,11 +41,12 @@ def run(argv: list[str]) -> None:
         """
         check_name(output)
         check_can_write(output, overwrite)
-        if (run is None) == (preset is None):
-            given = "nothing" if run is None else f"{run} and --preset {preset}"
+        if run is None and preset is None:
             raise UserError(
-                f"expected a run folder or a preset, got {given}.\nPass runs/phrasebook, for example."
+                "expected a run folder or a preset, got nothing.\nPass runs/phrasebook, for example."
             )
+        if run is not None and preset is not None:
+            raise UserError("got a run and a preset.\nPass a run or --preset, not both.")
         found = explain_documents() if run is None else explain(Run(run, checkpoint), text, target)
         found.save(output)
         print(printable(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser"))

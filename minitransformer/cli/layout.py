@@ -1,9 +1,15 @@
-"""Text and tables that fit the terminal: lines end between words, and a table that is too wide is a list."""
+"""Text and tables that fit the terminal: lines end between words, and a table that is too wide is a list.
+
+In a pipe or a file, tables are 80 columns wide, and lines of text stay whole, so that they can be searched.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
@@ -19,14 +25,19 @@ def terminal_width() -> int:
     return max(shutil.get_terminal_size((80, 24)).columns, NARROWEST)
 
 
-def wrap(text: str, indent: int = 0, width: int | None = None, end: str = "") -> list[str]:
-    """The text as lines of at most `width` columns, by default the terminal's; continued lines are indented.
+def line_width() -> float:
+    """The columns that a line of text may have: those of the terminal, or of $COLUMNS; else any number."""
+    return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else math.inf
+
+
+def wrap(text: str, indent: int = 0, width: float | None = None, end: str = "") -> list[str]:
+    """The text as lines of at most `width` columns, by default `line_width()`; continued lines are indented.
 
     A word longer than a line, such as a path, is broken after a slash, dash or underscore; if it has none, it
     stays whole. Each line but the last ends with `end`, such as the backslash of a command, whose words stay
     whole.
     """
-    width = (terminal_width() if width is None else width) - len(end)
+    width = (line_width() if width is None else width) - len(end)
     start = " " * indent
     lines = [""]
     for word in re.findall(r" *[^ ]+", one_line(text)):
@@ -57,8 +68,8 @@ def wrap_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table, whose first row has the titles.
 
-    Too wide columns are narrowed, with cells of several lines; if that does not suffice, each row becomes a
-    title, its first cell, and a list of its other cells.
+    Columns that are too wide are narrowed, with cells of several lines; if that does not suffice, each row
+    becomes a title, its first cell, and a list of its other cells.
     """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     words = [
@@ -79,11 +90,6 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
                 part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True)
             )
             yield "  ".join(padded).rstrip()
-
-
-def pad(text: str, width: int) -> str:
-    """The text with spaces up to a width."""
-    return text + " " * (width - cell_len(text))
 
 
 def _records(rows: Sequence[Sequence[str]]) -> Iterator[str]:

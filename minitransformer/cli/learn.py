@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -22,7 +24,7 @@ from .parsing import run_command
 from .subprocesses import run_python
 
 FOLDER = Path("exercises")
-TIME_LIMIT = 30.0  # seconds for a check; all take less than two
+TIME_LIMIT = 30.0  # seconds for a check, after Python's start and imports; all take less than two
 
 
 def run(argv: list[str]) -> None:
@@ -45,29 +47,37 @@ def run(argv: list[str]) -> None:
             solution: Show our solution.
             dir: The folder of your files and your progress.
         """
+        if dir.exists() and not dir.is_dir():
+            raise UserError(f"{dir} is not a folder.\nPass another with --dir DIR.")
         progress = Progress(dir)
         if sum((check, hint, solution)) > 1:
             raise UserError("choose one of --check, --hint and --solution.\nUse them one after the other.")
         if exercise is None:
             if check or hint or solution:
-                raise UserError("no exercise is named.\nPass its number: minitransformer learn 6 --check")
+                raise UserError(f"no exercise is named.\nPass its number: {command(6, dir, '--check')}")
             Console(highlight=False).print(table(progress))
-            print("Begin one: minitransformer learn 1")
+            print(printable(f"Begin one: {command(1, dir)}"))
             return
         chosen = find(exercise)
         record = progress.of(chosen.name)
         if check:
-            check_file(chosen, dir / chosen.file_name, record, progress)
+            check_file(chosen, dir, record, progress)
         elif hint:
-            print(next_hint(chosen, record))
+            print(printable(next_hint(chosen, record, dir)))
         elif solution:
             record.solution_shown = True
             print(chosen.solution, end="")
         else:
-            begin(chosen, dir / chosen.file_name)
+            begin(chosen, dir)
         progress.save()
 
     run_command(learn, argv, "minitransformer learn")
+
+
+def command(number: int, folder: Path, *options: str) -> str:
+    """The command for an exercise in a folder, for a shell."""
+    of_folder = [] if folder == FOLDER else ["--dir", str(folder)]
+    return shlex.join(["minitransformer", "learn", str(number), *options, *of_folder])
 
 
 def table(progress: Progress) -> Table:
@@ -85,8 +95,9 @@ def state_of(record: Record) -> str:
     return tries if record.attempts else ""
 
 
-def begin(exercise: Exercise, file: Path) -> None:
+def begin(exercise: Exercise, folder: Path) -> None:
     """Write the learner's file, unless it exists."""
+    file = folder / exercise.file_name
     if file.is_dir():
         raise UserError(f"{file} is a folder.\nMove it away, or choose another with --dir DIR.")
     if file.exists():
@@ -96,47 +107,51 @@ def begin(exercise: Exercise, file: Path) -> None:
         write_atomically(file, exercise.blank.encode())
         print(printable(f"{file}: {exercise.title}"))
     if exercise.reasoning:
-        print(f"It takes {REASONING[exercise.reasoning]}")
-    print(f"Open it, write the blank, then: minitransformer learn {exercise.number} --check")
+        print(REASONING[exercise.reasoning])
+    print(printable(f"Open it, write the blank, then: {command(exercise.number, folder, '--check')}"))
 
 
-def next_hint(exercise: Exercise, record: Record) -> str:
+def next_hint(exercise: Exercise, record: Record, folder: Path) -> str:
     """The next hint; after the last one, that there is a solution."""
     if record.hints >= len(exercise.hints):
-        return f"There are no more hints. Our solution: minitransformer learn {exercise.number} --solution"
+        return f"There are no more hints. Our solution: {command(exercise.number, folder, '--solution')}"
     record.hints += 1
     return f"Hint {record.hints} of {len(exercise.hints)}: {exercise.hints[record.hints - 1]}"
 
 
 def check_within(seconds: float, exercise: Exercise, file: Path) -> Outcome:
-    """The outcome of a check in a process of its own, which is killed after `seconds`."""
+    """The outcome of a check in a process of its own, which ends after `seconds`."""
     read_text(file)  # raises a UserError if it is not text
     with TemporaryDirectory() as folder:
-        result = Path(folder) / "outcome.json"
-        words = ["-m", "minitransformer.learn", exercise.name, str(file.absolute()), str(result)]
-        try:
-            code = run_python(words, timeout=seconds)
-        except TimeoutError:
+        result, stack = Path(folder) / "outcome.json", Path(folder) / "stack.txt"
+        words = [exercise.name, str(file.absolute()), str(seconds), str(result), str(stack)]
+        code = run_python(["-m", "minitransformer.learn", *words])
+        if result.exists():
+            return Outcome(**read_json(result))
+        if stack.exists() and stack.stat().st_size:
             return Outcome(
                 False,
                 f"the answer was still running after {seconds:g} seconds, and was stopped",
                 "Which loop never ends? Print what its condition depends on, in each round.",
             )
-        if not result.exists():
-            return Outcome(
-                False,
-                f"the answer ended Python itself, with exit code {code}",
-                "Leave out calls such as os._exit: the check goes on after your functions return.",
-            )
-        return Outcome(**read_json(result))
-
-
-def check_file(exercise: Exercise, file: Path, record: Record, progress: Progress) -> None:
-    """Check an answer and print the verdict; exits with 1 if it is wrong."""
-    if not file.is_file():
-        raise UserError(
-            f"there is no file {file}.\nBegin the exercise with `minitransformer learn {exercise.number}`."
+    if code < 0:
+        return Outcome(
+            False,
+            f"Python was killed while it ran the answer: {signal.strsignal(-code)}",
+            "Look for an array too large for the memory, a very deep recursion, or calls of C code (ctypes).",
         )
+    return Outcome(
+        False,
+        f"the answer ended Python itself, with exit code {code}",
+        "Leave out calls such as os._exit: the check goes on after your functions return.",
+    )
+
+
+def check_file(exercise: Exercise, folder: Path, record: Record, progress: Progress) -> None:
+    """Check an answer and print the verdict; exits with 1 if it is wrong."""
+    file = folder / exercise.file_name
+    if not file.is_file():
+        raise UserError(f"there is no file {file}.\nBegin the exercise: {command(exercise.number, folder)}")
     outcome = check_within(TIME_LIMIT, exercise, file)
     record.attempts += 1
     record.solved = record.solved or outcome.passed

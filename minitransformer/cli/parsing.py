@@ -117,6 +117,12 @@ def _options(target: Callable[..., Any], prog: str, settings: dict[str, Any]) ->
     return list(dict.fromkeys(re.findall(r"--[a-z][a-z0-9-]+", shown.getvalue())))
 
 
+def _choices(listed: str) -> str:
+    """The choices of an option; None is what it is if it is left out."""
+    names = [name for name in re.findall("'([^']*)'", listed) if name != "None"]
+    return f"Expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
+
+
 def _tyro_error(box: str, prog: str) -> str:
     """tyro's error, without the title, the frame and the explanations of its box."""
     is_text = lambda line: bool(line.strip(FRAME))
@@ -125,5 +131,6 @@ def _tyro_error(box: str, prog: str) -> str:
     first = " ".join(words).removeprefix("Error parsing ").removesuffix(".")
     for theirs, ours in REWORDED.items():
         first = re.sub(theirs, ours, first)
+    first = re.sub(r"Expected one of \((.*)\)", lambda found: _choices(found[1]), first)
     first = first if len(first) <= LIMIT else f"{first[:LIMIT]}..."
     return f"{first[:1].lower()}{first[1:]}.\n`{prog} --help` shows what it takes."

@@ -69,8 +69,8 @@ def curves(folder: Path) -> Iterator[str]:
     """The training and the validation loss over steps."""
     entries = read_log(folder / "log.jsonl", thinned=True) if (folder / "log.jsonl").is_file() else []
     train, validation = (
-        [(entry["step"], entry[name]) for entry in entries if entry.get(name) is not None]
-        for name in (training_loss(entries), "val_loss")
+        [(entry["step"], loss) for entry in entries if (loss := loss_of(entry)) is not None]
+        for loss_of in (training_loss, lambda entry: entry.get("val_loss"))
     )
     small, large = ("·", "●") if can_print("·●") else (".", "o")
     if train or validation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import signal
 import subprocess
@@ -32,11 +31,8 @@ def run_python(
     words: Sequence[str],
     environment: Mapping[str, str] | None = None,
     stdout: int | None = None,
-    timeout: float = math.inf,
 ) -> int:
     """Run `python -P` with these arguments, and wait for it; returns the exit code.
-
-    A process that still runs after `timeout` seconds is killed, and a TimeoutError raised.
 
     The first SIGINT, SIGTERM or SIGHUP is passed on as a SIGTERM; when the process has ended,
     KeyboardInterrupt is raised. A second one kills it. If we are killed, Linux sends it a SIGTERM.
@@ -52,16 +48,13 @@ def run_python(
             preexec_fn=_end_with_parent(),
             process_group=0,  # Ctrl-C reaches us only: a second signal would stop it within a step
         )
-        end = time.monotonic() + timeout
         try:
             while process.poll() is None:
-                if time.monotonic() > end:
-                    raise TimeoutError(f"the process still ran after {timeout:g} seconds")
                 time.sleep(0.1)  # not stopped.wait(), which the signal handler's set() may fail to interrupt
                 if stopped.is_set():
                     process.terminate()
                     process.wait()
-        except BaseException:  # the timeout, or a second signal
+        except BaseException:  # a second signal
             process.kill()
             process.wait()
             raise

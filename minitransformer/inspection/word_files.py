@@ -106,8 +106,8 @@ def _header(path: str | Path, number: int, columns: list[str]) -> tuple[int, int
         problem = f"a number of {len(digits):,} digits" if len(digits) > MOST_DIGITS else digits
         if len(digits) > MOST_DIGITS or (what == "dimensions" and int(digits) == 0):
             raise UserError(
-                f"line {number} of {printable(path)} says how many {what} there are: {problem}, expected at "
-                f"least 1 and at most {MOST_DIGITS} digits.\n"
+                f"line {number} of {printable(path)} says how many {what} there are: {problem}, expected a "
+                f"number from 1 to {10**MOST_DIGITS - 1:,}.\n"
                 f"Correct the line, or remove it: without it, lines are counted."
             )
     return int(columns[0]), int(columns[1])

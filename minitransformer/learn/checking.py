@@ -142,6 +142,11 @@ def check_cases(
     compare(call(*arguments), found[first], right(*arguments), advice=told)
 
 
+def of_case(make_case: Callable[..., Any], formula: Callable[[Any], Any], *arguments: Any) -> Any:
+    """A formula's result for the case that is made of a call's arguments."""
+    return formula(make_case(*arguments))
+
+
 def with_pairs(
     function: Callable[..., Any], steps: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> dict[str, Callable[..., Any]]:

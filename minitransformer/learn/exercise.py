@@ -20,9 +20,9 @@ NAMES = (  # in the order of the lessons
     "masks", "label_smoothing", "shift_right", "warm_up", "adam", "clip_norm",
     "top_p", "beam_step", "lstm_cell", "masked_tokens", "patches",
 )  # fmt: skip
-REASONING = {  # what an exercise may take, besides writing its formula
-    "derivation": "a derivation: do it on paper first.",
-    "shapes": "an argument about shapes: write the shape beside each line first.",
+REASONING = {  # what an exercise may need, besides writing its formula
+    "derivation": "You need a derivation: do it on paper first.",
+    "shapes": "You need to reason about shapes: write the shape beside each line first.",
 }
 
 # a blank: `# BLANK: what to write`, our lines, `# END`

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..files import printable
@@ -34,21 +35,21 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for i, folder in enumerate(folders):
             records = read_log(folder / "log.jsonl", thinned=True)
-            key = training_loss(records)
-            train = {r["step"]: r for r in records if key in r}
-            validation = {r["step"]: r for r in records if "val_loss" in r}
+            train = {r["step"]: loss for r in records if (loss := training_loss(r)) is not None}
+            validation = {r["step"]: r["val_loss"] for r in records if "val_loss" in r}
+            rate = {r["step"]: r["lr"] for r in records if "lr" in r}
             colour = COLOURS[i % len(COLOURS)]
             marker = MARKERS[i % len(MARKERS)]
             name = "" if len(runs) == 1 else f"{label(folder.name, 30)}: "
             losses.plot(
-                [*train], [r[key] for r in train.values()], color=colour, linewidth=0.9, alpha=0.45,
-                label=name + _training_label(folder, key),
+                [*train], [*train.values()], color=colour, linewidth=0.9, alpha=0.45,
+                label=name + _training_label(folder, records),
             )  # fmt: skip
             losses.plot(
-                [*validation], [r["val_loss"] for r in validation.values()], color=colour, marker=marker,
-                markersize=3, label=f"{name}validation",
+                [*validation], [*validation.values()], color=colour, marker=marker, markersize=3,
+                label=f"{name}validation",
             )  # fmt: skip
-            rates.plot([*train], [r["lr"] for r in train.values()], color=GREY if len(runs) == 1 else colour)
+            rates.plot([*rate], [*rate.values()], color=GREY if len(runs) == 1 else colour)
         losses.set_ylabel("loss, nats")
         rates.set(ylabel="learning rate", xlabel="step")
         for text in losses.legend().get_texts():
@@ -59,16 +60,23 @@ def training_curves(*runs: str | Path, path: str | Path | None = None) -> Figure
         return save(figure, path)
 
 
-def _training_label(folder: Path, key: str) -> str:
-    """The label of the training loss, which label smoothing raises well above the validation loss."""
-    if key == "nll_loss":
+def _training_label(folder: Path, records: Sequence[dict[str, Any]]) -> str:
+    """The label of the training loss, which label smoothing raises well above the validation loss.
+
+    A run of an older version, which logged no other loss, may have been resumed by a newer one.
+    """
+    smoothed = [r["step"] for r in records if "loss" in r and "nll_loss" not in r]
+    if not smoothed:
         return "training"
     config = folder / "config.toml"
     settings = (
         tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}) if config.is_file() else {}
     )
     smoothing = settings.get("label_smoothing")
-    return f"training, label smoothing {smoothing:g}" if smoothing else "training"
+    if not smoothing:
+        return "training"
+    until = f" to step {smoothed[-1]:,}" if any("nll_loss" in r for r in records) else ""
+    return f"training, label smoothing {smoothing:g}{until}"
 
 
 def draw_curves(folder: Path) -> Path:

@@ -96,12 +96,12 @@ def read_log(path: Path, thinned: bool = False) -> list[dict[str, Any]]:
     ]
 
 
-def training_loss(entries: Iterable[dict[str, Any]]) -> str:
-    """The name of the training loss that compares with `val_loss`: without label smoothing, if it is logged.
+def training_loss(entry: dict[str, Any]) -> float | None:
+    """The training loss of an entry: without label smoothing, like `val_loss`, if it is logged.
 
-    Older versions logged only the `loss` that is trained.
+    Older versions logged only the `loss` that is trained. None if the entry has neither.
     """
-    return "nll_loss" if any("nll_loss" in entry for entry in entries) else "loss"
+    return entry.get("nll_loss", entry.get("loss"))
 
 
 def truncate_log(path: Path, step: int) -> None:

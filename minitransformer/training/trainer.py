@@ -152,14 +152,11 @@ class Trainer:
     @staticmethod
     def sum_losses(parts: Sequence[tuple[Any, Any]]) -> list[float]:
         """The losses of a batch, with and without label smoothing, from those of its parts."""
-        return [sum((float(loss) for loss in losses), 0.0) for losses in zip(*parts, strict=True)] or [
-            0.0,
-            0.0,
-        ]
+        return [sum((float(part[i]) for part in parts), 0.0) for i in (0, 1)]
 
     @staticmethod
     def comparable_loss(nll: float) -> dict[str, float]:
-        """The log entry of the loss without label smoothing, which compares with that of validations."""
+        """The log entry of the unsmoothed loss, which can be compared with the validation loss."""
         return {} if math.isnan(nll) else {"nll_loss": nll}
 
     def clip(self) -> Tensor:

@@ -142,3 +142,6 @@ def assert_trained_alike(one, other):
     for name, value in ours.items():
         np.testing.assert_array_equal(theirs[name], value, err_msg=name)
     assert logged(one)[-1] == logged(other)[-1]
+    last, same = ([entry for entry in logged(trainer) if "nll_loss" in entry][-1] for trainer in (one, other))
+    assert last == same
+    assert last["nll_loss"] != last["loss"]

@@ -56,6 +56,17 @@ def test_a_table_is_narrowed_and_then_a_list(monkeypatch):
     assert shown[20] == ["exact match", "  run 0.5, p not", "  significant", "chrF", "  p better"]
 
 
+def test_lines_in_a_pipe_stay_whole(cli, here, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    code, out, err = cli("evaluate", "mine")
+    assert code == 0, err
+    signature = next(line for line in out.splitlines() if line.startswith("  signature"))
+    assert len(signature) > 80
+    assert "version:" in signature
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert max(map(len, wrap(signature))) <= 80
+
+
 def test_recipes_fit_the_terminal(cli, width):
     _, out, _ = cli("recipes")
     check_fits(out, width)

@@ -169,11 +169,11 @@ BAD = {
     "no words": (b"0 5\n", "bad.txt has no vectors"),
     "no dimensions": (
         b"1 0\na\n",
-        "line 1 of .*bad.txt says how many dimensions there are: 0, expected at",
+        "line 1 of .*bad.txt says how many dimensions there are: 0, expected a number from 1 to 999,999,",
     ),
     "a number of words beyond all files": (
         b"9" * 5000 + b" 3\na 1 2 3\n",
-        "line 1 of .*bad.txt says how many words there are: a number of 5,000 digits, expected at",
+        "line 1 of .*bad.txt says how many words there are: a number of 5,000 digits, expected a number",
     ),
 }
 

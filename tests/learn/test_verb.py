@@ -51,9 +51,9 @@ def test_an_exercise_is_begun_checked_and_solved(capsys):
 
 
 def test_an_exercise_says_what_it_takes(capsys):
-    assert "It takes a derivation: do it on paper first." in learn(capsys, "softmax")[1]
-    assert "It takes an argument about shapes" in learn(capsys, "attention")[1]
-    assert "It takes" not in learn(capsys, "adam")[1]
+    assert "You need a derivation: do it on paper first." in learn(capsys, "softmax")[1]
+    assert "You need to reason about shapes" in learn(capsys, "attention")[1]
+    assert "You need" not in learn(capsys, "adam")[1]
 
 
 def write_answer(old, new):
@@ -63,11 +63,12 @@ def write_answer(old, new):
     Path("exercises/01_multiply.py").write_text(exercises()[0].solution.replace(old, new, 1))
 
 
-def test_a_loop_that_never_ends_is_stopped(capsys, monkeypatch):
+def test_a_loop_that_never_ends_is_stopped(capfd, monkeypatch):
     monkeypatch.setattr("minitransformer.cli.learn.TIME_LIMIT", 2.0)
-    write_answer("z = x * y", "while True: x = x * y")
-    code, shown = learn(capsys, "1", "--check")
+    write_answer("z = x * y", "print('in the loop', flush=True)\n    while True: x = x * y")
+    code, shown = learn(capfd, "1", "--check")
     assert code == 1
+    assert shown.startswith("in the loop\n")
     assert "the answer was still running after 2 seconds, and was stopped\n  Which loop never ends?" in shown
     assert json.loads(Path("exercises/progress.json").read_text())["multiply"]["attempts"] == 1
 
@@ -77,6 +78,17 @@ def test_an_answer_that_ends_python_is_explained(capsys):
     code, shown = learn(capsys, "1", "--check")
     assert code == 1
     assert "the answer ended Python itself, with exit code 3" in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no signals")
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL"])
+def test_an_answer_that_is_killed_by_a_signal_is_explained(name, capsys):
+    write_answer("z = x * y", f"import os, signal; os.kill(os.getpid(), signal.{name})")
+    code, shown = learn(capsys, "1", "--check")
+    assert code == 1
+    assert f"Python was killed while it ran the answer: {signal.strsignal(signal.Signals[name])}" in shown
+    assert "an array too large for the memory" in shown
+    assert "os._exit" not in shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a SIGINT")
@@ -91,6 +103,28 @@ def test_ctrl_c_stops_a_check():
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=20)
     assert (process.returncode, out, error) == (1, "", "stopped\n")
+
+
+def test_the_next_command_names_the_folder(capsys):
+    folder = "my answers"
+    own = f"--dir '{folder}'"
+    in_folder = ["--dir", folder]
+    assert f"minitransformer learn 1 {own}\n" in learn(capsys, *in_folder)[1]
+    assert (
+        f"Begin the exercise: minitransformer learn 1 {own}\n" in learn(capsys, "1", "--check", *in_folder)[1]
+    )
+    assert f"minitransformer learn 1 --check {own}\n" in learn(capsys, "1", *in_folder)[1]
+    for _ in range(4):
+        shown = learn(capsys, "1", "--hint", *in_folder)[1]
+    assert shown.endswith(f"minitransformer learn 1 --solution {own}\n")
+    assert "--dir" not in learn(capsys, "1")[1]
+
+
+def test_a_file_is_not_a_folder_of_answers(capsys):
+    Path("notes").write_text("")
+    for words in ([], ["1"]):
+        code, shown = learn(capsys, *words, "--dir", "notes")
+        assert (code, "notes is not a folder" in shown) == (2, True)
 
 
 def test_what_a_learner_has_written_stays(capsys):
@@ -113,7 +147,10 @@ def test_hints_come_one_by_one_then_the_solution(capsys):
     [
         (["99"], f"there is no exercise '99'.\nChoose a number from 1 to {len(NAMES)}"),
         (["softmx"], "Did you mean softmax?"),
-        (["1", "--check"], "there is no file exercises/01_multiply.py.\nBegin the exercise with"),
+        (
+            ["1", "--check"],
+            "there is no file exercises/01_multiply.py.\nBegin the exercise: minitransformer learn 1",
+        ),
         (["--check"], "no exercise is named"),
         (["1", "--check", "--hint"], "choose one of"),
         (["1", "--solutoin"], "there is no option '--solutoin'. Did you mean --solution?"),

@@ -242,12 +242,15 @@ def test_curves_compare_losses_without_label_smoothing(tmp_path):
     old = '{"step": 1, "loss": 2.5, "lr": 0.1}\n'
     new = '{"step": 2, "loss": 2.25, "nll_loss": 1.5, "lr": 0.1}\n'
     for log, label_of_training, drawn in (
-        (old, "training, label smoothing 0.1", 2.5),
-        (old + new, "training", 1.5),
+        (old, "training, label smoothing 0.1", [2.5]),
+        (new, "training", [1.5]),
+        (old + new, "training, label smoothing 0.1 to step 1", [2.5, 1.5]),  # resumed by a newer version
     ):
         (tmp_path / "log.jsonl").write_text(log)
-        training = plots.training_curves(tmp_path).axes[0].lines[0]
-        assert (training.get_label(), [*training.get_ydata()]) == (label_of_training, [drawn])
+        losses, rates = plots.training_curves(tmp_path).axes
+        assert losses.lines[0].get_label() == label_of_training
+        assert [*losses.lines[0].get_ydata()] == drawn
+        assert [*rates.lines[0].get_ydata()] == [0.1] * len(drawn)
 
 
 # ---------------------------------------------------------------- titles and colours

@@ -16,8 +16,8 @@ HINTS = (
     "Scores, mask, softmax, weighted sum. Write the shape of each beside it before the code.",
     "The scores are (..., T, S): every query times every key. Softmax goes along S, the keys, so that each "
     "query's weights sum to 1.",
-    "scores = q @ k.mT / sqrt(d_k); where the mask is False, -inf; weights = softmax(scores, -1); where the "
-    "mask is False, 0, for a row of -inf gives NaN; out = weights @ v.",
+    "scores = q @ k.mT / sqrt(d_k); set them to -inf where the mask is False; weights = softmax(scores, -1); "
+    "then set them to 0 where the mask is False: softmax of a row of -inf is NaN; out = weights @ v.",
 )
 
 
@@ -28,7 +28,7 @@ def check(answer: ModuleType) -> None:
     scaled = raw / math.sqrt(4)
     softmax = F.softmax
     _check_weights(answer, q, k, v, raw, scaled)
-    out = answer.attention(q, k, v)[0]
+    out = _results(answer, q, k, v)[0]
     compare("attention(q, k, v)[0]", out, softmax(scaled, -1) @ v, {"the values are not weighted": v})
     mask = random.random((3, 5)) < 0.6
     mask[:, 0] = True
@@ -37,7 +37,7 @@ def check(answer: ModuleType) -> None:
     added = np.where(mask, 0.0, 1.0)
     compare(
         "attention(q, k, v, mask)[1]",
-        answer.attention(q, k, v, mask)[1],
+        _results(answer, q, k, v, mask)[1],
         softmax(scaled.masked_fill(~may, -math.inf), -1),
         {
             "the mask has no effect": softmax(scaled, -1),
@@ -67,7 +67,7 @@ def _check_large_scores(
     mask = np.zeros((3, 5), bool)
     np.put_along_axis(mask, lowest, True, -1)
     q, k, scaled = 40 * q, 40 * k, 1600 * scaled
-    weights = answer.attention(q, k, v, mask)[1]
+    weights = _results(answer, q, k, v, mask)[1]
     advice = "However negative a finite number is, others may be as small: set hidden scores to -inf."
     hidden = weights.numpy()[:, ~mask]
     if hidden.any():
@@ -101,21 +101,33 @@ def _check_empty_row(
             weights_with(F.softmax(scaled, -1).numpy()[:, 1])
         ),
     }
-    out, weights = answer.attention(q, k, v, mask)
+    out, weights = _results(answer, q, k, v, mask)
     compare(f"{call}[1]", weights, right, mistakes, advice)
     compare(f"{call}[0]", out, right @ v.numpy(), advice=advice)
+
+
+def _results(answer: ModuleType, *arguments: object) -> tuple[mg.Tensor, mg.Tensor]:
+    """The answer's result and weights. Raises Wrong unless both are tensors."""
+    results = answer.attention(*arguments)
+    if not isinstance(results, tuple) or len(results) != 2:
+        raise Wrong("attention returns something other than a pair", "Return `out, weights`.")
+    for name, value in zip(("out", "weights"), results, strict=True):
+        if not isinstance(value, mg.Tensor):
+            raise Wrong(
+                f"attention returns `{name}` of type {type(value).__name__}, not a tensor",
+                "Return tensors: compute with q, k and v as they are, without NumPy.",
+            )
+    return results
 
 
 def _check_weights(
     answer: ModuleType, q: mg.Tensor, k: mg.Tensor, v: mg.Tensor, raw: mg.Tensor, scaled: mg.Tensor
 ) -> None:
-    result = answer.attention(q, k, v)
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise Wrong("attention returns something other than a pair", "Return `out, weights`.")
-    sums = np.asarray(result[1]).sum(-1) if np.shape(result[1]) == raw.shape else np.ones(1)
+    weights = _results(answer, q, k, v)[1]
+    sums = weights.numpy().sum(-1) if weights.shape == raw.shape else np.ones(1)
     compare(
         "attention(q, k, v)[1]",
-        result[1],
+        weights,
         F.softmax(scaled, -1),
         {
             "the scores are not divided by sqrt(d_k)": F.softmax(raw, -1),

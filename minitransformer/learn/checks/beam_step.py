@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checking import Wrong, check_cases
+from ...errors import counted
+from ..checking import Wrong, check_cases, of_case
 
 LESSON = 15
 REASONING = "shapes"
@@ -208,15 +209,10 @@ OF_SCORES = (
 OF_INDICES = "In the flat table of rows of V entries, (b, t) is at b V + t."
 
 
-def _of_case(formula: Formula, *case: Any) -> np.ndarray:
-    return formula(Case(*case))
-
-
 def _call(name: str, *case: Any) -> str:
     c = Case(*case)
-    beams = "beam" if len(c.scores) == 1 else "beams"
     finished = np.flatnonzero(c.finished).tolist()
-    return f"{len(c.scores)} {beams} (finished: {finished}), V = {_width(c)}, k = {c.k}: {name}"
+    return f"{counted(len(c.scores), 'beam')} (finished: {finished}), V = {_width(c)}, k = {c.k}: {name}"
 
 
 def _check_order(call: str, found: Any, right: np.ndarray, advice: str) -> None:
@@ -235,8 +231,8 @@ def check(answer: ModuleType) -> None:
         check_cases(
             answer.beam_step,
             _cases(),
-            partial(_of_case, right),
-            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            partial(of_case, Case, right),
+            {words: partial(of_case, Case, formula) for words, formula in wrong.items()},
             partial(_call, name),
             advice,
             otherwise=otherwise,

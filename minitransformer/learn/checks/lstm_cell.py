@@ -172,11 +172,11 @@ WRONG_GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
     "has o (1 - o), which leads to the gate's input": (
         lambda h, c, f, o, m: (c + h * o * (1 - o) * (1 - np.tanh(m) ** 2)) * f
     ),
-    "has a sigmoid of gates that have had one": (
+    "applies the sigmoid of the gates a second time": (
         lambda h, c, f, o, m: (c + h * _sigmoid(o) * (1 - np.tanh(m) ** 2)) * _sigmoid(f)
     ),
     "has 1 - f in place of f": lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * (1 - f),
-    "multiplies the gradients of the two ways": (
+    "multiplies the gradients of the two paths": (
         lambda h, c, f, o, m: c * h * o * (1 - np.tanh(m) ** 2) * f
     ),
     "has the output gate and tanh in both terms": (
@@ -186,15 +186,15 @@ WRONG_GRADIENTS: dict[str, Callable[..., np.ndarray]] = {
         lambda h, c, f, o, m: (h + c * o * (1 - np.tanh(m) ** 2)) * f
     ),
     "is the forget gate alone": lambda h, c, f, o, m: f,
-    "has the way through h' with a minus": lambda h, c, f, o, m: (c - h * o * (1 - np.tanh(m) ** 2)) * f,
-    "has the derivative of tanh in the direct way, too": (
+    "has the path through h' with a minus": lambda h, c, f, o, m: (c - h * o * (1 - np.tanh(m) ** 2)) * f,
+    "has the derivative of tanh in the direct path, too": (
         lambda h, c, f, o, m: (c + h * o) * (1 - np.tanh(m) ** 2) * f
     ),
-    "has the output gate on the direct way, and lacks the other": lambda h, c, f, o, m: c * o * f,
-    "lacks the gradient of new_h in the way through h'": (
+    "has the output gate on the direct path, and lacks the other": lambda h, c, f, o, m: c * o * f,
+    "lacks the gradient of new_h in the path through h'": (
         lambda h, c, f, o, m: (c + o * (1 - np.tanh(m) ** 2)) * f
     ),
-    "has a sigmoid of the output gate, which has had one": (
+    "applies the sigmoid of the output gate a second time": (
         lambda h, c, f, o, m: (c + h * _sigmoid(o) * (1 - np.tanh(m) ** 2)) * f
     ),
     "is divided by the forget gate": lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) / f,
@@ -255,6 +255,6 @@ def check(answer: ModuleType) -> None:
         lambda h, c, f, o, m: (c + h * o * (1 - np.tanh(m) ** 2)) * f,
         {f"the gradient of c {words}": formula for words, formula in WRONG_GRADIENTS.items()},
         lambda h, *_: f"gradient_of_c with N = {len(h)}, H = {h.shape[1]}",
-        "On which ways does a change of c reach the loss, and by what is it multiplied there?",
+        "On which paths does a change of c reach the loss, and by what is it multiplied there?",
         by_luck=True,
     )

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..checking import check_cases
+from ..checking import check_cases, of_case
 
 LESSON = 17
 REASONING = ""
@@ -180,10 +180,6 @@ WRONG_READS: dict[str, Callable[[Case], np.ndarray]] = {
 }
 
 
-def _of_case(formula: Callable[[Case], np.ndarray], *case: Any) -> np.ndarray:
-    return formula(Case(*case))
-
-
 def _right_target(c: Case) -> np.ndarray:
     return np.where(_chosen(c), c.ids, IGNORE)
 
@@ -205,8 +201,8 @@ def check(answer: ModuleType) -> None:
         check_cases(
             answer.corrupt,
             _cases(),
-            partial(_of_case, right),
-            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            partial(of_case, Case, right),
+            {words: partial(of_case, Case, formula) for words, formula in wrong.items()},
             lambda ids, *_, name=name: f"corrupt for {len(ids)} x {ids.shape[1]} tokens: {name}",
             advice,
             by_luck=True,

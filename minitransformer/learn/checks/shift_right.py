@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..checking import check_cases
+from ..checking import check_cases, of_case
 
 LESSON = 13
 REASONING = "shapes"
@@ -168,18 +168,14 @@ OF_TARGET = (
 )
 
 
-def _of_case(formula: Formula, *case: Any) -> np.ndarray:
-    return formula(Case(*case))
-
-
 def check(answer: ModuleType) -> None:
     parts = ((_input, WRONG_INPUTS, OF_INPUT), (_target, WRONG_TARGETS, OF_TARGET))
     for part, (right, wrong, advice) in enumerate(parts):
         check_cases(
             answer.teacher_forcing,
             CASES,
-            partial(_of_case, right),
-            {words: partial(_of_case, formula) for words, formula in wrong.items()},
+            partial(of_case, Case, right),
+            {words: partial(of_case, Case, formula) for words, formula in wrong.items()},
             lambda texts, start, end, pad, part=part: (
                 f"teacher_forcing({texts}, start_id={start}, end_id={end}, pad_id={pad})[{part}]"
             ),

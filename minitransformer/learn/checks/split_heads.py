@@ -137,7 +137,7 @@ SPLITS: dict[str, Callable[..., Any]] = {
 MERGES: dict[str, Callable[..., Any]] = {
     "the tokens are mixed: exchange heads and tokens before the reshape, so that a token's heads are side by "
     "side": lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1),
-    "the heads are interleaved: the first columns come first, but head 1 should, whole": _interleaved_back,
+    "the heads are interleaved: all of head 1 comes first, then head 2": _interleaved_back,
     "heads and tokens are exchanged, but the heads are not joined": (lambda x: np.swapaxes(x, -2, -3)),
     "the last two axes were exchanged, not heads and tokens": lambda x: x.mT.reshape(
         *x.shape[:-3], x.shape[-2], -1

@@ -210,7 +210,7 @@ def test_the_first_gradients_are_those_of_one_process(name, alone, together):
 @pytest.mark.parametrize("name", TASKS)
 def test_the_losses_run_together(name, alone, together):
     first = [json.loads((folder / name / "first.json").read_text()) for folder in (alone, together)]
-    for key in ("loss", "grad_norm", "lr"):
+    for key in ("loss", "nll_loss", "grad_norm", "lr"):
         assert first[1][key] == pytest.approx(first[0][key], rel=1e-5)
     assert first[0]["grad_norm"] > 0.5  # so that it was clipped
     logs = [read_log(folder / name / "log.jsonl") for folder in (alone, together)]
