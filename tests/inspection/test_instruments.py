@@ -14,6 +14,7 @@ import minigrad as mg
 from minigrad import optim
 from minitransformer.cli import sweep
 from minitransformer.cli.charts import chart
+from minitransformer.cli.show import curves
 from minitransformer.data.splits import Sources
 from minitransformer.errors import UserError
 from minitransformer.inspection.recording import record_attention
@@ -227,6 +228,16 @@ def test_show_has_the_only_prediction_of_a_run_with_one(cli, here):
     assert "only prediction of 1, by chrF" in out
     assert "source: I see" in out
     assert "prediction" not in cli("show", "one", "--predictions", "0")[1].splitlines()[-1]
+
+
+def test_show_draws_the_losses_of_older_versions_too(tmp_path):
+    (tmp_path / "log.jsonl").write_text(
+        '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25, "nll_loss": 1.5}\n{"step": 2, "val_loss": 2.0}\n'
+    )
+    title, *chart = curves(tmp_path)
+    assert title == "loss over steps: · training, ● validation"
+    assert "".join(chart).count("·") == 2
+    assert "".join(chart).count("●") == 1
 
 
 def test_a_chart_has_a_mark_where_each_point_is():
