@@ -96,6 +96,12 @@ def shares(maps, pairs):
     return found
 
 
+def layer_of(name):
+    """The stack and the number of an attention's layer, such as "encoder 2"."""
+    stack, _, layer, _ = name.split(".")
+    return f"{stack} {int(layer) + 1}"
+
+
 def draw_it(maps, pairs, path):
     """The attention of "it" in the encoder, and of il or elle in the decoder, for the first two sentences."""
     figure = Figure(figsize=(10, 6), layout="constrained")
@@ -104,11 +110,10 @@ def draw_it(maps, pairs, path):
         places = pair.parts.reference.pronoun
         rows = {}
         for name, weights in maps.items():
-            stack, _, layer, kind = name.split(".")
-            if stack == "encoder" or kind == "cross_attention":
-                query = places[stack == "decoder"]
+            if name.startswith("encoder") or "cross" in name:
+                query = places["cross" in name]
                 for head, each in enumerate(weights[number], 1):
-                    rows[f"{stack} {int(layer) + 1}, head {head}"] = each[query, : len(tokens)]
+                    rows[f"{layer_of(name)}, head {head}"] = each[query, : len(tokens)]
         panel.imshow(np.stack([*rows.values()]), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
         panel.set_xticks(range(len(tokens)), tokens)
         panel.set_yticks(range(len(rows)), rows, fontsize=8)
@@ -137,7 +142,7 @@ def main(
     print(f"\n{'the attention of it':<40}{'on its noun':>12}{'on the other':>14}")
     for name, heads in found.items():
         for head, (noun, other) in enumerate(heads, 1):
-            print(f"{f'{name}, head {head}':<40}{noun:>12.2f}{other:>14.2f}")
+            print(f"{f'{layer_of(name)}, head {head}':<40}{noun:>12.2f}{other:>14.2f}")
     draw_it(maps, pairs, output)
     print(output)
     return right.mean(), found

@@ -334,7 +334,7 @@ check("all gradients agree with minigrad's to rounding", max(to_minigrad.values(
 # %% [markdown]
 # ## minigrad/core, beside it
 #
-# | engine.py | minigrad/core | what it has more |
+# | engine.py | minigrad/core | what it adds |
 # |---|---|---|
 # | a rule | a rule (`arithmetic.py`, and `minigrad/ops`) | one body for NumPy, CuPy, second derivatives |
 # | `differentiable`, `call` | `op.py`, `call.py`: `make_callable` | dtypes, kernels, error messages |

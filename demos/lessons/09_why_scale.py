@@ -131,8 +131,8 @@ check("a difference of 4.6 would do it", softmax(0.0, 4.6, 0.0)[1] == 0.98)
 #
 # If one weight is 1, every term is 0: the first factor, or the bracket. But $s = c\, q K^\top$ has
 # another factor on the way to the query: $\partial L / \partial q = c \sum_i (\partial L / \partial
-# s_i)\, k_i$. It is 1 without scaling, and $1/\sqrt{512} = 1/23$ with it. So it is
-# for $k$, $W_Q$ and $W_K$.
+# s_i)\, k_i$. It is 1 without scaling, and $1/\sqrt{512} = 1/23$ with it. The same
+# holds for $k$, $W_Q$ and $W_K$.
 
 
 # %%

@@ -199,10 +199,12 @@ for text in ("<MASK> are happy.", "<MASK> am happy.", "She <MASK> happy."):
     print(f"{text:20}", likeliest(bert_fills(text)))
 plural = sum(bert_fills("<MASK> are happy.")[tokenizer.encode(word)[0]] for word in ("You", "We", "They"))
 check("BERT knows from 'are', to the right, who it was: You, We or They", plural > 0.6)
-pair = [START, *read("You are happy."), END, *read("We smile."), END]
+pair = np.array([[START, *read(text), END] for text in ("You are happy.", "You are tired.")])
 with mg.no_grad():
-    of_first = bert.states(np.array([pair]))[:, 0]  # (1, D), what a classifier reads
-check("the state of [CLS] is one vector for two sentences", of_first.shape == (1, 64))
+    happy, tired = bert.states(pair)[:, 0].numpy()  # (D,) each, what a classifier reads
+print(f"the largest difference of their states of [CLS]: {abs(happy - tired).max():.2f}")
+check("the state of [CLS] differs with the text", not np.allclose(happy, tired, atol=0.01))
+
 
 # %% [markdown]
 # ## GPT: which word comes next?

@@ -8,6 +8,7 @@ In a terminal or notebook, a lesson asks for predictions before it shows numbers
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
+from minitransformer.cli.parsing import parse
+from minitransformer.errors import UserError
 
 S = TypeVar("S", bound="Settings")
 
@@ -41,7 +43,13 @@ def in_notebook() -> bool:
 
 def read_settings(kind: type[S]) -> S:
     """The settings from the command line or, in a notebook, the defaults; seeds the random numbers."""
-    settings = kind() if in_notebook() else tyro.cli(kind)
+    try:
+        settings = kind() if in_notebook() else parse(kind, sys.argv[1:], Path(sys.argv[0]).name)
+    except UserError as error:
+        raise SystemExit(f"error: {error}".replace("an integer", "a whole number")) from None
+    for name, value in vars(settings).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SystemExit(f"error: --{name} {value} is not finite.\nChoose a number, such as 0.5.")
     if settings.seed < 0:
         raise SystemExit(f"error: --seed {settings.seed} is negative.\nChoose 0 or more.")
     if settings.pictures.exists() and not settings.pictures.is_dir():
@@ -96,9 +104,10 @@ def _parse(typed: str, choices: Sequence[str] | None) -> float | str | None:
     if choices:
         return typed if typed in choices else None
     try:
-        return float(typed)
+        number = float(typed)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 # ---------------------------------------------------------------- controls, pictures, checks
@@ -152,3 +161,8 @@ def check(statement: str, holds: Any) -> None:
     if not holds:
         raise AssertionError(f"this does not hold in this run: {statement}")
     print(f"✓ {statement}")
+
+
+def check_time(statement: str, holds: Any) -> None:
+    """Like `check`, for measured times: other programs may have disturbed them, so the lesson goes on."""
+    print(f"✓ {statement}" if holds else f"✗ not in this run: {statement} (other programs may disturb it)")

@@ -1,7 +1,10 @@
 """The lessons in demos/lessons: their order, their parts, and that what they send the reader to exists."""
 
 import ast
+import dataclasses
+import importlib
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,3 +123,45 @@ def test_lessons_are_numbered_without_gaps_and_each_names_the_next():
     assert [int(lesson.stem[:2]) for lesson in LESSONS] == list(range(1, len(LESSONS) + 1))
     for lesson, following in pairwise(LESSONS):
         assert f"`demos/lessons/{following.name}`" in section(lesson, "Read next")
+
+
+# ---------------------------------------------------------------- lesson.py
+
+
+@pytest.fixture
+def lesson_module(monkeypatch):
+    monkeypatch.syspath_prepend(LESSONS[0].parent)
+    return importlib.import_module("lesson")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "x"], "--seed: expected a whole number, got 'x'"),
+        (["--seed", "3.5"], "--seed: expected a whole number, got '3.5'"),
+        (["--seed", "-1"], "--seed -1 is negative"),
+        (["--rate", "x"], "--rate: expected a number, got 'x'"),
+        (["--rate", "nan"], "--rate nan is not finite"),
+        (["--rate", "-inf"], "--rate -inf is not finite"),
+        (["--rat", "1"], "there is no option '--rat'. Did you mean --rate?"),
+    ],
+)
+def test_an_invalid_option_is_explained(lesson_module, words, message, monkeypatch):
+    settings = dataclasses.make_dataclass("Lesson", [("rate", float, 1.0)], bases=(lesson_module.Settings,))
+    monkeypatch.setattr(sys, "argv", ["01_a_neuron.py", *words])
+    with pytest.raises(SystemExit) as stopped:
+        lesson_module.read_settings(settings)
+    assert str(stopped.value).startswith(f"error: {message}")
+
+
+def test_a_prediction_is_a_finite_number(lesson_module):
+    assert lesson_module._parse("0.5", None) == 0.5
+    assert lesson_module._parse("nan", None) is None
+
+
+def test_a_time_that_misses_is_reported_and_raises_nothing(lesson_module, capsys):
+    lesson_module.check_time("a costs more than b", False)
+    lesson_module.check_time("b costs less than a", True)
+    missed, held = capsys.readouterr().out.splitlines()
+    assert missed.startswith("✗ not in this run: a costs more than b")
+    assert held == "✓ b costs less than a"

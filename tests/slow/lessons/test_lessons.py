@@ -32,6 +32,7 @@ def test_what_a_lesson_claims_holds(lesson, seed, tmp_path, monkeypatch, capsys)
     runpy.run_path(str(lesson), run_name="__main__")
     shown = capsys.readouterr().out
     assert shown.count("✓") >= 4
+    assert "✗" not in shown
     assert "Predict: " in shown
     assert list(tmp_path.glob("*.png")) + list(tmp_path.glob("*.svg"))
 

@@ -122,4 +122,6 @@ def test_the_decoder_finds_the_noun_that_it_stands_for(tmp_path, capsys):
     noun, other = found["decoder.layers.0.cross_attention"].T
     assert (noun - other).max() > 0.1  # one head looks for it
     assert output.read_bytes().startswith(b"\x89PNG")
-    assert "il or elle is right" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "il or elle is right" in shown
+    assert "encoder 2, head 4" in shown  # as in the picture

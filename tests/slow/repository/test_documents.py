@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs(*PARTS)
 
 
 def is_quick(command):
-    return "demos/lessons/" not in command and "-m pytest" not in command
+    return "demos/lessons/" not in command
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if is_quick(each)])
