@@ -20,6 +20,7 @@ from functools import cache
 import numpy as np
 from lesson import Settings, check, check_time, control, predict, read_settings, show
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
 import minigrad as mg
 from minigrad import nn, optim
@@ -36,6 +37,7 @@ class Lesson(Settings):
 
 
 settings = read_settings(Lesson)
+one_thread = threadpool_limits.wrap(limits=1, user_api="blas")  # small products are slower on several
 
 # %% [markdown]
 # ## Split, attend, concatenate, W_O
@@ -112,6 +114,7 @@ check("the output is a sum over heads", np.allclose((heads @ blocks).sum(0), out
 
 
 # %%
+@one_thread
 def milliseconds(modules, x, rounds=9, calls=5):
     """Processor time of a call of each module, the median of rounds in which they take turns."""
     spent = {name: [] for name in modules}
@@ -196,11 +199,12 @@ class OneLayer(nn.Module):
 
 # %%
 @cache
-def train(heads, steps=300):
+@one_thread
+def train(heads, steps=400):
     model = OneLayer(48 // heads * heads, heads)
-    optimizer = optim.Adam(model.parameters(), lr=0.005)
+    optimizer = optim.Adam(model.parameters(), lr=0.004)
     for _ in range(steps):
-        letters, colours = make_batch(32)
+        letters, colours = make_batch(48)
         logits = model(letters, colours)
         target = mg.tensor(answers(letters, colours))
         loss = F.cross_entropy(logits.reshape(-1, COLOURS), target.reshape(-1))
