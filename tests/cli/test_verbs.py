@@ -308,10 +308,17 @@ def test_a_graph_of_a_run_is_a_page_by_default(cli, here):
     assert f"{round((here / 'graph.html').stat().st_size / 1024):,} KiB" in written
 
 
-def test_recipes_are_listed(cli):
+def test_recipes_are_listed_by_task(cli):
     code, out, _ = cli("recipes")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == names()
+    tasks = {}
+    for line in out.splitlines():
+        if not line.startswith(" "):
+            listed = tasks.setdefault(line, [])
+        elif re.match(r"  \S", line):
+            listed.append(line.split()[0])
+    assert sorted(name for listed in tasks.values() for name in listed) == names()
+    assert "phrasebook" in tasks["translation"]
 
 
 # --- Help ---

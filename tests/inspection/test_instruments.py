@@ -299,16 +299,19 @@ def test_the_entropy_leaves_padding_out():
 
 def test_a_picture_of_many_layers_names_some_of_them(tmp_path):
     names = [f"layers.{i}.self_attention" for i in range(30)]
-    assert pictures.short_names(names)[1] == "layers.1"
+    assert pictures.short_names(names)[1] == "layer 2"
     kinds = ["encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"]
-    assert pictures.short_names(kinds) == kinds
+    assert pictures.short_names(kinds) == [
+        "encoder layer 1 self-attention",
+        "decoder layer 1 cross-attention",
+    ]
     record = {"step": 1} | {f"attention_entropy/{name}": 1.0 for name in names}
     (tmp_path / "log.jsonl").write_text(json.dumps(record) + "\n")
     assert pictures.draw(tmp_path) == tmp_path / "diagnostics.png"
     panel = Figure().subplots()
     pictures.draw_panel(panel, "attention_entropy", {name: [(1, 1.0)] for name in names})
     shown = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert (len(shown), shown[0], shown[-1]) == (pictures.LEGEND, "layers.0", "layers.29")
+    assert (len(shown), shown[0], shown[-1]) == (pictures.LEGEND, "layer 1", "layer 30")
 
 
 # --- sweep ---

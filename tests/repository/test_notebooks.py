@@ -201,8 +201,10 @@ def test_an_executed_notebook_shows_walk_throughs_that_can_be_walked(executed, b
         assert page.locator(f"iframe >> nth={i}").get_attribute("title") == title
         frame = page.frame_locator(f"iframe >> nth={i}")
         frame.locator("body.ready").wait_for(timeout=30_000)
+        frame.locator("#map summary").click()
         frame.locator('.stages a[href="#softmax"]').click()  # a link within the frame
         frame.locator("h2#softmax").wait_for()
+        frame.locator('[data-key="numbers"]').click()
         frame.locator("#screen td button").first.click()
         assert frame.locator("#inspector .value").is_visible()
     frame.locator("#sentence").fill("you love I")

@@ -9,7 +9,7 @@ function pictureScreen(e) {
 
 function pictureOf(e, isBack) {
   const header = document.querySelector("header").offsetHeight;
-  const { clientWidth: width } = document.documentElement;
+  const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
   const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - 2));
   const { layout } = view;
