@@ -171,7 +171,7 @@ ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target i
 lengths = np.array([(len(source) + 1, len(target) + 1) for source, target in ids])
 batches = BatchStream(TokenBatches(lengths, max_tokens=400, seed=settings.seed))
 
-STEPS = 260
+STEPS = 340
 model = Transformer(TransformerConfig(tokenizer.vocab_size, 64, 4, 256, 1, 1, dropout=0.0))
 optimizer = optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
 for step in range(STEPS):
