@@ -68,7 +68,8 @@ LEAVES = {
     ),
     "explain": (
         "minitransformer/cli/explain.py", "demos/explain.ipynb", "tests/explain",
-        "tests/repository/test_notebooks.py", "benchmarks/page.py", "benchmarks/__main__.py", "tools/animation.py",
+        "tests/repository/test_notebooks.py", "benchmarks/page.py", "benchmarks/__main__.py",
+        "tools/animation.py",
     ),
     "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
     "learn": ("minitransformer/cli/learn.py", "tests/learn"),
