@@ -46,7 +46,7 @@ def read_settings(kind: type[S]) -> S:
     try:
         settings = kind() if in_notebook() else parse(kind, sys.argv[1:], Path(sys.argv[0]).name)
     except UserError as error:
-        raise SystemExit(f"error: {error}".replace("an integer", "a whole number")) from None
+        raise SystemExit(f"error: {error}") from None
     for name, value in vars(settings).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise SystemExit(f"error: --{name} {value} is not finite.\nChoose a number, such as 0.5.")

@@ -137,8 +137,8 @@ def lesson_module(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--seed", "x"], "--seed: expected a whole number, got 'x'"),
-        (["--seed", "3.5"], "--seed: expected a whole number, got '3.5'"),
+        (["--seed", "x"], "--seed: expected an integer, got 'x'"),
+        (["--seed", "3.5"], "--seed: expected an integer, got '3.5'"),
         (["--seed", "-1"], "--seed -1 is negative"),
         (["--rate", "x"], "--rate: expected a number, got 'x'"),
         (["--rate", "nan"], "--rate nan is not finite"),
