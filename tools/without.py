@@ -70,6 +70,7 @@ LEAVES = {
         "minitransformer/cli/explain.py", "demos/explain.ipynb", "tests/explain",
         "tests/repository/test_notebooks.py", "benchmarks/page.py", "benchmarks/__main__.py",
         "tools/animation.py",
+        "tools/screenshots.py",
     ),
     "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
     "learn": ("minitransformer/cli/learn.py", "tests/learn"),

@@ -285,6 +285,7 @@ function overviewText(e, view) {
   const step = e.play.step === null ? null : view.steps[e.play.step];
   return [
     saying(e),
+    answerBefore(e),
     h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : opening(e)),
     e.structure.output.head ? null : samplingSliders(e),
     legend(e, view),
