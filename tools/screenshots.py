@@ -43,7 +43,8 @@ def screenshot(browser, address: str) -> bytes:
     """What the browser shows at an address, as WebP."""
     from PIL import Image
 
-    tab = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="light", reduced_motion="reduce")
+    size = {"width": 1280, "height": 720}
+    tab = browser.new_page(viewport=size, color_scheme="light", reduced_motion="reduce")
     tab.goto(address)
     tab.wait_for_load_state("networkidle")
     picture = Image.open(io.BytesIO(tab.screenshot()))
