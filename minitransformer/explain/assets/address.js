@@ -2,7 +2,7 @@
 
 const SWITCHES = ["causal", "positions", "scale", "memory"];
 
-/** What one has chosen, as texts; places and heads count from 1. */
+/** What one has chosen, as texts; places, heads and layers count from 1, the indices of `cell` and windows from 0. */
 function stateOf(e) {
   const { options, sampling } = e;
   const off = Object.entries(options.ablated).filter(([, heads]) => heads.length);
@@ -23,7 +23,49 @@ function stateOf(e) {
     letter: e.letter ?? "q",
     layers: Object.values(e.layers).map(i => i + 1).join(","),
     gradients: e.backward ? "on" : "",
+    ...viewState(e),
   };
+}
+
+/** What of it is a matter of display alone. */
+function viewState(e) {
+  const { at, step } = e.play;
+  return {
+    moment: `${Math.round(1000 * at)}`, // in thousandths of the time line; also where there is no such step of the walk
+    walk: step ?? "",
+    open: e.opened ?? "",
+    cell: e.cell ? shortPlace(e.cell) : "",
+    numbers: e.numbers ? "on" : "",
+    weights: e.openWeights ? "on" : "",
+    compare: e.compares ? "on" : "",
+    attention: e.asHeat === null ? "" : e.asHeat ? "heat" : "arcs",
+    lines: e.pictureHead === null ? "" : `${e.pictureHead + 1}`,
+    align: e.alignHead === undefined ? "" : `${e.alignHead + 1}`,
+    stack: e.lensStack ?? "",
+    word: `${e.word + 1}`,
+    wave: `${e.look.pair}-${e.look.position}`,
+    unit: `${e.unit}`,
+    beams: `${e.beamCount}`,
+    windows: Object.entries(e.windows).map(([key, first]) => `${key.replace("rows ", "r")}-${first}`).join(","),
+  };
+}
+
+/** A number of the model: `decoder.input-2-5`; with `-g` its gradient, with `-w` a weight. */
+function shortPlace({ name, index, gradient, weight }) {
+  return [name, ...index, `${weight ? "w" : ""}${gradient ? "g" : ""}`].filter(part => part !== "").join("-");
+}
+
+/** The place that a text names; null if there is none. */
+function longPlace(e, text) {
+  const [, name, numbers, kind = ""] = /^([^-]+)((?:-\d+)+)(?:-(wg?|g))?$/.exec(text) ?? [];
+  if (!name) return null;
+  const index = numbers.slice(1).split("-").map(Number);
+  const [gradient, weight] = [kind.endsWith("g"), kind.startsWith("w")];
+  const pass = gradient ? e.gradients() : null;
+  const arrays = weight ? pass?.weights ?? e.weights : pass?.activations ?? e.record.arrays;
+  const { shape } = Object.hasOwn(arrays, name) ? arrays[name] : { shape: [] };
+  const isThere = index.length === shape.length && index.every((i, axis) => i < shape[axis]);
+  return isThere ? { name, index, gradient, weight } : null;
 }
 
 /** The place that a stage's address has after its name: `#softmax:encoder.layers.0.self_attention`. */
@@ -45,15 +87,39 @@ function addressOf(e, isCopied = false) {
   return `#${e.screen}${place}${given.length || isCopied ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
+const hasAddress = location.protocol !== "about:"; // a notebook's frame has none
+
 /** Keeps the address up to date, a little later: a browser slows down pages that change it too often. */
 function keepAddress(e) {
   clearTimeout(e.addressTimer);
-  e.addressTimer = setTimeout(() => {
-    const address = addressOf(e);
-    if (location.protocol === "about:" || address === (location.hash || "#walkthrough")) return; // a notebook's frame has none
-    history.replaceState(null, "", address);
-    e.followed = location.hash;
-  }, 300);
+  e.addressTimer = setTimeout(() => remember(e), 300);
+}
+
+/** The address of this view; and with it in the browser's history the whole view, so that Back shows it again. */
+function remember(e) {
+  clearTimeout(e.addressTimer);
+  const whole = addressOf(e, true);
+  if (!hasAddress || history.state === whole || location.hash !== e.followed) return; // another view is about to be shown
+  const address = addressOf(e);
+  history.replaceState(whole, "", address === (location.hash || "#walkthrough") ? location.href : address);
+  e.followed = location.hash;
+}
+
+/** Go to an address, at once: a key that is held down skips no stage. The view that is left stays in the history. */
+function go(address) {
+  remember(page);
+  if (!hasAddress) location.hash = address;
+  if (!follow(page, `#${address}`) || !hasAddress) return;
+  const next = addressOf(page);
+  if (next !== (location.hash || "#walkthrough")) history.pushState(addressOf(page, true), "", next);
+  page.followed = location.hash;
+}
+
+/** To the view of the address, which Back and Forward lead to, or which the reader typed. */
+function followHistory(e) {
+  if (location.hash === e.followed) return;
+  e.followed = location.hash;
+  follow(e, history.state ?? (location.hash || "#walkthrough"));
 }
 
 /** What a page starts with, which its address need not name. */
@@ -77,7 +143,7 @@ function restore(e, given) {
     text: read("text"), target: read("target") || null, drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
     options: { ...Object.fromEntries(SWITCHES.map(key => [key, !off.includes(key)])), ablated },
     sampling: { temperature: number("temperature", 0.1, 3), topK: Math.round(number("top_k", 0, 20)), topP: number("top_p", 0.05, 1) },
-    chosen: null, gaps: null, prompt: 0, drawn: null, backward: read("gradients") === "on",
+    chosen: null, gaps: null, prompt: 0, drawn: null, wanted: null, backward: read("gradients") === "on",
   });
   e.compute();
   const length = e.labels().length;
@@ -93,6 +159,30 @@ function restore(e, given) {
   e.letter = ["q", "k", "v"].includes(read("letter")) ? read("letter") : "q";
   const layers = read("layers").split(",");
   e.layers = Object.fromEntries(e.structure.stacks.map(({ name, layers: most }, i) => [name, count(layers[i] ?? "", most) ?? 0]));
+  restoreView(e, read, count);
+}
+
+/** Of the state, what is a matter of display alone. */
+function restoreView(e, read, count) {
+  const { stacks } = e.structure;
+  const whole = (text, most) => (/^\d+$/.test(text) ? Math.min(most, Number(text)) : 0);
+  const [pair, position] = read("wave").split("-");
+  const mostHeads = Math.max(...stacks.map(({ heads = 1 }) => heads));
+  Object.assign(e, {
+    play: { at: whole(read("moment"), 1000) / 1000, step: read("walk") || null, share: 1, running: false },
+    opened: read("open") || null,
+    cell: longPlace(e, read("cell")),
+    numbers: read("numbers") === "on", openWeights: read("weights") === "on", compares: read("compare") === "on",
+    asHeat: read("attention") === "heat" ? true : read("attention") === "arcs" ? false : null,
+    pictureHead: count(read("lines"), mostHeads),
+    alignHead: count(read("align"), mostHeads) ?? undefined,
+    lensStack: stacks.find(({ name }) => name === read("stack"))?.name,
+    word: count(read("word"), Infinity) ?? 0,
+    look: { pair: whole(pair, Infinity), position: whole(position, POSITIONS_SHOWN - 1) },
+    unit: whole(read("unit"), Infinity),
+    beamCount: Math.max(2, whole(read("beams"), 5)),
+    windows: Object.fromEntries([...read("windows").matchAll(/(r?\d+)-(\d+)/g)].map(([, key, first]) => [key.replace("r", "rows "), Number(first)])),
+  });
 }
 
 /** Puts a link to this view on the clipboard; where that is refused, it stands selected in a field. */

@@ -89,7 +89,10 @@ function qkvScreen(e) {
         sign(e.options.positions ? [h("a", { href: `#positions:${e.path}` }, "rotated"), " by angles that grow with the position ="] : "not rotated, since positions are switched off ="),
       ] : null,
       matrix(e, partOf(e, letter), { title: name, letter: capital, head, current }),
-      h("details", { open: e.openWeights, ontoggle: event => { e.openWeights = event.target.open; } }, h("summary", { "data-key": "weights" }, "The matrix ", symbol(`W_${capital}`), ` of head ${head + 1} (${stack.width} × ${stack.headWidth}), column by column`),
+      h("details", { open: e.openWeights, ontoggle: event => {
+        e.openWeights = event.target.open;
+        keepAddress(e);
+      } }, h("summary", { "data-key": "weights" }, "The matrix ", symbol(`W_${capital}`), ` of head ${head + 1} (${stack.width} × ${stack.headWidth}), column by column`),
         matrix(e, node.weight, { weight: true, title: "each row of this table is a column of the matrix", rowRange: [firstRow, stack.headWidth], rows: range(stack.headWidth, i => `${i}`) })),
     ],
   };

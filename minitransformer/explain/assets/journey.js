@@ -9,7 +9,8 @@ function backwardScreen(e) {
 /** The step that is shown: the slow walk's, or the one that the time line is at. */
 function journeyIndex(e, view) {
   const first = view.steps.findIndex(step => step.isBack);
-  if (e.play.step !== null && e.play.step >= first) return e.play.step;
+  const at = stepIndex(view, e.play);
+  if (at !== null && at >= first) return at;
   const count = view.steps.length - first;
   return first + Math.min(count - 1, Math.max(0, Math.floor(2 * (e.play.at - 0.5) * count)));
 }

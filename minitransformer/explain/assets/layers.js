@@ -164,7 +164,7 @@ function layersScreen(e) {
   const rows = layerOutputs(e, stack);
   const side = stack.name === "decoder" ? "target" : "source";
   const words = e.tokensOf(side);
-  const t = Math.min(stack === e.structure.stacks.at(-1) ? e.step : e.word ?? 0, words.length - 1);
+  const t = Math.min(stack === e.structure.stacks.at(-1) ? e.step : e.word, words.length - 1);
   const speaks = !e.isImage && (!e.structure.output.head || e.structure.output.head === "masked_lm");
   return {
     thought: `All layers have the same form, and each reads the output of the one before.${speaks ? ` Through the output layer, each state can be read as probabilities of ${unitsOf(e)} (logit lens).` : ""}`,

@@ -92,8 +92,10 @@ listeners.push(render, keepAddress);
 listenToKeys(page);
 listenToPointer(page);
 document.addEventListener("click", followLink);
-addEventListener("hashchange", () => location.hash === page.followed || follow(page, location.hash));
+addEventListener("hashchange", () => followHistory(page));
 addEventListener("resize", () => render(page));
+page.followed = location.hash;
 if (!location.hash || !follow(page, location.hash)) render(page);
+keepAddress(page);
 document.body.classList.add("ready");
 addEventListener("load", () => scrollTo(0, 0)); // the browser goes to the heading, below the toolbar

@@ -40,18 +40,28 @@ function ramp(at, start, length) {
   return Math.max(0, Math.min(1, (at - start) / length));
 }
 
-/** The steps of the slow walk: each block forward, the answer, the loss, and each block backward. */
+/** The steps of the slow walk: each block forward, the answer, the loss, and each block backward. Each has a name. */
 function walkSteps({ order, back }, output) {
-  return [
+  const steps = [
     ...order.map(block => ({ block, isBack: false })), { block: output, isBack: false },
     { block: output, isBack: true }, ...back.filter(block => block.array).map(block => ({ block, isBack: true })),
   ];
+  return steps.map(step => ({ ...step, name: `${step.isBack ? "back" : "on"}-${step.block.id}` }));
+}
+
+/** Which step of the slow walk is shown; null if none is, or if it is none of this layout. */
+function stepIndex({ steps }, { step }) {
+  if (step === null) return null;
+  const [, way, id] = /^(\w+)-(.*)$/.exec(step) ?? [];
+  const i = steps.findIndex(({ block, isBack }) => isBack === (way === "back") && standsFor(block, id));
+  return i < 0 ? null : i;
 }
 
 /** What is lit: on the time line, or up to a step of the slow walk, of which `share` is done. */
 function lightOf(view, play) {
   const { schedule, steps } = view;
-  if (play.step === null) {
+  const at = stepIndex(view, play);
+  if (at === null) {
     return {
       forward: (block, t) => schedule.forward(block, t, play.at), backward: block => schedule.backward(block, play.at),
       output: t => schedule.output(t, play.at), loss: schedule.loss(play.at), current: null,
@@ -59,11 +69,11 @@ function lightOf(view, play) {
   }
   const done = (id, isBack) => {
     const i = steps.findIndex(step => step.block.id === id && step.isBack === isBack);
-    return i < 0 ? Number(play.step >= schedule.order.length) : i < play.step ? 1 : i === play.step ? play.share : 0;
+    return i < 0 ? Number(at >= schedule.order.length) : i < at ? 1 : i === at ? play.share : 0;
   };
   return {
     forward: block => done(block.id, false), backward: block => (block.array ? done(block.id, true) : 0),
-    output: () => done("probabilities", false), loss: done("probabilities", true), current: steps[play.step].block.id,
+    output: () => done("probabilities", false), loss: done("probabilities", true), current: steps[at].block.id,
   };
 }
 
@@ -130,7 +140,7 @@ function momentText(at) {
 /** To a step of the slow walk. */
 function walkTo(e, step) {
   stopMotion();
-  const play = { at: timeOfStep(stageView, step), step, share: 1, running: false };
+  const play = { at: timeOfStep(stageView, step), step: stageView.steps[step].name, share: 1, running: false };
   if (prefersStill()) return e.set({ play });
   e.set({ play: { ...play, share: 0 } });
   moveFor(0.7, share => {

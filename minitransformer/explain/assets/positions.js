@@ -180,16 +180,18 @@ function stackChoice(e) {
   return { ...stack, choice: control };
 }
 
+const POSITIONS_SHOWN = 100;
+
 /** The encoding of many positions, computed here: no model is needed. */
 function wavelengthsScreen(e) {
   const stack = e.structure.stacks[0];
   const width = e.record.arrays[`${stack.name}.positions`].shape[1];
-  const look = e.look ?? { pair: 2, position: 10 };
+  const { look } = e;
   const pair = Math.min(look.pair, Math.floor(width / 2) - 1);
   const scale = 10000 ** ((2 * pair) / width);
   const wavelength = 2 * Math.PI * scale;
   const encode = pos => Float64Array.from({ length: width }, (_, j) => Math[j % 2 ? "cos" : "sin"](pos / 10000 ** ((j - (j % 2)) / width)));
-  const positions = 100;
+  const positions = POSITIONS_SHOWN;
   const rows = range(positions, encode);
   return {
     thought: "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",

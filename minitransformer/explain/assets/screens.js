@@ -48,13 +48,15 @@ function makeScreens(e) {
   return all.filter(isThere).map(([address, title, render]) => ({ address, title, render }));
 }
 
-/** `#softmax:decoder.layers.0.self_attention` to a stage and its place. */
+/** `#softmax:decoder.layers.0.self_attention` to a stage and its place, and to its state if it has one. */
 function follow(e, hash) {
   const [place, state] = hash.replace(/^#/, "").split("?");
-  const [address, path] = decodeURIComponent(place).split(":");
+  const [address, path] = place.replace(/%3A/i, ":").split(":");
   const found = e.screens.find(screen => screen.address === address);
-  e.followed = hash;
   if (!found) return false;
+  const changed = address !== e.screen;
+  if (changed || state !== undefined) stopMotion();
+  if (changed) Object.assign(e, { cell: null, opened: null, play: { at: 0.5, step: null, share: 1, running: false } });
   if (state !== undefined) restore(e, new URLSearchParams(state));
   const changes = { screen: address };
   if (address === "alignment") {
@@ -72,21 +74,9 @@ function follow(e, hash) {
   if (e.structure.stacks.some(stack => stack.name === path)) changes.normStack = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
   if (path && forwardPaths(e).includes(path)) changes.forward = path;
-  const changed = address !== e.screen;
-  if (changed) {
-    stopMotion();
-    const play = { at: 0.5, step: null, share: 1, running: false };
-    Object.assign(changes, { cell: null, opened: null, play });
-  }
   e.set({ ...changes, quiz: null });
   if (changed) window.scrollTo(0, 0);
   return true;
-}
-
-/** Go to an address, at once: a key that is held down skips no stage. */
-function go(address) {
-  location.hash = address;
-  follow(page, location.hash);
 }
 
 function stepScreen(e, by) {

@@ -40,7 +40,7 @@ function pictureLabel(e, { columns }) {
 
 function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
-  const at = e.play.step;
+  const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
   const go_ = by => walkTo(e, Math.max(steps, Math.min(most, at === null ? (by > 0 ? steps : most) : at + by)));
   const timeline = h("input", {
@@ -124,7 +124,7 @@ function wordsBelow(e, view, column) {
 /** A block's name, which opens it. */
 function tagOf(e, block) {
   const { x, y, width, height } = block.tag;
-  const isOpen = e.opened === block.id;
+  const isOpen = standsFor(block, e.opened);
   const size = Math.max(18, Math.min(26, height));
   const top = y + height / 2 - size / 2;
   const text = fitted(block.text, width - 6, "12px");
@@ -282,7 +282,7 @@ function panel(e, view, isBack) {
 }
 
 function overviewText(e, view) {
-  const step = e.play.step === null ? null : view.steps[e.play.step];
+  const step = view.steps[stepIndex(view, e.play)];
   return [
     saying(e),
     answerBefore(e),

@@ -63,6 +63,11 @@ function wholeLayer(e, stack, i) {
     units: 2.1, attention: cross ?? own.path, parts: all };
 }
 
+/** Whether a block is the one of an id, or the layer in which it is drawn. */
+function standsFor(block, id) {
+  return block.id === id || (block.parts ?? []).some(part => part.id === id);
+}
+
 /** The tokens of a side as the picture shows them. */
 function wordsOf(e, side) {
   return e.tokensOf(side);

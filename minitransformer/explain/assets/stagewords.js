@@ -75,7 +75,7 @@ function equationOf(e, block) {
 
 /** The card of the opened block: its arrays as heat maps in one row, its formula, and the way to all numbers. */
 function blockCard(e, view) {
-  const block = [...view.layout.blocks, view.layout.output].find(each => each.id === e.opened);
+  const block = [...view.layout.blocks, view.layout.output].find(each => standsFor(each, e.opened));
   if (!block) return null;
   const { formula, parts, head = 0, stage } = equationOf(e, block);
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
@@ -92,9 +92,9 @@ function blockCard(e, view) {
 }
 
 function closeCard(e) {
-  const key = `block:${e.opened}`;
+  const { id } = [...stageView.layout.blocks, stageView.layout.output].find(each => standsFor(each, e.opened)) ?? {};
   e.set({ opened: null });
-  document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  document.querySelector(`[data-key="${CSS.escape(`block:${id}`)}"]`)?.focus({ preventScroll: true });
 }
 
 /** Beside the block, within the picture. */

@@ -46,7 +46,7 @@ function tokensScreen(e) {
 function embeddingsScreen(e) {
   const stack = e.structure.stacks[0];
   const ids = e.record.source;
-  const t = Math.min(e.word ?? 0, ids.length - 1);
+  const t = Math.min(e.word, ids.length - 1);
   const id = ids[t];
   const token = shownToken(e.tokenOf(id));
   const name = `${stack.name}.embedded`;

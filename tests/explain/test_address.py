@@ -1,0 +1,102 @@
+"""The address holds the whole view: a link opens it again, and so do Back and Forward."""
+
+import pytest
+
+from tests.explain.test_page import exposed, page_of, transformer
+from tests.explain.test_what_if import PATH
+
+VIEW = """
+() => {
+  const computed = `data structure weights model plan screens start record before answer found texts
+    textRead gaps prompt backwardPass residual forward`;
+  const passing = "followed addressTimer copied link notice problem drawn quiz question turn";
+  const preferences = "letterKeys mapOpen mapOver";
+  const left = `${computed} ${passing} ${preferences}`.split(/\\s+/);
+  const view = Object.fromEntries(Object.entries(page).filter(([name]) => !left.includes(name)));
+  const shown = document.getElementById("screen").textContent;
+  return JSON.parse(JSON.stringify({ ...view, play: { ...view.play, at: view.play.at.toFixed(3) }, shown }));
+}
+"""
+CHANGE = """
+([stage, input, seen, more, path]) => {
+  const options = { ...page.options, scale: false, ablated: { [path]: [0] } };
+  page.set({ text: "you love the cat", options });
+  page.set(input);
+  go(stage);
+  page.set({ step: 2, chosen: [0, 2], ...seen, ...more });
+}
+"""
+INPUT = {"target": "the mat", "backward": True, "sampling": {"temperature": 1.5, "topK": 3, "topP": 0.9}}
+SEEN = {
+    "head": 1,
+    "letter": "k",
+    "query": 2,
+    "word": 1,
+    "unit": 3,
+    "beamCount": 4,
+    "windows": {"64": 8, "rows 40": 2},
+}
+SEEN |= {
+    "numbers": True,
+    "openWeights": True,
+    "compares": True,
+    "asHeat": True,
+    "pictureHead": 1,
+    "alignHead": 0,
+}
+SEEN |= {"lensStack": "encoder", "look": {"pair": 3, "position": 20}, "layers": {"encoder": 0, "decoder": 1}}
+CROSS = "decoder.layers.1.cross_attention"
+PLACE = {"gradient": False, "weight": False}
+VIEWS = [
+    ("walkthrough", {"play": {"at": 0.3, "step": None, "share": 1, "running": False}, "opened": CROSS}),
+    ("walkthrough", {"play": {"at": 0.6, "step": f"back-{CROSS}", "share": 1, "running": False}}),
+    ("backward", {"play": {"at": 0.87, "step": None, "share": 1, "running": False}}),
+    (f"qkv:{CROSS}", {"cell": {"name": f"{CROSS}.k", "index": [1, 2, 3], "gradient": True, "weight": False}}),
+    (
+        f"softmax:{CROSS}",
+        {"cell": {"name": f"{CROSS}.in_proj_weight", "index": [5, 6], **PLACE, "weight": True}},
+    ),
+]
+
+
+def view(page):
+    return page.page.evaluate(VIEW)
+
+
+@pytest.mark.parametrize(("stage", "more"), VIEWS)
+def test_a_link_opens_the_whole_view(stage, more, open_page):
+    """Whatever the page's state has is found again, except for what is computed, games and messages."""
+    page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
+    before = view(page)
+    page.page.evaluate(CHANGE, [stage, INPUT, SEEN, more, PATH])
+    after = view(page)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed >= {*INPUT, *SEEN, *more, "text", "options", "step", "chosen"} - {"path"}
+    link = page.page.evaluate("() => addressOf(page, true)")
+    other = open_page(exposed(page_of(transformer(), "I love you")), link, bypass_csp=True)
+    assert view(other) == after
+
+
+def test_back_and_forward_show_the_views_that_were_left(open_page):
+    """A stage is a step of the history, what one chooses on it is not: Back finds it as it was left."""
+    page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
+    head = lambda: page.page.evaluate("() => page.head")
+    entries = page.page.evaluate("() => history.length")
+    page.page.locator('#map a[href="#softmax"]').dispatch_event("click")
+    page.page.locator('[data-key="head:1"]').click()
+    page.press("ArrowRight")  # at once: the address does not have the head yet
+    page.page.locator('[data-key="head:0"]').click()
+    page.page.wait_for_function("() => history.state === addressOf(page, true)")
+    assert page.page.evaluate("() => history.length") == entries + 2
+    page.page.go_back()
+    page.page.locator("h2#softmax").wait_for()
+    assert (head(), "head=2" in page.page.evaluate("() => location.hash")) == (1, True)
+    page.page.go_back()
+    page.page.locator("h2#walkthrough").wait_for()
+    assert (head(), page.page.evaluate("() => location.hash")) == (0, "")
+    page.page.go_forward()
+    page.page.locator("h2#softmax").wait_for()
+    assert head() == 1
+    page.page.go_forward()
+    page.page.locator("h2#weighted-sum").wait_for()
+    assert head() == 0
