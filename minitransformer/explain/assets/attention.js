@@ -14,7 +14,7 @@ function attentionChoice(e, withHead = true) {
     choice("Attention", attentionPathsHere(e).map(path => [path, titleOfPath(path)]), e.path, path => go(`${address}:${path}`)),
     withHead && heads > 1 ? h("div", { class: "together", role: "group", "aria-label": "Head" }, range(heads, i => h("button", {
       type: "button", class: isOff(e, e.path, i) ? "off" : null, title: isOff(e, e.path, i) ? "switched off" : null, "aria-pressed": i === e.head ? "true" : "false", "data-key": `head:${i}`, onclick: () => e.set({ head: i }),
-    }, `Head ${i + 1}`))) : null);
+    }, h("span", { class: "name" }, "Head "), `${i + 1}`))) : null);
 }
 
 function partOf(e, part) {

@@ -6,21 +6,76 @@
 // dimensions. Of a `transposed` operand the axes are those of the array as it is drawn.
 
 const NARROW = 62; // the least width of a caption
+const ONE_ROW = 1280; // from this width on an equation has one row
+const LEAST = { token: 16, dimension: 120, weight: 70 }; // in several rows: widths of a token's column and of an array
+const CAPTION = 24; // heights of a caption and of upright words above the columns
+const UPRIGHT = 44;
 let pointed = null; // { values, name }: what the mouse or the keyboard is at, by axis
 
-/** The operands and signs in one row; from 1280 pixels on they fit the room, below they wrap. */
+/** The operands and signs in one row; below 1280 pixels in as many as they need, all together in `height`. */
 function equation(e, terms, height = heightForEquations(), room = widthForEquations()) {
   const present = flat(terms).map(term => (term.axes ? drawnOperand(e, term) : term));
-  const operands = present.filter(term => term.axes);
-  const labelled = new Set(); // a row's words stand beside the first operand that has them
+  const lines = window.innerWidth < ONE_ROW ? brokenLines(present, room) : [present];
+  const above = line => CAPTION + (line.some(({ axes }) => axes && isTokens(axes[1])) ? UPRIGHT : 0);
+  const free = lines.length === 1 ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;
+  for (const line of lines) {
+    const operands = labelRows(line);
+    fitOperands(operands, widthOfSigns(line), e.backward ? Math.max(16, free / 2 - 10) : Math.max(32, free), room);
+  }
+  return h("div", { class: "equation", role: "group", "aria-label": "Equation" }, lines.map(line => h("div", { class: "in-row" },
+    line.map(term => (term.axes ? heatFigure(e, term) : signFigure(term))))));
+}
+
+/** The operands of a row; its words stand beside the first one that has them. */
+function labelRows(line) {
+  const operands = line.filter(term => term.axes);
+  const labelled = new Set();
   for (const operand of operands) {
     operand.hasLabels = isTokens(operand.axes[0]) && !labelled.has(operand.axes[0]);
     labelled.add(operand.axes[0]);
   }
-  const signs = present.filter(term => !term.axes);
-  fitOperands(operands, signs.reduce((sum, sign) => sum + signWidth(sign), 0), e.backward ? height / 2 - 10 : height, room);
-  return h("div", { class: "in-row", role: "group", "aria-label": "Equation" },
-    present.map(term => (term.axes ? heatFigure(e, term) : signFigure(term))));
+  return operands;
+}
+
+function widthOfSigns(line) {
+  return line.filter(term => !term.axes).reduce((sum, sign) => sum + signWidth(sign), 0);
+}
+
+/** The terms in rows that are no wider than `room`; a sign stands before its operand. */
+function brokenLines(terms, room) {
+  const lines = [[]];
+  let signs = [];
+  for (const term of terms) {
+    if (!term.axes) {
+      signs.push(term);
+      continue;
+    }
+    const longer = [...lines.at(-1), ...signs, term];
+    const least = labelRows(longer).reduce((sum, each) => sum + 4 + Math.max(captionWidth(each), widthOfLabels(each) + leastWidth(each)), widthOfSigns(longer));
+    if (least <= room || !lines.at(-1).length) lines[lines.length - 1] = longer;
+    else lines.push([...signs, term]);
+    signs = [];
+  }
+  return lines;
+}
+
+function leastWidth(operand) {
+  const { shape: [, columns], axes, weight } = operand;
+  return Math.min(fullWidth(operand), isTokens(axes[1]) ? LEAST.token * columns : weight ? LEAST.weight : LEAST.dimension);
+}
+
+/** The width at which an operand is drawn where there is room. */
+function fullWidth({ shape: [, columns], axes, weight }) {
+  if (columns === 1) return 16;
+  return isTokens(axes[1]) ? Math.min(34 * columns, 300) : Math.min(9 * columns, weight ? 150 : 256);
+}
+
+function widthOfLabels({ shape: [rows], labels: [label], hasLabels }) {
+  return hasLabels ? Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8) : 0;
+}
+
+function captionWidth({ shape: [, columns] }) {
+  return columns === 1 ? 42 : NARROW;
 }
 
 function signFigure(sign) {
@@ -32,7 +87,8 @@ function signFigure(sign) {
 /** A word takes more room than a sign. */
 function signWidth(sign) {
   const { length } = sign.textContent ?? sign;
-  return length > 2 ? 14 + 9 * length : 28;
+  const isNarrow = window.innerWidth < 600;
+  return length > 2 ? (isNarrow ? 6 : 14) + 9 * length : isNarrow ? 20 : 28;
 }
 
 /** The readout below an equation, and what shows its numbers as tables. */
@@ -48,13 +104,14 @@ function numbersButton(e) {
 }
 
 function heightForEquations() {
+  if (window.innerWidth < ONE_ROW) return Math.max(220, window.innerHeight - 410);
   return Math.max(130, Math.min(330, window.innerHeight - 480));
 }
 
 /** The width that an equation has: at the side, the panel has its own. */
 function widthForEquations() {
   const width = document.documentElement.clientWidth;
-  if (width < 1000) return width - 32;
+  if (width < 1000) return width - (width < 600 ? 24 : 32);
   return width - 330 - (width >= 1265 ? PANEL : 0);
 }
 
@@ -86,23 +143,20 @@ function drawnOperand(e, operand) {
 
 /** Sizes in pixels. An axis has the same size in each operand, so that rows meet rows, and columns columns. */
 function fitOperands(operands, signs, height, room) {
-  const widest = { token: 300, dimension: 256, weight: 150 };
-  const width = ({ shape: [, n], axes, weight }) => (n === 1 ? 16 : isTokens(axes[1]) ? Math.min(34 * n, widest.token) : Math.min(9 * n, weight ? widest.weight : widest.dimension));
-  const longest = ({ shape: [rows], labels: [label], hasLabels }) => (hasLabels ? Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8) : 0);
-  const share = window.innerWidth < 1280 ? null : shareOfWidth(operands, room - signs, width, longest);
+  const share = shareOfWidth(operands, room - signs);
   for (const operand of operands) {
     const [rows, columns] = operand.shape;
-    const own = share ?? Math.min(1, (room - longest(operand) - 8) / width(operand));
-    const least = Math.min(width(operand), NARROW - longest(operand)); // what the caption takes anyway
-    operand.width = columns === 1 ? 16 : Math.floor(Math.max(10, least, width(operand) * own));
+    operand.labelWidth = widthOfLabels(operand);
+    const full = fullWidth(operand);
+    const least = Math.min(full, captionWidth(operand) - operand.labelWidth); // what the caption takes anyway
+    operand.width = columns === 1 ? 16 : Math.floor(Math.max(10, least, full * share));
     operand.height = Math.max(10, Math.floor(Math.min(height, rows * (isTokens(operand.axes[0]) ? 26 : 8))));
-    operand.labelWidth = longest(operand);
   }
 }
 
 /** By how much all operands shrink, so that they fit beside one another. */
-function shareOfWidth(operands, room, width, longest) {
-  const total = share => operands.reduce((sum, operand) => sum + 4 + Math.max(NARROW, longest(operand) + share * width(operand)), 0);
+function shareOfWidth(operands, room) {
+  const total = share => operands.reduce((sum, each) => sum + 4 + Math.max(captionWidth(each), widthOfLabels(each) + share * fullWidth(each)), 0);
   let [low, high] = [0.04, 1];
   if (total(high) <= room) return high;
   for (let i = 0; i < 12; i++) [low, high] = total((low + high) / 2) <= room ? [(low + high) / 2, high] : [low, (low + high) / 2];
@@ -110,14 +164,14 @@ function shareOfWidth(operands, room, width, longest) {
 }
 
 function heatFigure(e, operand) {
-  const { shape: [rows, columns], letter, title, transposed, labelWidth, width, labels, axes } = operand;
+  const { shape: [rows, columns], letter, title, transposed, labelWidth, width } = operand;
   const size = `${rows} × ${columns}`;
   const differentiable = operand.name && e.backward && (operand.weight || operand.name in e.gradients().activations);
   const caption = h("figcaption", {}, letter ? [symbol(letter), transposed ? h("sup", {}, "⊤") : null, " "] : null, h("span", {}, title), labelWidth + width < 130 && title ? null : h("span", { class: "size" }, ` ${size}`));
   const figure = h("figure", { class: "heat-map" }, caption, columnLabels(operand),
     h("div", { class: "line-of-cells" }, rowLabels(operand), cells(e, operand, false)),
     differentiable ? h("div", { class: "line-of-cells gradient" }, labelWidth ? rowLabels(operand) : null, cells(e, { ...operand, largest: null, valueAt: gradientOf(e, operand) }, true)) : null);
-  caption.style.maxWidth = `${Math.max(labelWidth + width, NARROW)}px`;
+  caption.style.maxWidth = `${Math.max(labelWidth + width, captionWidth(operand))}px`;
   return figure;
 }
 

@@ -20,7 +20,7 @@ function renderToolbar(e) {
   const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
   bar.hidden = false;
   update(bar, flat([
-    e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, "Sentence ", h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
+    e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, h("span", { class: "name" }, "Sentence"), h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
     h("div", { class: "answers", tabindex: 0, role: "group", "aria-label": "The answer" }, h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)), e.problem ? null : answerBefore(e)),
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),

@@ -4,9 +4,8 @@ function renderMap(e) {
   const map = document.getElementById("map");
   const isPicture = ["walkthrough", "backward"].includes(e.screen); // which has the whole width
   const open = isPicture ? e.mapOver ?? false : e.mapOpen ?? window.innerWidth >= 1000; // a notebook's frame may get its width later
-  const place = placeOf(e);
   update(map, [h("details", { open, ontoggle: () => showPlace(map) },
-    h("summary", { "data-key": "map", onclick: event => { e[isPicture ? "mapOver" : "mapOpen"] = !event.currentTarget.parentElement.open; } }, `Map: ${place.title}`),
+    h("summary", { "data-key": "map", onclick: event => { e[isPicture ? "mapOver" : "mapOpen"] = !event.currentTarget.parentElement.open; } }, "Map"),
     h("div", { class: "panes" },
       h("div", { class: "pane drawing" }, drawnMap(e)),
       h("div", { class: "choices layers" }, e.structure.stacks.filter(({ layers }) => layers > 1).map(stack => layerChoice(e, stack))),
@@ -59,10 +58,6 @@ function inLayer(e, stack, layer) {
     const moved = e[key].startsWith(start) ? e[key].replace(/layers\.\d+/, `layers.${layer}`) : null;
     return [key, all.includes(moved) ? moved : all.find(path => path.startsWith(`${start}${layer}.`))];
   }));
-}
-
-function placeOf(e) {
-  return e.screens.find(screen => screen.address === e.screen) ?? e.screens[0];
 }
 
 const [BOX, SIDE, BETWEEN, GAP] = [112, 12, 22, 8]; // widths of a box, of the margin and between the stacks; height of a gap

@@ -82,7 +82,7 @@ function wordRow(words, current, label, onclick, side = null) {
 }
 
 function choice(label, options, value, onchange) {
-  return h("label", { class: "choice" }, label, h("select", { "data-key": `choice:${label}`, onchange: event => onchange(event.target.value) },
+  return h("label", { class: "choice" }, h("span", { class: "name" }, label), h("select", { "data-key": `choice:${label}`, onchange: event => onchange(event.target.value) },
     options.map(([key, text]) => h("option", { value: key, selected: key === value }, text))));
 }
 
