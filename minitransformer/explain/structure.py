@@ -9,6 +9,7 @@ from minigrad import nn
 
 from ..layers.config import GATED
 from ..layers.positions import NoPositions, SinusoidalPositions
+from ..models.t5 import FEED_FORWARDS
 
 
 def structure(model: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
@@ -94,11 +95,13 @@ def _norm(norm: Any) -> dict[str, Any]:
 
 def _activation(model: Any) -> str:
     config = model.config
-    names = ("activation", "activation_function", "hidden_act")
-    name = next((getattr(config, n) for n in names if hasattr(config, n)), "relu")
     if hasattr(config, "feed_forward_proj"):  # T5's
-        name = {"relu": "relu", "gated-gelu": "geglu_tanh"}.get(config.feed_forward_proj, "relu")
-    return {"gelu_new": "gelu_tanh"}.get(GATED.get(name, name), GATED.get(name, name))
+        name = FEED_FORWARDS[config.feed_forward_proj]
+    else:
+        keys = ("activation", "activation_function", "hidden_act")
+        name = next(getattr(config, key) for key in keys if hasattr(config, key))
+    name = GATED.get(name, name)
+    return "gelu_tanh" if name == "gelu_new" else name
 
 
 def _positions(positions: Any) -> str:

@@ -13,6 +13,8 @@ from minitransformer.errors import UserError
 from minitransformer.explain import Switches, explain, record
 from minitransformer.explain.documents import documents_model
 from minitransformer.explain.picture import static_picture
+from minitransformer.explain.structure import structure
+from minitransformer.layers.config import ACTIVATIONS
 from minitransformer.models.bart import BARTConfig
 from minitransformer.models.bert import BERTConfig
 from minitransformer.models.gpt import GPTConfig
@@ -90,6 +92,17 @@ def test_the_record_is_the_models_own_computation_and_gradients(name, model):
     for parameter, p in model.named_parameters():
         expected = np.zeros(p.shape) if p.grad is None else p.grad.numpy()
         np.testing.assert_allclose(gradients.weights[parameter], expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "gated-gelu", "gated-silu"])
+def test_the_page_explains_the_activation_that_a_t5_computes(name):
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 1, "num_heads": 2}
+    model = T5(T5Config(vocab_size=11, feed_forward_proj=name, **sizes))
+    layer = next(iter(model.encoder.layers.children())).feed_forward
+    explained = structure(model)["stacks"][0]
+    x = mg.tensor(np.linspace(-3, 3, 7, dtype=np.float32))
+    assert (ACTIVATIONS[explained["activation"]](x).numpy() == layer.activation(x).numpy()).all()
+    assert explained["gated"] == name.startswith("gated")
 
 
 def test_switches_change_what_they_name():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from minitransformer import T5, T5Config
 from minitransformer.explain import record
-from tests.explain.test_page import exposed, number, page_of, transformer, words
+from tests.explain.test_page import exposed, number, page_of, scaled, sizes, transformer, words
 
 SIZES = [(1440, 900), (1280, 720), (390, 844)]
 BOXES = """
@@ -142,6 +143,29 @@ def test_a_block_opens_to_its_equation_and_closes(open_page):
     page.page.get_by_role("button", name="Softmax", exact=True).press("Enter")
     page.page.locator(".card a").click()
     assert page.page.locator("h2#probabilities").count() == 1
+
+
+def t5():
+    """Of T5 1.1: scores that are not scaled but biased, a gate, and no linear layer with a bias."""
+    small = {"d_model": 12, "d_kv": 6, "d_ff": 14, "num_layers": 1, "num_heads": 2}
+    return scaled(T5(T5Config(**sizes(feed_forward_proj="gated-silu", **small))))
+
+
+FORMULAS = [
+    (transformer, "softmax(Q Kᵀ / √d) V", "relu(x W₁ + b₁) W₂ + b₂"),
+    (t5, "softmax(Q Kᵀ + B) V", "(silu(x W₁) · (x W₃)) W₂"),
+]
+
+
+@pytest.mark.parametrize(("make", "attention", "forward"), FORMULAS)
+def test_a_block_has_the_formula_of_this_model(make, attention, forward, open_page):
+    page = open_page(page_of(make()))
+    for label, formula in (("Self-attention", f"head 1: {attention}"), ("Feed forward", forward)):
+        page.page.get_by_role("button", name=f"{label}, encoder layer 1", exact=True).press("Enter")
+        assert page.text(".card .formula") == formula
+    page.page.evaluate("() => { location.hash = '#feed-forward'; }")
+    page.page.locator("h2#feed-forward").wait_for()
+    assert page.text("#screen .formula").startswith(f"FFN(x) = {forward}, ")
 
 
 def test_the_slow_walk_names_the_block_that_is_lit(open_page):

@@ -164,8 +164,14 @@ function scaleScreen(e) {
 }
 
 /** Whether the model has no 1/√d_k, as T5. */
-function isUnscaled(e) {
-  return e.plan.get(partOf(e, "scaled")).factor === 1;
+function isUnscaled(e, path = e.path) {
+  return e.plan.get(`${path}.scaled`).factor === 1;
+}
+
+/** `softmax(Q Kᵀ / √d) V`, with the bias for the distance that some models add. */
+function attentionFormula(e, path) {
+  const [, bias] = e.plan.get(`${path}.masked`).from;
+  return `softmax(Q Kᵀ${isUnscaled(e, path) ? "" : " / √d"}${bias ? " + B" : ""}) V`;
 }
 
 function maskScreen(e) {

@@ -86,6 +86,14 @@ function titleOfResidual(e, path) {
   return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, after ${after}`;
 }
 
+/** `relu(x W₁ + b₁) W₂ + b₂`, with the gate and without the biases that the model does not have. */
+function forwardFormula(e, path) {
+  const { activation, gated } = e.stackOf(path);
+  const times = (x, name, number) => `${x} W${number}${isThere(e, e.plan.get(`${path}.${name}`).bias) ? ` + b${number}` : ""}`;
+  const first = `${activation.replace("_tanh", "")}(${times("x", "linear1", "₁")})`;
+  return times(gated ? `(${first} · (${times("x", "linear3", "₃")}))` : first, "output", "₂");
+}
+
 function feedForwardScreen(e) {
   const path = e.forward;
   const stack = e.stackOf(path);
@@ -94,18 +102,14 @@ function feedForwardScreen(e) {
   const hidden = e.record.arrays[part("hidden")];
   const on = hidden.data.filter(x => x > 0).length;
   const { says } = ACTIVATION_RULES[stack.activation];
-  const bias = number => e.plan.get(part(number === 2 ? "output" : `linear${number}`)).bias;
-  const term = (x, number) => (isThere(e, bias(number)) ? `${x} ${symbols[number]} + ${symbols[number + 3]}` : `${x} ${symbols[number]}`);
-  const symbols = ["", "W₁", "W₂", "W₃", "b₁", "b₂", "b₃"];
   const f = stack.activation.replace("_tanh", "");
-  const inner = stack.gated ? `(${f}(${term("x", 1)}) · (${term("x", 3)}))` : `${f}(${term("x", 1)})`;
   const row = `token:${e.sideOfRows(part("output"))}`;
-  const product = number => sign("times ", symbol(`W_${number}`), biasOf(e, bias(number)), " =");
+  const product = (name, number) => sign("times ", symbol(`W_${number}`), biasOf(e, e.plan.get(part(name)).bias), " =");
   return {
     thought: `Each ${unitOf(e)} goes through a wide hidden layer and back, by itself. Attention moves information between the ${unitsOf(e)}; here it is processed.`,
     choices: placeChoice(e, "forward", forwardPaths(e)),
     body: [
-      h("p", { class: "formula" }, `FFN(x) = ${term(inner, 2)},  ${says}`),
+      h("p", { class: "formula" }, `FFN(x) = ${forwardFormula(e, path)},  ${says}`),
       equation(e, [
         { name: first, letter: "X", title: "", axes: [row, "width"] }, stack.gated ? "→" : "·",
         stack.gated ? [{ name: part("linear1"), title: "gate", axes: [row, "inner"] }, ",", { name: part("linear3"), title: "times", axes: [row, "inner"] }]
@@ -119,12 +123,12 @@ function feedForwardScreen(e) {
     beside: tips(e),
     below: () => [
       matrix(e, first, { title: "input", letter: "X" }),
-      product(1),
+      product("linear1", 1),
       matrix(e, part("linear1"), { title: stack.gated ? "the gate before its activation" : "first layer" }),
-      stack.gated ? [h("p", {}, "The same input, "), product(3), matrix(e, part("linear3"), { title: "what the gate multiplies" })] : null,
+      stack.gated ? [h("p", {}, "The same input, "), product("linear3", 3), matrix(e, part("linear3"), { title: "what the gate multiplies" })] : null,
       sign(stack.gated ? `${f} of the first, times the second =` : `${f} of each number =`),
       matrix(e, part("hidden"), { title: `hidden layer: ${on.toLocaleString("en")} of ${hidden.data.length.toLocaleString("en")} numbers are above 0` }),
-      product(2),
+      product("output", 2),
       matrix(e, part("output"), { title: "output" }),
     ],
   };

@@ -13,7 +13,7 @@ function frontSentence(e, block) {
   if (block.kind === "embedding") {
     return block.array === embeddingArrays(e, stack)[0]
       ? `Each ${unit} becomes a learned vector of ${stack.width} numbers: a strip of cells, orange above 0 and blue below.`
-      : `A vector of its position is added, so that the order of the ${units} counts.`;
+      : `A vector of its position ${stack.concatenate ? "is put beside it" : "is added"}, so that the order of the ${units} counts.`;
   }
   if (block.kind === "attention" && block.attention) {
     if (block.parts) return `Each ${unit} takes up what it needs from others, and is processed by itself.`;
@@ -50,7 +50,7 @@ function equationOf(e, block) {
   if (block.attention) {
     const at = part => `${block.attention}.${part}`;
     return {
-      formula: `head ${head + 1}: softmax(Q Kᵀ / √d) V`, stage: block.to, head, stageName: "Attention",
+      formula: `head ${head + 1}: ${attentionFormula(e, block.attention)}`, stage: block.to, head,
       parts: [["Q", at("q")], "·", ["Kᵀ", at("k"), true], "→", ["softmax", at("weights")], "·", ["V", at("v")], "=", ["heads", at("heads")]],
     };
   }
@@ -58,8 +58,7 @@ function equationOf(e, block) {
   if (block.carried) return recurrentEquation(e, block);
   if (block.kind === "forward") {
     const first = e.plan.get(`${block.path}.linear1`).from[0];
-    const { activation } = e.plan.get(block.array);
-    return { formula: `${activation.replace("_tanh", "")}(x W₁ + b₁) W₂ + b₂`, parts: [["x", first], "→", ["hidden", block.array], "→", ["out", `${block.path}.output`]], stage: block.to };
+    return { formula: forwardFormula(e, block.path), parts: [["x", first], "→", ["hidden", block.array], "→", ["out", `${block.path}.output`]], stage: block.to };
   }
   if (block.around) {
     const sum = e.plan.get(`${block.path}.sum`);
@@ -69,7 +68,7 @@ function equationOf(e, block) {
   const inputs = node.from.filter(name => e.record.arrays[name].shape.at(-1) > 1);
   const signs = { add: "+", join: "beside", stack: "below" };
   const parts = inputs.flatMap((name, i) => [...(i ? [signs[node.kind] ?? ","] : []), [describe(name), name]]);
-  const formulas = { lookup: "the row of E for each token", scale: "row of E · √d", add: "sum of the vectors", affine: "norm(x) · gain + bias", pixels: "the pixels", same: "x" };
+  const formulas = { lookup: "the row of E for each token", scale: "row of E · √d", add: "sum of the vectors", affine: `norm(x) · gain${isThere(e, node.bias) ? " + bias" : ""}`, pixels: "the pixels", same: "x", join: "the vectors side by side", stack: "the class token, then the patches" };
   return { formula: formulas[node.kind] ?? node.kind, parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]], stage: block.to };
 }
 

@@ -5,6 +5,8 @@ import pytest
 
 import minigrad as mg
 from minitransformer import (
+    T5,
+    T5Config,
     Transformer,
     TransformerConfig,
     generate,
@@ -22,6 +24,7 @@ from tests.explain.test_page import (
     page_of,
     scaled,
     shown,
+    sizes,
     transformer,
     words,
 )
@@ -134,6 +137,8 @@ EVERY_DERIVATION = """
 def model_pages():
     modern = {"norm_first": True, "activation": "swiglu", "positions": "rotary", "norm": "rms_norm"}
     yield "modern", page_of(transformer(**modern, num_kv_heads=1, output_bias=True))
+    gated = {"d_model": 12, "d_kv": 6, "d_ff": 14, "num_layers": 1, "num_heads": 2}
+    yield "gated t5", page_of(scaled(T5(T5Config(**sizes(feed_forward_proj="gated-silu", **gated)))))
     yield from families()
 
 
