@@ -3,10 +3,13 @@
 const LEVELS = 16; // of a drawn pixel, as scikit-learn's digits have them
 const LETTERS_OF_LEVELS = "abcdefghijklmnopq"; // a drawing is a letter a pixel; "." is the example's pixel
 
-/** The darkest and the brightest number of the example. */
-function brightness({ data }) {
-  const [low, high] = [Math.min(...data.image), Math.max(...data.image)];
-  return [low, high > low ? high : low + 1];
+/** The darkest and the brightest number of the example, found once: each pixel that is drawn asks for them. */
+function brightness(e) {
+  if (!e.brightness) {
+    const [low, high] = e.data.image.reduce(([least, most], x) => [Math.min(least, x), Math.max(most, x)], [Infinity, -Infinity]);
+    e.brightness = [low, high > low ? high : low + 1];
+  }
+  return e.brightness;
 }
 
 /** The numbers of a drawing, all channels alike. */

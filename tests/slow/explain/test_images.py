@@ -71,3 +71,24 @@ def test_a_drawn_line_has_new_numbers_at_once(open_page):
     times = page.page.evaluate(DRAW)
     print(f"a stroke to new numbers: {np.median(times):.0f} ms")
     assert np.median(times) < 600  # 200 ms on a machine that is not busy
+
+
+LOOK = """
+() => {
+  const start = performance.now();
+  go("looks");
+  return performance.now() - start;
+}
+"""
+
+
+def test_the_work_of_drawing_an_image_is_linear_in_its_pixels(open_page):
+    small = {"hidden_size": 24, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 28}
+    config = ViTConfig(image_size=64, patch_size=8, num_channels=3, num_labels=3, **small)
+    image = np.random.default_rng(0).random((3, 64, 64))
+    text = to_html(scaled(ViT(config)), None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
+    page = open_page(exposed(text), bypass_csp=True)
+    time = page.page.evaluate(LOOK)
+    print(f"the image of 64 x 64 pixels under 18 heads: {time:.0f} ms")
+    assert page.page.locator("#screen .gazes canvas").count() == 18
+    assert time < 12_000  # 1 s; two minutes if each pixel reads all others
