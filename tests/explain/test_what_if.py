@@ -6,9 +6,27 @@ from minitransformer import generate
 from minitransformer.explain import Switches, record
 from tests.explain.test_images import PIXELS_OF
 from tests.explain.test_page import TABLES, all_agree, exposed, page_of, transformer, vit, words
+from tests.explain.test_stage import open_inside
 
 PATH = "encoder.layers.0.self_attention"
 SWITCH_OFF = "options => page.set({ options: { ...page.options, ...options } })"
+OPACITIES = "() => [...document.querySelectorAll('.arc')].map(arc => arc.getAttribute('stroke-opacity'))"
+ALPHAS = """
+() => {
+  const canvas = document.querySelector(".attention-picture canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return [...data].filter((_, i) => i % 4 === 3);
+}
+"""
+INK = """
+path => {
+  const block = stageView.layout.blocks.find(block => block.attention === path);
+  const [top, bottom] = [block.tileY + block.tileHeight + 2, block.y + block.height - 2];
+  const pen = document.getElementById("cells").getContext("2d");
+  const { data } = pen.getImageData(block.x, top, block.width, bottom - top);
+  return data.reduce((sum, alpha, i) => sum + (i % 4 === 3 ? alpha : 0), 0) / (data.length / 4);
+}
+"""
 STATE = """
 () => {
   const { arrays } = page.record;
@@ -56,6 +74,37 @@ def test_heads_that_are_off_are_dimmed_where_they_are_drawn(open_page):
     page.page.evaluate("() => { location.hash = '#softmax'; }")
     page.page.locator("h2#softmax").wait_for()
     assert dim("#screen [aria-label=Head] button") == [False, True]
+
+
+def test_lines_and_arcs_of_heads_that_are_off_are_dimmed(open_page):
+    page = open_inside(open_page, page_of(transformer()), f"#softmax:{PATH}?head=2")
+    arcs = lambda: np.array([float(x) for x in page.page.evaluate(OPACITIES)])
+    cells = lambda: np.array(page.page.evaluate(ALPHAS))
+    switch = lambda heads: page.page.evaluate(SWITCH_OFF, {"ablated": {PATH: heads}})
+    bright = arcs()
+    switch([1])
+    assert len(bright) > 3
+    assert np.allclose(arcs(), 0.2 * bright, atol=0.006)
+    assert "(off" in page.text(".beside h3")
+    page.page.locator('[data-key="picture:Heat map"]').click()
+    assert set(cells()) == {51}  # of 255
+    switch([])
+    assert set(cells()) == {255}
+    page.page.evaluate(
+        "() => { page.set({ target: 'the mat' }); go('walkthrough'); }"
+    )  # its own weights do not depend on what is off
+    inks = {}
+    for lines in (None, 0, 1):
+        for heads in ([], [1], [0, 1]):
+            page.page.evaluate("lines => page.set({ pictureHead: lines })", lines)
+            switch(heads)
+            inks[lines, len(heads)] = page.page.evaluate(INK, PATH)
+    assert inks[None, 0] > 1.3 * inks[None, 1] > 1.3 * inks[None, 2]  # the mean of both
+    assert (
+        abs(inks[0, 0] / inks[0, 1] - 1) < 0.05
+    )  # the answer of before takes a line, so the picture is lower
+    assert inks[0, 1] > 2 * inks[0, 2]
+    assert inks[1, 0] > 2 * inks[1, 1] == 2 * inks[1, 2]
 
 
 def test_a_copied_link_opens_the_same_view(open_page):

@@ -21,11 +21,6 @@ function partOf(e, part) {
   return `${e.path}.${part}`;
 }
 
-/** Whether the reader has switched a head off. */
-function isOff(e, path, head) {
-  return (e.options.ablated[path] ?? []).includes(head);
-}
-
 /** The axes of an attention: its queries and its keys are tokens. */
 function axesOf(e) {
   const side = e.sideOfRows(partOf(e, "q"));
@@ -36,8 +31,11 @@ function axesOf(e) {
 function wordsBeside(e) {
   const name = partOf(e, "weights");
   const sides = Object.values(axesOf(e)).map(axis => axis.split(":")[1]);
-  return [h("h3", {}, `What head ${e.head + 1} attends to`), attentionPicture(e, e.record.arrays[name], e.head, sides.map(side => e.tokensOf(side)), sides),
-    h("p", { class: "hint" }, `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone.`)];
+  return [
+    h("h3", {}, `What head ${e.head + 1} attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
+    attentionPicture(e, e.record.arrays[name], e.head, sides.map(side => e.tokensOf(side)), sides, brightnessOf(e, e.path, e.head)),
+    h("p", { class: "hint" }, `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone.`),
+  ];
 }
 
 /** The head of keys and values that a head of queries uses. */
@@ -381,7 +379,7 @@ function alignmentScreen(e) {
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
-      attentionPicture(e, array, head, [said, columns], ["target", "source"]),
+      attentionPicture(e, array, head, [said, columns], ["target", "source"], brightnessOf(e, path, isMean ? null : head)),
     ],
     below: () => [
       h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),

@@ -258,7 +258,7 @@ function threeDigits(x) {
 }
 
 /** One pixel a cell, which the style enlarges. */
-function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest }) {
+function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, largest, bright = () => 1 }) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const { paper, positive, negative, line } = stripColours();
@@ -269,7 +269,7 @@ function paintCells(canvas, { shape: [rows, columns], valueAt, isProbability, la
     const to = x === -Infinity ? line : x < 0 ? negative : positive;
     const at = 4 * (t * columns + j);
     for (let c = 0; c < 3; c++) image.data[at + c] = paper[c] + (to[c] - paper[c]) * share;
-    image.data[at + 3] = 255;
+    image.data[at + 3] = 255 * bright(t, j);
   }
   pen.putImageData(image, 0, 0);
 }

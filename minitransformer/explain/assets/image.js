@@ -60,9 +60,9 @@ function drawPixels(e, pen, [left, top, count], unit) {
 
 /**
  * The image as a canvas. `current` is a patch with a frame, from 1; `weights` are drawn over the patches, the
- * first is that of [CLS]; `brush` is a pixel [row, column] with a frame.
+ * first is that of [CLS], and `bright` dims them; `brush` is a pixel [row, column] with a frame.
  */
-function imageCanvas(e, width, { current = 0, weights = null, brush = null, lines = true, label = null } = {}) {
+function imageCanvas(e, width, { current = 0, weights = null, bright = 1, brush = null, lines = true, label = null } = {}) {
   const { image_size: size, patch_size: patch } = e.data.config;
   const count = size / patch;
   const canvas = h("canvas", { class: "image", width: 2 * width, height: 2 * width, role: label ? "img" : null, "aria-label": label, "aria-hidden": label ? null : "true" });
@@ -79,7 +79,7 @@ function imageCanvas(e, width, { current = 0, weights = null, brush = null, line
       const [x, y] = corner(i + 1);
       pen.fillStyle = "rgba(0,0,0,0.35)";
       pen.fillRect(x, y, side, side);
-      pen.fillStyle = `rgba(${positive.join(",")},${(0.85 * weights[i + 1]) / largest})`;
+      pen.fillStyle = `rgba(${positive.join(",")},${(0.85 * bright * weights[i + 1]) / largest})`;
       pen.fillRect(x, y, side, side);
     });
   }
@@ -122,8 +122,9 @@ function stageImage(e) {
   const word = e.tokensOf("source")[token];
   const looks = ATTENTION_STAGES.includes(e.screen);
   const weights = looks ? weightsOf(e, e.path, e.head, token) : null;
+  const bright = looks ? brightnessOf(e, e.path, e.head)() : 1;
   const label = looks ? `The image, and over it what ${word} attends to` : `The image${token ? `, ${word} is framed` : ""}`;
-  return h("figure", { class: "stage-image" }, chooser(e, 112, { current: token, weights, label }),
+  return h("figure", { class: "stage-image" }, chooser(e, 112, { current: token, weights, bright, label }),
     h("figcaption", {}, looks ? `${word} looks` : word, looks && isOff(e, e.path, e.head) ? " (head off)" : null));
 }
 
@@ -163,7 +164,7 @@ function looksScreen(e) {
     body: [
       h("div", { class: "looks" },
         h("div", {}, h("h3", {}, `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}`),
-          chooser(e, 260, { current: token, weights: own, label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}` }),
+          chooser(e, 260, { current: token, weights: own, bright: brightnessOf(e, e.path, e.head)(), label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}` }),
           h("p", { class: "hint" }, `The patches get ${percent(own.slice(1).reduce((sum, x) => sum + x, 0))} of its attention, [CLS] gets ${percent(own[0])}. Click a patch to see where it looks.`)),
         h("table", { class: "gazes" }, h("caption", { class: "unseen" }, "Layers and heads"),
           h("thead", {}, h("tr", {}, h("td", {}), range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)))),

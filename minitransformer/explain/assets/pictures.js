@@ -41,8 +41,8 @@ function heatPicture(array, head, label) {
   return canvas;
 }
 
-/** Arcs between words: as wide as the weight, from the query above to the key below. */
-function arcs(weights, head, queries, keys, sides) {
+/** Arcs between words: as wide as the weight, from the query above to the key below; `bright(t, u)` dims them. */
+function arcs(weights, head, queries, keys, sides, bright) {
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
   const width = Math.max(queries.length, keys.length) * step + 20;
@@ -53,7 +53,7 @@ function arcs(weights, head, queries, keys, sides) {
     keys.forEach((_, u) => {
       const weight = elementOf(weights, [head, t, u]);
       if (weight < 0.02) return;
-      lines.push(s("path", { class: "arc", "data-query": `${sides[0]}:${t}`, "data-attended": `${sides[1]}:${u}`, d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (0.15 + 0.85 * weight).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
+      lines.push(s("path", { class: "arc", "data-query": `${sides[0]}:${t}`, "data-attended": `${sides[1]}:${u}`, d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (bright(t, u) * (0.15 + 0.85 * weight)).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
     });
   });
   const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
@@ -65,14 +65,14 @@ function arcs(weights, head, queries, keys, sides) {
 const MOST_ARCS = 12; // from as many words on, arcs are a tangle
 
 /** Which words attend to which: arcs of a short text, a heat map of a long one, or what the reader chose. */
-function attentionPicture(e, weights, head, [queries, keys], sides) {
+function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
   const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
   const value = (t, u) => elementOf(weights, [head, t, u]);
   return h("div", { class: "attention-picture" },
     h("div", { class: "together", role: "group", "aria-label": "Attention as" }, [["Arcs", false], ["Heat map", true]].map(([text, asHeat]) => h("button", {
       type: "button", "aria-pressed": asHeat === isHeat ? "true" : "false", "data-key": `picture:${text}`, onclick: () => e.set({ asHeat }),
     }, text))),
-    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], 330, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides));
+    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], 330, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright));
 }
 
 /** Words in a row, one of them current. `side`: whose tokens they are. */

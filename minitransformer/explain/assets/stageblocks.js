@@ -73,13 +73,19 @@ function wordsOf(e, side) {
   return e.tokensOf(side);
 }
 
+/** The head whose attention the picture shows; null: the mean of all. */
+function shownHead(e, path) {
+  return e.pictureHead < e.record.arrays[`${path}.weights`].shape[0] ? e.pictureHead : null;
+}
+
 /** The attention weights of a path: of one head, or the mean of all; (1, queries, keys). */
 function shownWeights(e, path) {
   const weights = e.record.arrays[`${path}.weights`];
-  const [heads, rows, columns] = weights.shape;
-  if (e.pictureHead === null || e.pictureHead >= heads) return meanOfHeads(weights);
+  const [, rows, columns] = weights.shape;
+  const head = shownHead(e, path);
+  if (head === null) return meanOfHeads(weights);
   const size = rows * columns;
-  return { shape: [1, rows, columns], data: weights.data.subarray(e.pictureHead * size, (e.pictureHead + 1) * size) };
+  return { shape: [1, rows, columns], data: weights.data.subarray(head * size, (head + 1) * size) };
 }
 
 const MOST_LINES = 11; // tokens on a side; with more, an attention is drawn as heat maps

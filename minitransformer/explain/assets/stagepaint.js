@@ -25,6 +25,7 @@ function viewOf(e, width, height) {
     return x => mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / largest);
   }, block => e.record.arrays[block.array]);
   stageView.weights = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, shownWeights(e, block.attention)]));
+  stageView.bright = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]));
   return stageView;
 }
 
@@ -208,6 +209,7 @@ function paintAttention(e, view, pen, block, light) {
   const [, rows, columns] = weights.shape;
   const isCross = block.attention.includes("cross");
   const back = light.backward(block);
+  const bright = view.bright.get(block.attention);
   if (isCross) paintRails(view, pen, block, weights, light, back);
   for (let t = 0; t < rows; t++) {
     const grown = Math.min(1, 1.6 * light.forward(block, t));
@@ -218,8 +220,8 @@ function paintAttention(e, view, pen, block, light) {
       const [quiet, alone] = isolation(view, block, isCross, t, u);
       if (quiet) continue;
       const points = isCross ? fromRail(view, block, t, u) : selfLine(block, t, u);
-      partOfCurve(pen, points, grown, css(view.colours.positive, alone ? 1 : 0.2 + 0.75 * w), 0.8 + (block.step < 40 ? 2.5 : 5) * w);
-      if (back > 0) partOfCurve(pen, [...points].reverse(), back, css(view.colours.flow, 0.15 + 0.8 * w), 0.8 + (block.step < 40 ? 2 : 3.5) * w);
+      partOfCurve(pen, points, grown, css(view.colours.positive, bright(t, u) * (alone ? 1 : 0.2 + 0.75 * w)), 0.8 + (block.step < 40 ? 2.5 : 5) * w);
+      if (back > 0) partOfCurve(pen, [...points].reverse(), back, css(view.colours.flow, bright(t, u) * (0.15 + 0.8 * w)), 0.8 + (block.step < 40 ? 2 : 3.5) * w);
     }
   }
 }
@@ -261,15 +263,20 @@ function fromRail(view, block, t, u) {
 
 function paintRails(view, pen, block, weights, light, back) {
   const [, rows, columns] = weights.shape;
+  const bright = view.bright.get(block.attention);
   let grown = 0;
   for (let t = 0; t < rows; t++) grown = Math.max(grown, light.forward(block, t));
   for (let u = 0; u < columns; u++) {
     if (view.word && isolation(view, block, true, view.word.t, u)[0] && view.word.column === 0) continue;
-    let most = 0;
-    for (let t = 0; t < rows; t++) if (!view.word || view.word.column === 0 || view.word.t === t) most = Math.max(most, weights.data[t * columns + u]);
+    let [most, brightest] = [0, 0];
+    for (let t = 0; t < rows; t++) {
+      if (view.word && view.word.column !== 0 && view.word.t !== t) continue;
+      most = Math.max(most, weights.data[t * columns + u]);
+      brightest = Math.max(brightest, bright(t, u));
+    }
     const path = railOf(view, block, u);
-    partOfPath(pen, path, Math.min(1, 3 * grown), css(view.colours.positive, 0.15 + 0.6 * most), 1 + 1.5 * most);
-    if (back > 0) partOfPath(pen, [...path].reverse(), back, css(view.colours.flow, 0.2 + 0.7 * most), 1 + 1.5 * most);
+    partOfPath(pen, path, Math.min(1, 3 * grown), css(view.colours.positive, brightest * (0.15 + 0.6 * most)), 1 + 1.5 * most);
+    if (back > 0) partOfPath(pen, [...path].reverse(), back, css(view.colours.flow, brightest * (0.2 + 0.7 * most)), 1 + 1.5 * most);
   }
 }
 

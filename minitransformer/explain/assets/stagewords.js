@@ -50,7 +50,7 @@ function equationOf(e, block) {
   if (block.attention) {
     const at = part => `${block.attention}.${part}`;
     return {
-      formula: `head ${head + 1}: ${attentionFormula(e, block.attention)}`, stage: block.to, head,
+      formula: `head ${head + 1}${isOff(e, block.attention, head) ? " (off: it gives 0)" : ""}: ${attentionFormula(e, block.attention)}`, stage: block.to, head,
       parts: [["Q", at("q")], "·", ["Kᵀ", at("k"), true], "→", ["softmax", at("weights")], "·", ["V", at("v")], "=", ["heads", at("heads")]],
     };
   }

@@ -32,6 +32,22 @@ function answerBefore(e) {
   return text ? h("p", { class: "before", dir: "auto" }, `before: ${text}`) : null;
 }
 
+/** Whether the reader has switched a head off. */
+function isOff(e, path, head) {
+  return (e.options.ablated[path] ?? []).includes(head);
+}
+
+/** How bright the attention of a query to a key is drawn: `bright(t, u)` of a head, or of the mean of all (null). */
+function brightnessOf(e, path, head) {
+  const faint = 0.2; // of a head that is off
+  if (head !== null) return isOff(e, path, head) ? () => faint : () => 1;
+  const off = e.options.ablated[path] ?? [];
+  const weights = e.record.arrays[`${path}.weights`];
+  const sum = (heads, t, u) => heads.reduce((total, i) => total + elementOf(weights, [i, t, u]), 0);
+  const all = range(weights.shape[0], i => i);
+  return off.length ? (t, u) => 1 - ((1 - faint) * sum(off, t, u)) / (sum(all, t, u) || 1) : () => 1;
+}
+
 function comparedHint(e) {
   return isChanged(e) ? h("p", { class: "hint" }, "Outlined, and first of the numbers: the whole model, before parts were taken away.") : null;
 }
