@@ -37,9 +37,9 @@ function load(payload) {
   for (const weight of Object.values(payload.weights)) weight.data = toArray(weight.data);
   window.model = createModel(payload);
 }
-function runAndBackward({ inputs, options, labels, positions, weights }) {
+function runAndBackward({ inputs, options, labels, positions }) {
   const found = model.run(inputs, options);
-  const gradients = model.backward(found, { labels, positions, weights });
+  const gradients = model.backward(found, { labels, positions });
   return {
     order: found.order, arrays: packed(found.arrays), loss: gradients.loss, losses: gradients.losses,
     activations: packed(gradients.activations), weights: packed(gradients.weights),
@@ -136,6 +136,55 @@ def test_samples_follow_the_distribution(page):
     shares = np.bincount(found["drawn"], minlength=11) / 600
     assert shares == pytest.approx(found["distribution"], abs=0.06)
     assert found["again"]
+
+
+# ---------------------------------------------------------------- what is not computed again
+
+COUNTED = """
+([first, second]) => {
+  let rows = 0;
+  for (const weight of model.weights.values()) {
+    const products = weight.products.bind(weight);
+    const counted = (D, multiply) => x => ((rows += x.length / D), multiply(x));
+    weight.products = (x, D, E, from, multiply) => products(x, D, E, from, counted(D, multiply));
+  }
+  const during = compute => ((rows = 0), compute(), rows);
+  const inputs = { source: first, target: null };
+  const generated = during(() => {
+    const { ids } = model.generate(first, { maxNew: 3 });
+    if (model.family.isEncoderDecoder) inputs.target = [model.start, ...ids.slice(0, -1)];
+    else inputs.source = [...first, ...ids.slice(0, -1)];
+  });
+  const recorded = during(() => model.run(inputs));
+  let found = null;
+  const longer = during(() => (found = model.run({ ...inputs, source: second })));
+  return { generated, recorded, longer, found: packed(found.arrays), inputs };
+}
+"""
+
+
+@pytest.mark.parametrize(("model_type", "config"), [
+    ("gpt2", GPT), ("transformer", TRANSFORMER),
+    ("recurrent", {"vocab_size": 11, "embedding_dim": 8, "hidden_size": 8, "num_layers": 2}),
+])  # fmt: skip
+def test_rows_that_were_multiplied_are_not_multiplied_again(page, model_type, config):
+    model = make(model_type, **config)
+    load(page, model, start=1)
+    first, second = [5, 6, 7, 8], [5, 6, 7, 8, 10]
+    counted = page.evaluate(COUNTED, [first, second])
+    is_causal = model_type != "transformer"
+    words = len(first) - 1 if is_causal else 0  # to continue a text, only its last row is multiplied by them
+    assert counted["recorded"] == words
+    assert second[-1] not in counted["inputs"]["source"]
+    matrices = {
+        "gpt2": 2 * 4 + 1,
+        "recurrent": 2 + 1,
+    }  # only the last row is new; the state before it is known
+    assert not is_causal or counted["longer"] == matrices[model_type]
+    load(page, model, start=1)
+    inputs = {**counted["inputs"], "source": second}
+    anew = page.evaluate("inputs => packed(model.run(inputs).arrays)", inputs)
+    assert counted["found"] == anew  # to the last bit
 
 
 # ---------------------------------------------------------------- text

@@ -61,7 +61,7 @@ function pullScreen(e) {
   const words = e.tokensOf(e.isPair ? "target" : "source");
   const most = count > 24 ? MOST_PULLS : count;
   const top = windowStart(e, `rows ${count}`, count - most);
-  const passes = range(most, i => e.model.backward(e.record, { labels, positions: [top + i], weights: false }));
+  const passes = range(most, i => e.model.backward(e.record, { labels, positions: [top + i] }));
   return {
     thought: "Each row is the loss of one prediction alone. Its numbers are the lengths of its gradients at the input vectors: the longer the gradient, the more a small change of that input changes this loss.",
     body: inputs.map((name, i) => {

@@ -221,7 +221,7 @@ function throughTimeScreen(e) {
   const [stack] = e.structure.stacks;
   const t = stepRow(e);
   const labels = e.labels();
-  const { activations } = e.model.backward(e.record, { labels, positions: [t], weights: false });
+  const { activations } = e.model.backward(e.record, { labels, positions: [t] });
   const name = recurrentPart(e, memoryOf(stack));
   const gate = keepingGate(stack);
   const words = e.tokensOf("source");

@@ -25,7 +25,7 @@ class Model {
     this.limit = max_length; // of tokens on a side
     this.input = { before: [], after: [], marks: [], strip: true, reading: "text", ...input };
     this.tokenizer = tokenizer ? createTokenizer(tokenizer) : null;
-    const tensors = Object.entries(weights).map(([name, w]) => [name, new Tensor(w.shape, w.data)]);
+    const tensors = Object.entries(weights).map(([name, w]) => [name, new Weight(w.shape, w.data)]);
     this.weights = new Map(tensors);
   }
 
@@ -88,28 +88,37 @@ class Model {
     const logits = family.logits(run, config, states);
     run.results.set("logits", logits);
     run.results.set("probabilities", softmax(logits));
+    for (const weight of this.weights.values()) weight.age();
     const arrays = Object.fromEntries(run.results);
     return { arrays, source, target, order: [...run.results.keys()], options: run.options };
   }
 
   /**
-   * The gradients of the mean cross-entropy of the labels at `positions` (null: all). Those of activations
-   * alone, without the `weights`, take half of the time.
+   * The gradients of the mean cross-entropy of the labels at `positions` (null: all). Those of the `weights`,
+   * which take as long as the others, are computed when they are asked for.
    */
-  backward(record, { labels, positions = null, weights = true }) {
+  backward(record, { labels, positions = null }) {
+    const { weights } = this;
     const { logits } = record.arrays;
     const loss = crossEntropy(logits, labels, positions ?? labels.map((_, t) => t));
-    const found = gradients(loss, weights ? new Set() : new Set(this.weights.values()));
-    const gradientOf = tensor => found.get(tensor) ?? new Float32Array(tensor.data.length);
-    const gradient = ([name, tensor]) => {
-      const data = tensor.rows ? joined(tensor.rows.map(gradientOf)) : gradientOf(tensor);
-      return [name, { shape: tensor.shape, data }];
+    const found = gradients(loss);
+    const named = (tensors, gradients) => {
+      const gradientOf = tensor => gradients.get(tensor) ?? new Float32Array(tensor.data.length);
+      const gradient = ([name, tensor]) => {
+        const data = tensor.rows ? joined(tensor.rows.map(gradientOf)) : gradientOf(tensor);
+        return [name, { shape: tensor.shape, data }];
+      };
+      return Object.fromEntries([...tensors].map(gradient));
     };
+    let ofWeights = null;
     return {
       loss: loss.data[0],
       losses: losses(logits, labels),
-      activations: Object.fromEntries(Object.entries(record.arrays).map(gradient)),
-      weights: weights ? Object.fromEntries([...this.weights].map(gradient)) : {},
+      activations: named(Object.entries(record.arrays), found),
+      get weights() {
+        ofWeights ??= named(weights, weightGradients(loss, found));
+        return ofWeights;
+      },
     };
   }
 
@@ -211,13 +220,6 @@ class Decoder {
     this.logits();
     return new Decoder(this.model, this.setting, [token], [...this.past, ...this.ids], this.cache);
   }
-}
-
-/** Arrays of numbers, one after another. */
-function joined(arrays) {
-  const data = new Float32Array(arrays.reduce((size, array) => size + array.length, 0));
-  arrays.reduce((at, array) => (data.set(array, at), at + array.length), 0);
-  return data;
 }
 
 /** The rows of a tensor from one on, without what they were computed from. */

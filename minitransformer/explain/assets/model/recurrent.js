@@ -51,7 +51,8 @@ function stateProducts(W, b, T) {
   const added = partsOf(all, E);
   return (h, t) => {
     before.set(h.data, t * H);
-    return new Tensor([1, E], sum(timesTransposed(h.data, W.data, H), b.data), [h, added(t)], [g => times(g, W.data, E), g => g]);
+    const y = W.products(h.data, H, E, 0, h => sum(timesTransposed(h, W.data, H), b.data));
+    return new Tensor([1, E], y, [h, added(t)], [g => times(g, W.data, E), g => g]);
   };
 }
 
