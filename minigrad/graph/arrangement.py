@@ -50,13 +50,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`links[r]` lead from row r to row r + 1; `inlets` and `outlets` are tensors, in order of use."""
+    """`links[r]` lead from row r to row r + 1; `inlets` are the tensors that enter, in order of use."""
 
     rows: tuple[tuple[Cell, ...], ...]
     links: tuple[tuple[Link, ...], ...]
     sides: tuple[Side, ...]
     inlets: tuple[Tensor, ...]
-    outlets: tuple[Tensor, ...]
 
 
 @dataclass
@@ -154,7 +153,7 @@ def _arrange(paths: _Paths, nested: set[int]) -> Arrangement:
         Side(place[source][0], place[source][1], place[target][1], tensor)
         for (tensor, _), (source, target) in beside.items()
     )
-    return Arrangement(rows, links, sides, inlets, tuple(sorted(paths.leaving)))
+    return Arrangement(rows, links, sides, inlets)
 
 
 def _sideways(paths: _Paths, nested: set[int]) -> list[tuple[Tensor, Box]]:

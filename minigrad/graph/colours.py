@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.errors import OptionError
+from ..palette import NEGATIVE, POSITIVE, rgb
 from .data import Box, Computation, Vertex
 from .labels import quantity
 
@@ -52,7 +53,6 @@ FAMILIES = {
 }
 NONE = Paint("#ffffff", "#6b7683", "", "none")
 BROKEN = Paint("#fbd5d2", "#8f1710", "NaN/∞", "not finite (hatched)")
-POSITIVE, NEGATIVE = "#d9822b", "#3b82c4"
 LEVELS = 4  # of a colour in a heat map, by the share of the largest magnitude
 GRADIENT = (  # (limit of the root mean square, the paint below it)
     (1e-9, Paint("#9db8ea", "#1e3f8f", "▼▼▼", "below 1e-9: vanished")),
@@ -133,8 +133,7 @@ def heat_fill(level: int) -> str:
     """Return the fill of a level: its colour, mixed with white."""
     if abs(level) > LEVELS:
         return BROKEN.stroke
-    colour = POSITIVE if level > 0 else NEGATIVE
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    parts = rgb(POSITIVE if level > 0 else NEGATIVE)
     return "#" + "".join(f"{round(255 + (part - 255) * abs(level) / LEVELS):02x}" for part in parts)
 
 

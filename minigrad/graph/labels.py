@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from .data import Box, Computation, Group, Snapshot, Vertex
 
 _UNPRINTABLE = (  # compiled when first needed
@@ -26,9 +28,9 @@ def public_name(vertex: Vertex) -> str:
     return vertex.public_name or vertex.name
 
 
-def kind_of(snapshot: Snapshot) -> str:
+def kind_of(array: Snapshot | np.ndarray) -> str:
     """Return dtype and shape, `float32[2, 3]`."""
-    return f"{snapshot.dtype}[{', '.join(map(str, snapshot.shape))}]" if snapshot.shape else snapshot.dtype
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]" if array.shape else str(array.dtype)
 
 
 def number(x: float, digits: int = 3) -> str:

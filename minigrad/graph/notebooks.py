@@ -17,6 +17,7 @@ from ..core.dtypes import is_floating
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..palette import NEGATIVE, POSITIVE, rgb
+from .labels import kind_of, quantity
 
 MOST = 10  # rows and columns to show in full; of more, the first and last few
 ENDS = 4
@@ -34,7 +35,7 @@ def bind() -> None:
 def tensor_html(tensor: Tensor) -> str:
     """Return the dtype and shape of a tensor, and its numbers in tables, coloured by sign and size."""
     array = on_cpu(tensor.array, "showing a tensor")
-    facts = [_kind(array)]
+    facts = [kind_of(array)]
     facts += [] if tensor.device == "cpu" else [str(tensor.device)]
     if tensor.node is not None:
         facts.append(f"computed by {repr(tensor).rpartition('grad_fn=<')[2].rstrip('>)')}")
@@ -49,11 +50,6 @@ def tensor_html(tensor: Tensor) -> str:
         return f"{head}<div>{html.escape(write(array[()]).strip())}</div>"
     sizes = np.abs(corners.astype(np.float64)) if is_floating(array.dtype) else np.zeros(1)
     return head + "".join(_matrices(array, write, float(sizes[np.isfinite(sizes)].max(initial=0.0))))
-
-
-def _kind(array: Any) -> str:
-    """`float32[2, 3]`."""
-    return f"{array.dtype}[{', '.join(map(str, array.shape))}]" if array.shape else str(array.dtype)
 
 
 def _matrices(array: np.ndarray, write: Any, largest: float) -> Iterator[str]:
@@ -120,7 +116,7 @@ def module_html(module: Module) -> str:
     facts = [
         f"{total:,} parameters",
         *([f"{frozen:,} of them frozen"] if frozen else []),
-        _bytes(nbytes),
+        quantity(nbytes, "B"),
     ]
     head = f'<div style="{QUIET}">{" · ".join(facts)}</div>'
     return f'<div style="line-height: 1.5">{head}{_module("", module, total, is_open=True)}</div>'
@@ -130,7 +126,7 @@ def _module(name: str, module: Any, total: int, is_open: bool = False) -> str:
     count = sum(p.numel() for p in module.parameters())
     share = f", {count / total:.1%}" if total and count < total else ""
     own = "".join(
-        f"<div>{html.escape(key)} <span style='{QUIET}'>{_kind(p.array)}</span></div>"
+        f"<div>{html.escape(key)} <span style='{QUIET}'>{kind_of(p.array)}</span></div>"
         for key, p in module.named_parameters(recurse=False)
     )
     inner = own + "".join(_module(key, child, total) for key, child in module.named_children())
@@ -145,12 +141,3 @@ def _module(name: str, module: Any, total: int, is_open: bool = False) -> str:
         f'<details{opened}><summary style="cursor: pointer">{line}</summary>'
         f'<div style="margin-left: 1.5em">{inner}</div></details>'
     )
-
-
-def _bytes(n: float) -> str:
-    """`1.5 MiB`."""
-    for unit in ("B", "KiB", "MiB"):
-        if n < 1024:
-            return f"{n:.3g} {unit}"
-        n /= 1024
-    return f"{n:.3g} GiB"

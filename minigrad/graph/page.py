@@ -173,9 +173,7 @@ def _settings(vertex: Vertex) -> dict[str, str]:
 def _averaged(vertex: Vertex) -> str:
     """Return `n = 6`, the number of elements that each element of the result averages."""
     pulled = vertex.inputs[0].pulled
-    return (
-        f"n = {pulled.size // max(1, vertex.value.size)}" if pulled else "n is how many numbers are averaged"
-    )
+    return f"n = {pulled.size // max(1, vertex.value.size)}" if pulled else AVERAGED
 
 
 # ---------------------------------------------------------------- data

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+from .colours import BROKEN
+from .svg import ARROW
+
 SVG = "{http://www.w3.org/2000/svg}"
 SCALE = 2  # pixels of a PNG for each unit of the drawing
 POINTS = 72  # an inch
@@ -70,7 +73,7 @@ def _draw_rect(axes: Any, rect: ElementTree.Element, x: float, y: float, state: 
     left, top, rounded = (float(rect.get(name, 0)) for name in ("x", "y", "rx"))
     style = _style(state)
     if state.get("fill", "").startswith("url"):
-        style |= {"hatch": "////", "edgecolor": "#8f17108c", "linewidth": 0.0}
+        style |= {"hatch": "////", "edgecolor": f"{BROKEN.stroke}8c", "linewidth": 0.0}
     box = f"round,pad=0,rounding_size={rounded}" if rounded else "square,pad=0"
     size = float(rect.get("width", 0)), float(rect.get("height", 0))
     axes.add_patch(FancyBboxPatch((x + left, y + top), *size, boxstyle=box, **style))
@@ -85,7 +88,7 @@ def _draw_path(axes: Any, path: ElementTree.Element, x: float, y: float, state: 
     if path.get("marker-end"):
         end_x, end_y = points[-1]
         axes.add_patch(
-            Polygon([(end_x + across, end_y + along) for along, across in HEAD], color="#44515e", linewidth=0)
+            Polygon([(end_x + across, end_y + along) for along, across in HEAD], color=ARROW, linewidth=0)
         )
 
 

@@ -33,6 +33,7 @@ from .labels import (
 from .placing import Frame, Line, lay_out
 
 MARGIN = 24.0
+ARROW = "#44515e"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
@@ -69,7 +70,7 @@ _DEFINITIONS = (
     'patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="7" '
     f'stroke="{BROKEN.stroke}" stroke-width="2.4" stroke-opacity="0.55"/></pattern>'
     '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0.8 L7.4 4 L0 7.2 z" fill="#44515e"/></marker></defs>'
+    f'<path d="M0 0.8 L7.4 4 L0 7.2 z" fill="{ARROW}"/></marker></defs>'
 )
 
 

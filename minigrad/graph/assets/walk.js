@@ -38,9 +38,13 @@ function seedOf(graph, source, result) {
   return graph.vertices[source].seeds[result] ?? null;
 }
 
-/** The numbers of a sum of gradients, rounded after each addition; null if some are missing. */
+/** The numbers of a sum of gradients; null if some are missing. */
 function sumOf(gradients) {
-  if (!gradients.length || !gradients.every(g => g.whole)) return null;
+  return gradients.length && gradients.every(g => g.whole) ? accumulated(gradients) : null;
+}
+
+/** The numbers of gradients, added up and rounded after each addition. */
+function accumulated(gradients) {
   const round = ROUNDING[gradients[0].dtype] ?? (x => x);
   return gradients.map(g => g.numbers).reduce((a, b) => a.map((x, i) => round(x + b[i])));
 }
@@ -72,17 +76,14 @@ function leavingPart(graph, group) {
 }
 
 /**
- * What a part sends back to a value that enters it: the sum over its uses inside, as a snapshot whose numbers
- * are null where the page has them not. null where no gradient arrives.
+ * What a part sends back to a value that enters it: the sum over its uses inside, as a snapshot, without numbers
+ * if the page does not have all of them. null if no gradient arrives.
  */
 function sentByPart(edges) {
   const sent = edges.filter(edge => edge.gradient).map(edge => edge.gradient);
   if (sent.length < 2) return sent[0] ?? null;
-  const round = ROUNDING[sent[0].dtype] ?? (x => x);
-  const numbers = sent.every(g => g.numbers)
-    ? sent.map(g => g.numbers).reduce((a, b) => a.map((x, i) => round(x + b[i])))
-    : null;
-  return { ...sent[0], numbers, whole: sent.every(g => g.whole), statistics: null, finite: true };
+  const numbers = sent.every(g => g.numbers) ? accumulated(sent) : null;
+  return { ...sent[0], numbers, whole: sent.every(g => g.whole), statistics: null };
 }
 
 const ROUNDING = { float32: Math.fround, float16: roundHalf };
@@ -102,8 +103,8 @@ function roundHalf(x) {
 }
 
 /**
- * What was sent to a result whose gradient is another, because a hook changed it: `numbers` (null where the
- * page has them not). null where what was sent is what arrives.
+ * What was sent to a result whose gradient differs because a hook changed it: `numbers` (null if the page does
+ * not have them). null if what was sent is what arrives.
  */
 function beforeHooks(graph, vertex, result) {
   const total = vertex.gradients[result];
