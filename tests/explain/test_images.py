@@ -44,7 +44,7 @@ def test_the_image_and_its_patches_are_on_every_stage(open_page):
     for link in addresses(page):
         page.page.evaluate(f"link => {{ ({STAGE})(link); }}", link)
         assert page.page.locator("#toolbar canvas.image").first.is_visible(), link
-        if link not in ("#walkthrough", "#looks", "#backward"):
+        if link not in ("#walkthrough", "#looks", "#pull", "#backward"):
             assert page.page.locator("#screen .stage-image canvas").is_visible(), link
     page.page.evaluate(f"() => {{ ({STAGE})('#softmax'); }}")
     rows = page.page.locator("#screen table.numbers").first.locator("tbody th")

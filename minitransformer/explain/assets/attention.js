@@ -44,8 +44,9 @@ function sharedHead(e) {
   return Math.floor(e.head / (heads / kvHeads));
 }
 
+/** The row of the chosen prediction, in an attention of the stack that predicts. */
 function currentRow(e) {
-  return e.path.startsWith("decoder") || e.path.startsWith("layers") ? e.step : null;
+  return e.path.startsWith(e.structure.stacks.at(-1).name) ? e.step : null;
 }
 
 function qkvScreen(e) {
@@ -230,7 +231,8 @@ function rowSums(e) {
   const { data, shape } = e.record.arrays[partOf(e, "weights")];
   const [, rows, columns] = shape;
   const sums = range(rows, t => range(columns, u => data[(e.head * rows + t) * columns + u]).reduce((sum, x) => sum + x, 0));
-  return h("p", { class: "sums" }, "Sums of the rows: ", sums.map((sum, t) => [t ? ", " : "", h("span", { class: "row-sum" }, sum.toFixed(3))]));
+  const same = new Set(sums.map(sum => sum.toFixed(3))).size === 1;
+  return h("p", { class: "sums" }, same ? "Sum of each row: " : "Sums of the rows: ", (same ? sums.slice(0, 1) : sums).map((sum, t) => [t ? ", " : "", h("span", { class: "row-sum" }, sum.toFixed(3))]));
 }
 
 function weightedSumScreen(e) {
@@ -289,7 +291,7 @@ function attentionScreen(e) {
           return h("tr", {}, h("th", { scope: "row" }, pictured(key)), steps.map(([part], i) => number(part, u, columns[i][u])), h("td", { class: "track" }, bar));
         })))),
       h("p", { class: "label" }, `4. The weighted sum of the values is what “${e.rowLabel(name, t)}” takes from this head.`),
-      h("p", {}, "Each step by itself: ", [["qkv", "Q, K, V"], ["scores", "scores"], ["scale", "scaling"], ["mask", "mask"], ["softmax", "softmax"], ["weighted-sum", "weighted sum"]].map(([to, text], i) => [i ? " · " : "", h("a", { href: `#${to}:${e.path}` }, text)])),
+      h("p", {}, "Each step by itself: ", [["qkv", "Q, K, V"], ["scores", "scores"], ["scale", "scaling"], ["mask", "mask"], ["softmax", "softmax"], ["weighted-sum", "weighted sum"]].filter(([to]) => e.screens.some(screen => screen.address === to)).map(([to, text], i) => [i ? " · " : "", h("a", { href: `#${to}:${e.path}` }, text)])),
     ],
     beside: wordsBeside(e),
     below: () => matrix(e, partOf(e, "heads"), { title: `weighted sums of head ${e.head + 1}`, head: e.head, current: t }),

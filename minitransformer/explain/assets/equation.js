@@ -15,12 +15,15 @@ let pointed = null; // { values, name }: what the mouse or the keyboard is at, b
 /** The operands and signs in one row; below 1280 pixels in as many as they need, all together in `height`. */
 function equation(e, terms, height = heightForEquations(), room = widthForEquations()) {
   const present = flat(terms).map(term => (term.axes ? drawnOperand(e, term) : term));
+  const arrays = present.filter(term => term.axes);
+  for (const array of arrays) array.widest = Math.max(256, Math.min(480, room / arrays.length - 40));
   const lines = window.innerWidth < ONE_ROW ? brokenLines(present, room) : [present];
   const above = line => CAPTION + (line.some(({ axes }) => axes && isTokens(axes[1])) ? UPRIGHT : 0);
   const free = lines.length === 1 ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;
   for (const line of lines) {
     const operands = labelRows(line);
-    fitOperands(operands, widthOfSigns(line), e.backward ? Math.max(16, free / 2 - 10) : Math.max(32, free), room);
+    const hasGradients = operands.some(operand => hasGradient(e, operand)); // below the arrays
+    fitOperands(operands, widthOfSigns(line), hasGradients ? Math.max(16, free / 2 - 10) : Math.max(32, free), room);
   }
   return h("div", { class: "equation", role: "group", "aria-label": "Equation" }, lines.map(line => h("div", { class: "in-row" },
     line.map(term => (term.axes ? heatFigure(e, term) : signFigure(term))))));
@@ -61,13 +64,18 @@ function brokenLines(terms, room) {
 
 function leastWidth(operand) {
   const { shape: [, columns], axes, weight } = operand;
-  return Math.min(fullWidth(operand), isTokens(axes[1]) ? LEAST.token * columns : weight ? LEAST.weight : LEAST.dimension);
+  return Math.min(fullWidth(operand), isTokens(axes[1]) ? LEAST.token * columns : Math.min(9 * columns, weight ? LEAST.weight : LEAST.dimension));
 }
 
 /** The width at which an operand is drawn where there is room. */
-function fullWidth({ shape: [, columns], axes, weight }) {
+function fullWidth({ shape: [, columns], axes, weight, widest }) {
   if (columns === 1) return 16;
-  return isTokens(axes[1]) ? Math.min(34 * columns, 300) : Math.min(9 * columns, weight ? 150 : 256);
+  return isTokens(axes[1]) ? Math.min(34 * columns, 300) : Math.min(cellSize(columns, 9, 30) * columns, weight ? 150 : widest);
+}
+
+/** Few cells are large. */
+function cellSize(count, least, most) {
+  return Math.max(least, Math.min(most, 120 / count));
 }
 
 function widthOfLabels({ shape: [rows], labels: [label], hasLabels }) {
@@ -88,7 +96,11 @@ function signFigure(sign) {
 function signWidth(sign) {
   const { length } = sign.textContent ?? sign;
   const isNarrow = window.innerWidth < 600;
-  return length > 2 ? (isNarrow ? 6 : 14) + 9 * length : isNarrow ? 20 : 28;
+  return length > 2 ? (isNarrow ? 6 : 12) + 12 * length : isNarrow ? 20 : 28;
+}
+
+function hasGradient(e, { name, weight }) {
+  return Boolean(name && e.backward && (weight || name in e.gradients().activations));
 }
 
 /** The readout below an equation, and what shows its numbers as tables. */
@@ -150,7 +162,7 @@ function fitOperands(operands, signs, height, room) {
     const full = fullWidth(operand);
     const least = Math.min(full, captionWidth(operand) - operand.labelWidth); // what the caption takes anyway
     operand.width = columns === 1 ? 16 : Math.floor(Math.max(10, least, full * share));
-    operand.height = Math.max(10, Math.floor(Math.min(height, rows * (isTokens(operand.axes[0]) ? 26 : 8))));
+    operand.height = Math.max(10, Math.floor(Math.min(height, rows * (isTokens(operand.axes[0]) ? 26 : cellSize(rows, 8, 26)))));
   }
 }
 
@@ -166,11 +178,10 @@ function shareOfWidth(operands, room) {
 function heatFigure(e, operand) {
   const { shape: [rows, columns], letter, title, transposed, labelWidth, width } = operand;
   const size = `${rows} × ${columns}`;
-  const differentiable = operand.name && e.backward && (operand.weight || operand.name in e.gradients().activations);
   const caption = h("figcaption", {}, letter ? [symbol(letter), transposed ? h("sup", {}, "⊤") : null, " "] : null, h("span", {}, title), labelWidth + width < 130 && title ? null : h("span", { class: "size" }, ` ${size}`));
   const figure = h("figure", { class: "heat-map" }, caption, columnLabels(operand),
     h("div", { class: "line-of-cells" }, rowLabels(operand), cells(e, operand, false)),
-    differentiable ? h("div", { class: "line-of-cells gradient" }, labelWidth ? rowLabels(operand) : null, cells(e, { ...operand, largest: null, valueAt: gradientOf(e, operand) }, true)) : null);
+    hasGradient(e, operand) ? h("div", { class: "line-of-cells gradient" }, labelWidth ? rowLabels(operand) : null, cells(e, { ...operand, largest: null, valueAt: gradientOf(e, operand) }, true)) : null);
   caption.style.maxWidth = `${Math.max(labelWidth + width, captionWidth(operand))}px`;
   return figure;
 }

@@ -53,12 +53,24 @@ function startBars(e) {
 
 const MOST_PULLS = 12; // losses of a long text that are shown at once: each is a backward pass
 
+/** Of the one prediction of a classifier: the tokens where its gradient is longest, of a ViT over the image. */
+function pullOfClass(e, sizes, tokens, right) {
+  const shown = largestIndices(sizes, MOST_PULLS).sort((a, b) => a - b);
+  const label = `The image: the brighter a patch, the more the loss of ${right} depends on it`;
+  return h("div", { class: "pull" },
+    e.isImage ? h("div", {}, imageCanvas(e, 220, { weights: sizes, label }), h("p", { class: "hint" }, "The brighter the orange, the longer the gradient at the patch.")) : null,
+    h("figure", {}, h("figcaption", {}, `Loss of ${right}, ${shown.length < tokens.length ? `the ${shown.length} longest gradients of ${tokens.length}` : "the gradient at each input"}`),
+      bars(shown.map(u => [pictured(tokens[u]), sizes[u] / largestOf(sizes), inTable(sizes[u], decimalsFor(largestOf(sizes)))]), `Loss of ${right}`)));
+}
+
 /** For the loss of each prediction: how long the gradient is at each token that was read. */
 function pullScreen(e) {
   const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
   const labels = e.labels();
   const count = e.record.arrays.logits.shape[0];
   const words = e.tokensOf(e.isPair ? "target" : "source");
+  const hasHead = Boolean(e.structure.output.head);
+  const predicted = t => shownToken(e.wordOf(labels[t]) ?? words[t]);
   const most = count > 24 ? MOST_PULLS : count;
   const top = windowStart(e, `rows ${count}`, count - most);
   const passes = range(most, i => e.model.backward(e.record, { labels, positions: [top + i] }));
@@ -68,9 +80,10 @@ function pullScreen(e) {
       const columns = e.tokensOf(e.sideOfRows(name));
       const sizes = passes.map(({ activations }) => columns.map((_, u) => norm(rowOf(activations[name], u))));
       const largest = largestOf(sizes.flat());
+      if (hasHead && count === 1) return pullOfClass(e, sizes[0], columns, predicted(0));
       return h("figure", {}, h("figcaption", {}, e.isPair ? ["At the inputs of the encoder", "At the inputs of the decoder"][i] : "At the inputs"),
         plainTable(e, {
-          title: `Pull on ${name}`, corner: "loss of", rows: range(count, t => shownToken(e.wordOf(labels[t]) ?? words[t])), columns, most,
+          title: `Pull on ${name}`, corner: "loss of", rows: range(count, t => (hasHead && count > 1 ? `${predicted(t)} at ${words[t]}` : predicted(t))), columns, most,
           value: (t, u) => sizes[t - top][u], text: x => inTable(x, decimalsFor(largest)), look: { largest },
         }));
     }),

@@ -8,7 +8,7 @@ function bars(rows, label) {
     const ghost = !(more.before > 0.005) ? null : h("span", { class: "ghost" });
     if (ghost) ghost.style.width = `calc(${more.before} * (100% - 16px))`;
     return h("tr", { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
-      h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar, ghost), h("td", { class: "amount" }, text));
+      h("th", { scope: "row" }, typeof name === "string" ? breakable(name) : name), h("td", { class: "track" }, bar, ghost), h("td", { class: "amount" }, text));
   })));
 }
 
@@ -68,11 +68,12 @@ const MOST_ARCS = 12; // from as many words on, arcs are a tangle
 function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
   const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
   const value = (t, u) => elementOf(weights, [head, t, u]);
+  const height = Math.max(150, Math.min(330, window.innerHeight - (e.isImage ? 560 : 420))); // to the end of the screen
   return h("div", { class: "attention-picture" },
     h("div", { class: "together", role: "group", "aria-label": "Attention as" }, [["Arcs", false], ["Heat map", true]].map(([text, asHeat]) => h("button", {
       type: "button", "aria-pressed": asHeat === isHeat ? "true" : "false", "data-key": `picture:${text}`, onclick: () => e.set({ asHeat }),
     }, text))),
-    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], 330, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright));
+    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], height, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright));
 }
 
 /** Words in a row, one of them current. `side`: whose tokens they are. */

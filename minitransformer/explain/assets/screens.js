@@ -22,7 +22,7 @@ function makeScreens(e) {
     ["qkv", "Queries, keys, values", qkvScreen],
     ["scores", "Scores", scoresScreen],
     ["scale", "Scaling", scaleScreen],
-    ["mask", "Mask", maskScreen],
+    e.attentionPaths().some(path => hides(e, path) || hasBias(e, path)) && ["mask", "Mask", maskScreen],
     ["softmax", "Softmax", softmaxScreen],
     ["weighted-sum", "Weighted sum", weightedSumScreen],
     ["heads", "Multiple heads", headsScreen],
@@ -91,7 +91,7 @@ function renderScreen(e) {
   const before = e.screens[at - 1];
   const after = e.screens[at + 1];
   const main = document.getElementById("screen");
-  const image = e.isImage && !["walkthrough", "looks"].includes(e.screen) ? stageImage(e) : null;
+  const image = e.isImage && !["walkthrough", "looks", "pull"].includes(e.screen) ? stageImage(e) : null;
   const isAside = beside && window.innerWidth >= 1280; // the image has its place at the side
   const content = picture ? flat(picture) : flat([
     h("div", { class: "title" }, h("h2", { id: screen.address }, screen.title), h("nav", { class: "turn", "aria-label": "Previous and next stage" },
@@ -117,6 +117,11 @@ function renderScreen(e) {
 /** Whether an attention hides later tokens. */
 function hides(e, path) {
   return e.plan.get(`${path}.masked`).causal;
+}
+
+/** Whether an attention adds a bias for the distance of two tokens. */
+function hasBias(e, path) {
+  return e.plan.get(`${path}.masked`).from.length > 1;
 }
 
 /** The attentions that this stage is about. */

@@ -17,7 +17,7 @@ function stackBlocks(e, stack, { isCompact, layer }) {
   const first = second ? "shifted" : e.isImage ? "patches" : "embeddings";
   if (!isCompact || embedded === input) add(isCompact ? "Input" : "Embedding", "embedding", embedded, first);
   if (embedded !== input) {
-    const text = stack.concatenate ? "Positions beside" : stack.segments ? "+ Segments, positions" : "+ Positions";
+    const text = stack.concatenate ? "Positions beside" : stack.segments ? "+ Segments, pos." : "+ Positions";
     add(isCompact ? "Input" : text, "embedding", input, second ? "shifted" : "positions");
   }
   if (stack.embeddingNorm && !isCompact) add("Norm", "norm", `${stack.name}.input`, `input-norm:${stack.name}`);

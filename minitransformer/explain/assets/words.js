@@ -119,8 +119,17 @@ function patchesScreen(e) {
     thought: "The image is cut into squares. The pixels of each, side by side, are multiplied by a learned matrix: now each patch is a vector, as each token is in a text model.",
     body: [
       wordRow(e.tokensOf("source"), currentToken(e), "Token", i => e.set({ query: i, cell: null })),
-      matrix(e, "patches", { title: "pixels of each patch" }), sign(`times a learned matrix (${e.weights[weight].shape.toReversed().join(" × ")})`, biasOf(e, bias), " ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" }),
+      equation(e, [
+        { name: "patches", letter: "X", title: "pixels", axes: ["token:patches", "pixel"] }, "·",
+        { name: weight, weight: true, transposed: true, letter: "W", title: "", axes: ["pixel", "width"] }, isThere(e, bias) ? "+ b =" : "=",
+        { name: "encoder.embedded", title: "vectors of the patches", axes: ["token:patches", "width"] },
+      ]),
       h("p", {}, "In front of them comes a learned vector, the class token [CLS]. Its last state is what gets classified."),
+      equation(e, [{ name: "encoder.class", title: "vector of [CLS]", axes: ["token:class", "width"] }], 26),
+    ],
+    beside: tips(e),
+    below: () => [
+      matrix(e, "patches", { title: "pixels of each patch" }), sign(`times a learned matrix (${e.weights[weight].shape.toReversed().join(" × ")})`, biasOf(e, bias), " ="), matrix(e, "encoder.embedded", { title: "vectors of the patches" }),
       matrix(e, "encoder.class", { title: "vector of [CLS]" }),
     ],
   };
