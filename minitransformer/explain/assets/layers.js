@@ -194,7 +194,7 @@ function layersScreen(e) {
 }
 
 function layerOutputs(e, stack) {
-  const rows = [["the input", `${stack.name}.input`]];
+  const rows = [["input", `${stack.name}.input`]];
   if (stack.recurrent) {
     if (stack.width !== stack.hidden) rows.pop(); // no state: it cannot be read as one
     return [...rows, ...range(stack.layers, i => [`layer ${i + 1}`, `${stack.name}.${i}.hidden`])];
@@ -203,7 +203,7 @@ function layerOutputs(e, stack) {
     const last = `${stack.name}.layers.${i}.residual${stack.cross ? 3 : 2}`;
     rows.push([`layer ${i + 1}`, stack.normFirst ? `${last}.sum` : `${last}.norm.output`]);
   }
-  if (stack.finalNorm) rows.push(["the final norm", `${stack.name}.norm.output`]);
+  if (stack.finalNorm) rows.push(["final norm", `${stack.name}.norm.output`]);
   return rows;
 }
 

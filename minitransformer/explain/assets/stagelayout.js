@@ -47,7 +47,8 @@ function roomOf(e, width, height, isCompact) {
   const slack = free - total * step;
   const start = left + (stacks.length === 1 ? slack / 2 : 0);
   const x = stacks.length === 1 ? [start + label] : [start + label, start + label + widths[0] + gutter + slack];
-  const isTurned = step < 40 && !e.isImage; // words stand upright
+  const longest = Math.max(...stacks.flatMap(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source")).map(word => word.length));
+  const isTurned = step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
   const words = e.isImage ? 0 : step < 11 ? 16 : isTurned ? 58 : 24;
   const isNarrow = step < 62 || counts.at(-1) !== e.record.arrays.logits.shape[0];
   const output = isNarrow ? 84 : isCompact ? 62 : 78;
