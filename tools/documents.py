@@ -83,7 +83,7 @@ def _concepts(rows: list[Entry]) -> Iterable[str]:
         for row in members:
             yield f"\n#### {_heading(row)}\n"
             first, *others = row["lessons"]
-            yield f"- Run `{row['command']}`, see {_picture(row['picture'])}"
+            yield f"- Run `{row['command']}`, see {_picture(row['picture'])}{_made_by(row)}"
             also = f"; also {_lessons(others)}" if others else ""
             yield f"- {_lessons([first]).capitalize()} shows: {_escaped(row['shows'])}{also}"
             yield f"- Code {_link(row['code'])}, tested by {_link(row['test'])}"
@@ -108,6 +108,13 @@ def _lessons(numbers: list[int]) -> str:
 
 def _picture(name: str) -> str:
     return f"[{name[5:]}]({name[5:]})" if name.startswith("docs/") else f"`{name}`"
+
+
+def _made_by(row: Entry) -> str:
+    """The command of the page of stages, where the row's own makes something else."""
+    page = "minitransformer explain --preset documents -o by-hand.html"
+    is_other = row["picture"].startswith("by-hand.html") and row["command"] != page
+    return f" of `{page}`" if is_other else ""
 
 
 def _link(place: str) -> str:

@@ -432,9 +432,9 @@ if settings.window >= 5:
 #
 # A table of words has no row for a new word. Byte pair encoding (BPE) begins with characters and joins
 # the most frequent pair of neighbours, again and again. The joined pieces are the vocabulary. A
-# frequent word becomes one piece; a new word is spelled with several. WordPiece does the same with
-# another score, and marks the pieces that continue a word with `##`. The paper's vocabulary is made of
-# such pieces (section 5.1).
+# frequent word becomes one piece; a new word is spelled with several. WordPiece joins the pair with the
+# largest count(ab) / (count(a) count(b)) (the trainer here, like BPE, the most frequent), and marks the
+# pieces that continue a word with `##`. The paper's vocabulary is made of such pieces (section 5.1).
 
 # %%
 texts = [english for english, _ in phrasebook().train[:4000]]

@@ -82,7 +82,8 @@ print(f"{V} words; the loss is {loss.item():.4f}; it began near log V = {math.lo
 # ## What goes in
 #
 # Two sentences of different lengths, with special tokens: `<END>` ends the source, `<START>` begins
-# what the decoder reads, `<PAD>` fills the shorter one up.
+# what the decoder reads, `<PAD>` fills the shorter one up. A word that is not in the vocabulary would be
+# `<UNK>`. `tokenizer.encode` makes ids of words, and `tokenizer.decode` words of ids.
 
 # %%
 source = batch.source[:2, :5]  # (B, S)
@@ -299,7 +300,7 @@ check("without the ReLU, one matrix does the same", difference(second(first(x)),
 # > In our model, we share the same weight matrix between the two embedding layers and the pre-softmax
 # > linear transformation, similar to [30].
 #
-# So a word's score is the dot product of the decoder's vector with the word's own vector.
+# So a word's score is the dot product of the decoder's vector with the word's own vector: *tied weights*.
 
 # %%
 E = model.embedding.weight  # (V, D)

@@ -153,7 +153,8 @@ def cross_entropy(logits, targets):  # (B, T, V), (B, T)
 #
 # `<START>` and `<END>` are what BERT calls `[CLS]` and `[SEP]`. BERT was also asked whether one sentence
 # follows another: next-sentence prediction, a linear layer on the state of `[CLS]`, which sees both
-# (`head="next_sentence"`). A classifier of texts reads the same state.
+# (`head="next_sentence"`). A classifier of texts reads the same state: it begins with the weights of a
+# trained BERT, and trains on with labels (*fine-tuning*; `train bert-classify --init-from runs/bert-mlm`).
 
 
 # %%
