@@ -5,7 +5,18 @@ import pytest
 
 from minitransformer import T5, T5Config
 from minitransformer.explain import record
-from tests.explain.test_page import exposed, number, page_of, scaled, sizes, transformer, words
+from tests.explain.test_page import (
+    bert,
+    exposed,
+    number,
+    page_of,
+    recurrent,
+    scaled,
+    sizes,
+    transformer,
+    vit,
+    words,
+)
 
 SIZES = [(1440, 900), (1280, 720), (390, 844)]
 BOXES = """
@@ -220,6 +231,61 @@ def test_the_backward_journey_adds_up_and_a_sure_answer_gives_way_to_a_doubtful_
     assert page.page.evaluate("page.gradients().loss") > 0.5
     page.page.locator('[data-key="own-answer"]').click()
     assert page.page.evaluate("page.gradients().loss") < 0.02
+
+
+@pytest.mark.parametrize("family", ["translator", "bert", "classifier", "recurrent", "vit"])
+def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
+    pages = {
+        "translator": lambda: page_of(transformer(), "I love you"),
+        "bert": lambda: bert(),
+        "classifier": lambda: bert("classification", labels=["thing", "place", "other"]),
+        "recurrent": lambda: page_of(recurrent(), "you love the cat", 30),
+        "vit": vit,
+    }
+    text = exposed(pages[family]())
+    page = open_page(text, "#backward", bypass_csp=True)
+    field = page.page.locator('[data-key="right"]')
+    gradient = "([t, id]) => page.gradients().activations.logits.data[t * WIDTH + id]".replace(
+        "WIDTH", "page.record.arrays.logits.shape[1]"
+    )
+    place = page.page.evaluate("() => targetPlace(page)")
+    p = page.page.evaluate("t => [...rowOf(page.record.arrays.probabilities, t)]", place)
+    least = int(np.argmin(p))
+    word = page.page.evaluate("id => shownToken(page.wordOf(id))", least)
+    count = page.page.evaluate("() => page.lossPositions().length")
+    field.fill("")
+    field.press_sequentially(word[:-1] or word)
+    values = "list => [...list.options].map(option => option.value)"
+    assert word in page.page.locator("#right-words").evaluate(values)
+    field.fill(word)
+    assert page.page.evaluate(gradient, [place, least]) == pytest.approx((p[least] - 1) / count, rel=1e-4)
+    assert page.page.locator(".word.right").filter(has_text=word[:1]).count() >= 1  # also in the picture
+    field.fill("no such word")
+    field.press("Enter")
+    assert "is not one of the" in page.text("#toolbar")
+    page.page.locator('[data-key="own-answer"]').click()
+    own = page.page.evaluate("t => page.found.labels[t]", place)
+    assert page.page.evaluate(gradient, [place, own]) == pytest.approx((p[own] - 1) / count, rel=1e-4)
+    row = page.page.locator(f'[data-says="{place}"] [data-word-id]')
+    second = int(row.nth(1).get_attribute("data-word-id"))
+    row.nth(1).locator("text").first.click()
+    assert page.page.evaluate(gradient, [place, second]) == pytest.approx((p[second] - 1) / count, rel=1e-4)
+    assert page.page.input_value('[data-key="right"]') == page.page.evaluate(
+        "id => shownToken(page.wordOf(id))", second
+    )
+    link = page.page.evaluate("() => addressOf(page)")
+    other = open_page(text, link, bypass_csp=True)
+    assert other.page.evaluate(gradient, [place, second]) == pytest.approx((p[second] - 1) / count, rel=1e-4)
+
+
+def test_the_place_of_the_right_word_is_chosen(open_page):
+    page = open_page(exposed(page_of(transformer(), target="love the mat")), "#backward", bypass_csp=True)
+    page.page.locator('[data-key="choice:Right after"]').select_option("1")
+    assert page.page.input_value('[data-key="right"]') == "␣the"
+    page.page.fill('[data-key="right"]', "cat")  # without its space
+    labels = page.page.evaluate("() => page.labels().map(id => page.tokenOf(id))")
+    assert labels == [" love", " cat", " mat", "<END>"]
+    assert page.violations("#screen") == []
 
 
 def sure():

@@ -23,6 +23,7 @@ function stateOf(e) {
     letter: e.letter ?? "q",
     layers: Object.values(e.layers).map(i => i + 1).join(","),
     gradients: e.backward ? "on" : "",
+    right: e.wanted && !e.wanted.isGuess ? `${e.wanted.t + 1}-${e.wanted.id}` : "", // at a place of the backward stage
     ...viewState(e),
   };
 }
@@ -151,8 +152,11 @@ function restore(e, given) {
   if (given.has("loss") || !given.has("text")) {
     const chosen = read("loss").split(",").map(t => count(t, length)).filter(t => t !== null);
     e.chosen = chosen.length ? chosen : null;
-    e.backwardPass = null;
   }
+  const [place, id] = read("right").split("-");
+  const t = count(place, length);
+  const isWord = /^\d+$/.test(id) && Number(id) < e.record.arrays.logits.shape[1];
+  e.want(e.lossPositions().includes(t) && isWord ? { t, id: Number(id) } : null);
   e.path = paths.includes(read("path")) ? read("path") : e.path;
   e.head = (e.path && count(read("head"), e.stackOf(e.path).heads)) ?? 0;
   e.query = count(read("query"), Infinity) ?? undefined;

@@ -22,7 +22,7 @@ function journeyStep(e, view) {
   const { loss } = e.gradients();
   view.back ??= gradientPicture(e, view);
   return [
-    whyThisTarget(e),
+    targetChoice(e),
     h("p", { class: "thought", role: "status" }, h("b", {}, `${i - first + 1} of ${view.steps.length - first}: ${block.id === "probabilities" ? "The loss" : block.label}. `), backSentence(e, block)),
     block.id === "probabilities" ? lossNumbers(e, loss) : pullNumbers(e, block),
     legend(e, view, true),
@@ -71,29 +71,77 @@ function pullNumbers(e, block) {
 /** On this stage, a sure answer of the model's own gives way to a doubtful one, whose gradients are visible. */
 function chooseTarget(e) {
   const isHere = e.screen === "backward";
-  if (!isHere || e.target || e.wanted?.isOwn) {
-    if (!isHere && e.wanted) e.want(null);
-    return;
-  }
-  if (e.wanted) return;
+  if (!isHere && e.wanted) e.want(null);
+  if (!isHere || e.target || e.wanted) return;
   const labels = e.labels();
   const positions = e.lossPositions();
   const row = t => rowOf(e.record.arrays.probabilities, t);
   if (positions.some(t => row(t)[labels[t]] < SURE)) return;
   const seconds = positions.map(t => [t, largestIndices(row(t), 2)[1]]);
   const [t, id] = seconds.reduce((best, each) => (row(each[0])[each[1]] > row(best[0])[best[1]] ? each : best));
-  e.want({ t, id, isChosen: true });
+  e.want({ t, id, isGuess: true });
 }
 
-function whyThisTarget(e) {
-  const { wanted } = e;
-  if (wanted?.t === undefined) return e.isPair ? targetForm(e) : null;
-  const said = shownToken(e.wordOf(e.bestLabels()[wanted.t]));
-  const right = shownToken(e.wordOf(wanted.id));
-  const options = largestIndices(rowOf(e.record.arrays.probabilities, wanted.t), 6).map(id => [`${id}`, shownToken(e.wordOf(id))]);
+/** The place whose right answer one can change: that of the other answer, or the one that is looked at. */
+function targetPlace(e) {
+  const positions = e.lossPositions();
+  return e.wanted?.t ?? (positions.includes(stepRow(e)) ? stepRow(e) : positions[0]);
+}
+
+/** What counts as right at a place: any word of the vocabulary. */
+function targetChoice(e) {
+  const t = targetPlace(e);
+  const own = e.found.labels[t];
+  const said = shownToken(e.wordOf(own));
+  const words = e.tokensOf(e.isPair ? "target" : "source");
+  const isOneRow = e.record.arrays.logits.shape[0] === 1;
+  const want = (place, id) => e.set({ step: place, wanted: { t: place, id } });
   return h("div", { class: "why" },
-    h("span", {}, `The model is sure of “${said}”, so its gradients would be nearly 0. Here `),
-    choice("right is", options, `${wanted.id}`, id => e.set({ wanted: { ...wanted, id: Number(id) } })),
-    h("span", {}, ` instead. Gradients show what would make “${right}” likelier. `),
-    h("button", { type: "button", class: "link", "data-key": "own-answer", onclick: () => e.set({ wanted: { isOwn: true } }) }, "Take its own answer"));
+    e.wanted?.isGuess ? h("p", {}, `The model is sure of “${said}”, so its gradients would be nearly 0. Here they show what would make another ${answerUnit(e)} likelier.`) : null,
+    h("div", { class: "right-answer" },
+      isOneRow ? null : choice(e.structure.output.head ? "Right at" : "Right after", e.lossPositions().map(i => [`${i}`, words[i]]), `${t}`, i => want(Number(i), e.found.labels[i])),
+      wordField(e, t, isOneRow ? "Right is" : "is", id => want(t, id)),
+      e.labels()[t] !== own ? h("button", { type: "button", class: "link", "data-key": "own-answer", onclick: () => want(t, own) }, `Back to “${said}”`)
+        : e.isPair ? h("a", { href: "#loss" }, "A whole answer") : null));
+}
+
+/** A field for a word of the vocabulary, with the likeliest that contain what is typed. */
+function wordField(e, t, label, take) {
+  const shown = shownToken(e.wordOf(e.labels()[t]));
+  return h("label", { class: "word-field" }, label, h("input", {
+    list: "right-words", value: shown, size: 12, "data-key": "right", dir: "auto", autocomplete: "off", spellcheck: "false", onfocus: event => event.target.select(),
+    oninput: event => {
+      const { value, list } = event.target;
+      if (vocabularyOf(e).has(value)) take(vocabularyOf(e).get(value));
+      else list.replaceChildren(...wordOptions(e, t, value));
+    },
+    onchange: event => {
+      if (!vocabularyOf(e).has(event.target.value)) e.set({ notice: `“${event.target.value}” is not one of the ${e.record.arrays.logits.shape[1].toLocaleString("en")} that the model can answer.` });
+    },
+  }), h("datalist", { id: "right-words" }, wordOptions(e, t, "")));
+}
+
+const MOST_OPTIONS = 20;
+let vocabulary = null;
+
+/** The id of each word: as it is, as it is shown, or without the space before it. */
+function vocabularyOf(e) {
+  if (vocabulary) return vocabulary;
+  vocabulary = new Map();
+  const words = range(e.record.arrays.logits.shape[1], id => e.wordOf(id));
+  for (const write of [word => word, shownToken, word => word.trim()]) {
+    words.forEach((word, id) => {
+      const name = write(word);
+      if (name && !vocabulary.has(name)) vocabulary.set(name, id);
+    });
+  }
+  return vocabulary;
+}
+
+/** Of the words that contain what is typed, the likeliest here. */
+function wordOptions(e, t, typed) {
+  const p = rowOf(e.record.arrays.probabilities, t);
+  const like = shownToken(typed).toLowerCase();
+  const found = range(p.length, id => id).filter(id => !typed || shownToken(e.wordOf(id)).toLowerCase().includes(like));
+  return found.sort((a, b) => p[b] - p[a]).slice(0, MOST_OPTIONS).map(id => h("option", { value: shownToken(e.wordOf(id)) }, percent(p[id])));
 }

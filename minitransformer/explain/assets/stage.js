@@ -144,7 +144,7 @@ function tagOf(e, block) {
 function outputs(e, view) {
   const { output } = view.layout;
   if (!output.isNarrow) return range(output.count, t => candidates(e, output, t, output.x + t * output.step + 3, output.step - 6, output.height < 70 ? 2 : 3));
-  const t = stepRow(e);
+  const t = e.screen === "backward" ? targetPlace(e) : stepRow(e);
   const width = Math.min(Math.max(output.room, 150), 260);
   return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, 4);
 }
@@ -155,9 +155,12 @@ function candidates(e, output, t, x, width, most) {
   const before = beforeOf(e)?.record.arrays.probabilities;
   const right = e.labels()[t];
   const best = largestIndices(p, most);
+  const isBack = e.screen === "backward" && e.lossPositions().includes(t);
+  if (isBack && !best.includes(right)) best[most - 1] = right;
   const isQuiet = isPromptRow(e, t);
   const line = Math.min(23, (output.height - 4) / most);
-  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t, onclick: () => e.set({ step: t }) }, best.map((id, i) => {
+  const choose = id => e.set(isBack ? { step: t, wanted: { t, id } } : { step: t }); // on the backward stage, a word counts as right
+  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t }, best.map((id, i) => {
     const y = output.y + output.height - (most - i) * line;
     const word = shownToken(e.wordOf(id));
     const was = before ? elementOf(before, [t, id]) : 0;
@@ -166,12 +169,12 @@ function candidates(e, output, t, x, width, most) {
     const room = width - widthOf(percentage, "12px") - 4;
     const share = width < 60 || (i === 0 && widthOf(word, size) > room) ? "" : percentage; // the best word comes before its number
     const shown = fitted(word, share ? room : width, size);
-    return [
+    return s("g", { "data-word-id": id, onclick: () => choose(id) },
+      s("rect", { class: "hit", x, y, width, height: line }),
       s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p[id]), height: 3 }),
       was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
-      s("text", { class: i ? "word" : "word best", x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
-      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null,
-    ];
+      s("text", { class: ["word", i ? "" : "best", isBack && id === right ? "right" : ""].filter(Boolean).join(" "), x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
+      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null);
   }));
 }
 

@@ -171,7 +171,7 @@ class Explanation {
 
   labels() {
     const { labels } = this.found;
-    return this.wanted?.t === undefined ? labels : labels.with(this.wanted.t, this.wanted.id);
+    return this.wanted ? labels.with(this.wanted.t, this.wanted.id) : labels;
   }
 
   /** Another right answer at a place: gradients follow. */
