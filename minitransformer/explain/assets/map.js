@@ -18,6 +18,7 @@ function renderMap(e) {
 
 /** Scrolls the drawing and the list to where one is. */
 function showPlace(map) {
+  if (!map.querySelector("details").open) return;
   for (const [here, region] of [[".here", ".drawing"], ["[aria-current]", ".stages"]]) {
     const pane = map.querySelector(region);
     const place = pane.querySelector(here)?.getBoundingClientRect();

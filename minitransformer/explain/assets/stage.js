@@ -14,8 +14,7 @@ function pictureOf(e, isBack) {
   const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - 2));
   const { layout } = view;
   const box = { width: layout.width, height: layout.height };
-  const ratio = devicePixelRatio;
-  const canvas = h("canvas", { id: "cells", width: Math.ceil(box.width * ratio), height: Math.ceil(box.height * ratio), role: "img", "aria-label": pictureLabel(e, layout) });
+  const canvas = filled(emptyCanvas("cells", layout), { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) }, []);
   const stage = h("div", { class: "stage" }, canvas, drawing(e, view), foldChoices(e, view),
     e.opened ? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
   const selected = e.cell && placeOnStage(e, view, e.cell);
@@ -179,11 +178,16 @@ function candidates(e, output, t, x, width, most) {
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
+const widths = new Map(); // of the texts that were measured
 
 /** The width of a text of a size, such as "700 14px", in the page's font. */
 function widthOf(text, size) {
-  ruler.font = `${size} ${getComputedStyle(document.documentElement).fontFamily}`;
-  return ruler.measureText(text).width;
+  const key = `${size} ${text}`;
+  if (!widths.has(key)) {
+    ruler.font = `${size} ${getComputedStyle(document.documentElement).fontFamily}`;
+    widths.set(key, ruler.measureText(text).width);
+  }
+  return widths.get(key);
 }
 
 /** The text, cut where it does not fit. */

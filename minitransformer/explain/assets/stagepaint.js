@@ -16,13 +16,14 @@ function viewOf(e, width, height) {
   stageView = { key, record: e.record, pass: e.backwardPass, layout, schedule, steps: walkSteps(schedule, layout.output), back: null, hover: null, word: null };
   const colours = stageColours();
   stageView.colours = colours;
-  stageView.empty = stripPicture(layout, block => block.array && (() => colours.wash));
-  stageView.values = stripPicture(layout, block => {
+  const up = (stageView.up = shades(colours.paper, colours.positive));
+  const down = shades(colours.paper, colours.negative);
+  stageView.values = stripPicture("values", layout, block => {
     if (!block.array) return null;
-    if (block.array === "patches") return x => greyOf(e, x); // as the image has them
+    if (block.array === "patches") return x => packed(greyOf(e, x)); // as the image has them
     const { data } = e.record.arrays[block.array];
     const largest = largestOf(data) || 1;
-    return x => mixed(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / largest);
+    return x => shade(x < 0 ? down : up, Math.abs(x) / largest);
   }, block => e.record.arrays[block.array]);
   stageView.weights = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, shownWeights(e, block.attention)]));
   stageView.bright = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]));
@@ -44,33 +45,59 @@ function css(colour, alpha = 1) {
   return `rgba(${colour.map(Math.round).join(",")},${alpha})`;
 }
 
-/** The strips of all blocks in one picture: `colourOf(block)` is a function of a number, or null for none. */
-function stripPicture(layout, colourOf, arrayOf = () => null) {
+/** A colour as the number that a canvas has for it. */
+function packed(colour) {
+  const [r, g, b] = colour.map(Math.round);
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+/** From a colour to another in 256 steps. */
+function shades(from, to) {
+  return Uint32Array.from({ length: 256 }, (_, i) => packed(mixed(from, to, i / 255)));
+}
+
+function shade(shades, share) {
+  return shades[Math.round(255 * Math.min(1, share))];
+}
+
+const canvases = {}; // by name; they are drawn on again, since a new one of the picture's size takes milliseconds
+
+/** An empty canvas of the picture's size, in pixels of the screen. */
+function emptyCanvas(name, layout) {
   const ratio = devicePixelRatio;
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.ceil(layout.width * ratio);
-  canvas.height = Math.ceil(layout.height * ratio);
+  const canvas = (canvases[name] ??= document.createElement("canvas"));
+  const size = [Math.ceil(layout.width * ratio), Math.ceil(layout.height * ratio)];
+  if (String([canvas.width, canvas.height]) !== String(size)) [canvas.width, canvas.height] = size;
   const pen = canvas.getContext("2d");
-  pen.scale(ratio, ratio);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, layout.width, layout.height);
+  return canvas;
+}
+
+/** The strips of all blocks in one picture: `colourOf(block)` is a function of a number, or null for none. */
+function stripPicture(name, layout, colourOf, arrayOf = () => null) {
+  const canvas = emptyCanvas(name, layout);
+  const pen = canvas.getContext("2d");
   pen.imageSmoothingEnabled = false;
   for (const block of layout.blocks) {
     const colour = colourOf(block);
     if (!colour) continue;
     const { grid, size, tileWidth, tileHeight, tileY, count, skips } = block;
     const array = arrayOf(block);
-    const cells = document.createElement("canvas");
-    [cells.width, cells.height] = [grid.columns, grid.rows];
+    const { columns, rows } = grid;
+    const cells = document.createElement("canvas"); // of all tokens, one above the other
+    [cells.width, cells.height] = [columns, rows * count];
     const small = cells.getContext("2d");
-    const image = small.createImageData(grid.columns, grid.rows);
+    const image = small.createImageData(columns, rows * count);
+    const pixels = new Uint32Array(image.data.buffer);
     for (let t = skips; t < count; t++) {
-      for (let i = 0; i < grid.columns * grid.rows; i++) {
+      for (let i = 0; i < columns * rows; i++) {
         const at = array ? shownIndex(array.data, (t - skips) * size, size, i, grid.pool) : 0;
-        const [r, g, b] = at === null ? [0, 0, 0] : colour(array ? array.data[at] : 0);
-        image.data.set([r, g, b, at === null ? 0 : 255], 4 * i);
+        if (at !== null) pixels[t * columns * rows + i] = colour(array ? array.data[at] : 0);
       }
-      small.putImageData(image, 0, 0);
-      pen.drawImage(cells, tileX(block, t), tileY, tileWidth, tileHeight);
     }
+    small.putImageData(image, 0, 0);
+    for (let t = skips; t < count; t++) pen.drawImage(cells, 0, t * rows, columns, rows, tileX(block, t), tileY, tileWidth, tileHeight);
   }
   return canvas;
 }
@@ -91,8 +118,15 @@ function gradientPicture(e, view) {
   view.brightest = Math.max(1e-30, ...shown.map(block => largestOf(activations[block.array].data)), largestOf(activations.logits.data));
   const { night, positive, negative } = view.colours;
   const bright = colour => mixed(colour, [255, 255, 255], 0.28);
-  const [up, down] = [bright(positive), bright(negative)];
-  return stripPicture(view.layout, block => shown.includes(block) && (x => mixed(night, x < 0 ? down : up, gradientLight(x, view.brightest))), block => activations[block.array]);
+  const up = shades(night, bright(positive));
+  const down = shades(night, bright(negative));
+  return stripPicture("gradients", view.layout, block => shown.includes(block) && (x => shade(x < 0 ? down : up, gradientLight(x, view.brightest))), block => activations[block.array]);
+}
+
+/** Strips where nothing is lit yet. */
+function emptyPicture({ layout, colours }) {
+  const wash = packed(colours.wash);
+  return stripPicture("empty", layout, block => block.array && (() => wash));
 }
 
 /** From 0 to 1: how many powers of ten a gradient is above a ten-thousandth of the largest. */
@@ -106,10 +140,7 @@ function paintStage(e) {
   const view = stageView;
   if (!canvas || !view) return;
   const light = lightOf(view, e.play);
-  const ratio = devicePixelRatio;
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, view.layout.width, view.layout.height);
+  const pen = emptyCanvas("cells", view.layout).getContext("2d");
   if (light.loss > 0) view.back ??= gradientPicture(e, view);
   paintColumn(e, view, pen);
   for (const block of view.layout.blocks) {
@@ -148,7 +179,7 @@ function paintStrips(view, pen, block, light) {
   for (let t = skips; t < count; t++) {
     const share = light.forward(block, t);
     if (t + 1 < count && light.forward(block, t + 1) === share) continue;
-    if (share < 1) draw(view.empty, run, t + 1, 1);
+    if (share < 1) draw((view.empty ??= emptyPicture(view)), run, t + 1, 1);
     draw(view.values, run, t + 1, share);
     draw(view.back, run, t + 1, back);
     run = t + 1;
@@ -340,9 +371,8 @@ function heatCells(view, { data, shape: [, rows, columns] }, head) {
   [canvas.width, canvas.height] = [columns, rows];
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  for (let i = 0; i < rows * columns; i++) {
-    image.data.set([...mixed(view.colours.paper, view.colours.positive, Math.sqrt(data[head * rows * columns + i])), 255], 4 * i);
-  }
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < rows * columns; i++) pixels[i] = shade(view.up, Math.sqrt(data[head * rows * columns + i]));
   pen.putImageData(image, 0, 0);
   return canvas;
 }

@@ -311,7 +311,14 @@ function bestOf(row) {
   return best;
 }
 
-/** The indices of the `count` largest. */
+/** The indices of the `count` largest, the largest first; of equal ones, the first first. */
 function largestIndices(row, count) {
-  return Array.from(row.keys()).sort((a, b) => row[b] - row[a]).slice(0, count);
+  const best = [];
+  for (let i = 0; i < row.length; i++) {
+    if (best.length === count && row[i] <= row[best.at(-1)]) continue;
+    const at = best.findIndex(j => row[i] > row[j]);
+    best.splice(at < 0 ? best.length : at, 0, i);
+    best.length = Math.min(best.length, count);
+  }
+  return best;
 }

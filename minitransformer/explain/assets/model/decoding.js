@@ -9,7 +9,8 @@
 /** The next token's probabilities, in float64: of what temperature, top-k and top-p leave, 0 elsewhere. */
 function distributionOf(logits, { temperature = 1, topK = null, topP = 1 } = {}) {
   const largest = maximum(logits);
-  let scores = Float64Array.from(logits, score => (score - largest) / temperature);
+  let scores = new Float64Array(logits.length);
+  for (let i = 0; i < scores.length; i++) scores[i] = (logits[i] - largest) / temperature;
   if (topK !== null) scores = keepTopK(scores, topK);
   if (topP < 1) scores = keepTopP(scores, topP);
   return softmaxOf(scores);

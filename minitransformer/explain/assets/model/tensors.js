@@ -564,7 +564,8 @@ function addTo(x, y, from) {
 /** x where visible(t, s), -∞ elsewhere. dx = g there, 0 elsewhere. */
 function hide(x, visible) {
   const [, T, S] = x.shape;
-  const seen = Uint8Array.from({ length: T * S }, (_, i) => visible(Math.floor(i / S), i % S));
+  const seen = new Uint8Array(T * S);
+  for (let i = 0; i < seen.length; i++) seen[i] = visible(Math.floor(i / S), i % S);
   const data = x.data.map((value, i) => (seen[i % (T * S)] ? value : -Infinity));
   return new Tensor(x.shape, data, [x], [g => g.map((value, i) => (seen[i % (T * S)] ? value : 0))]);
 }
@@ -588,9 +589,11 @@ function softmax(x) {
 /** The probabilities of the logits `x`, in float64. */
 function softmaxOf(x) {
   const largest = maximum(x);
-  const powers = Float64Array.from(x, value => (value === -Infinity ? 0 : Math.exp(value - largest)));
+  const powers = new Float64Array(x.length);
+  for (let i = 0; i < x.length; i++) powers[i] = x[i] === -Infinity ? 0 : Math.exp(x[i] - largest);
   const sum = total(powers, 0, powers.length);
-  return sum ? powers.map(power => power / sum) : powers;
+  if (sum) for (let i = 0; i < x.length; i++) powers[i] /= sum;
+  return powers;
 }
 
 function maximum(x) {
