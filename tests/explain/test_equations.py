@@ -3,7 +3,7 @@
 import pytest
 
 from minitransformer import GPT, GPTConfig
-from tests.explain.test_page import page_of, scaled, sizes, transformer
+from tests.explain.test_page import exposed, families, page_of, scaled, sizes, transformer
 
 CANVAS = 'canvas.cells[data-key^="heat:encoder.layers.0.self_attention.{}:"]'
 MARKS = """
@@ -67,6 +67,32 @@ def test_a_score_lights_up_its_row_of_q_its_column_of_k_its_tokens_and_its_block
     shown = float(scores.text("#inspector .value").replace("−", "-"))
     read = scores.page.locator(CANVAS.format("scores")).evaluate("c => c.operand.valueAt(1, 3)")
     assert shown == pytest.approx(read, rel=1e-5)
+
+
+BLOCKS = {
+    "gpt": {"layers.input": "positions", "layers.output": "final-norm:layers"},
+    "t5": {"encoder.input": "embeddings", "decoder.output": "final-norm:decoder", "head.scaled": "head"},
+    "bert": {"token_types.weight": "segments", "encoder.input": "input-norm:encoder", "head.hidden": "head"},
+    "bart": {"decoder.positions": "shifted", "decoder.output": "add-norm:decoder.layers.0.residual3"},
+    "vit": {"encoder.class": "patches", "encoder.output": "final-norm:encoder"},
+    "lstm": {"layers.0.cell": "memory:layers.0", "layers.0.kept": "gates:layers.0"},
+}  # fmt: skip
+BLOCKS_OF = """
+names => {
+  const boxes = [...document.querySelectorAll("#map .box")].map(box => box.getAttribute("href"));
+  const isDrawn = block => boxes.includes(`#${block}`) || /layers\\.1/.test(block);
+  const lost = [...page.plan.keys()].filter(name => !isDrawn(blockOf(name)));
+  return [Object.fromEntries(names.map(name => [name, blockOf(name)])), lost];
+}
+"""
+
+
+@pytest.mark.parametrize("family", list(BLOCKS))
+def test_an_array_lights_up_the_block_that_computes_it(family, open_page):
+    page = open_page(exposed(dict(families())[family]), bypass_csp=True)
+    blocks, lost = page.page.evaluate(BLOCKS_OF, list(BLOCKS[family]))
+    assert blocks == BLOCKS[family]
+    assert lost == []
 
 
 def test_a_word_lights_up_everywhere_and_isolates_its_attention(scores):

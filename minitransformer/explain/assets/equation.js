@@ -362,13 +362,23 @@ function isLitArc(arc, values) {
   return t === Number(query) && (u === undefined || pointed?.isWord || u === Number(key));
 }
 
-/** The address of the block of the map that computes an array. */
+/** The address of the block of the map that computes an array, or that uses a weight first; null if none does. */
 function blockOf(name) {
-  const inLayer = name.match(/^(\w+\.layers\.\d+\.(self_attention|cross_attention|feed_forward|residual\d))\./);
+  const nodes = [...page.plan.values()];
+  const node = page.plan.get(name) ?? nodes.find(({ weight, bias }) => [weight, bias].includes(name));
+  if (!node) return null;
+  const inLayer = node.name.match(/^(\w+\.layers\.\d+\.(self_attention|cross_attention|feed_forward|residual\d))\./);
   if (inLayer) return `${inLayer[2].endsWith("attention") ? "attention" : inLayer[2] === "feed_forward" ? "feed-forward" : "add-norm"}:${inLayer[1]}`;
-  if (/^(logits|probabilities)$/.test(name)) return name;
-  if (name.startsWith("decoder.")) return "shifted";
-  return /positions|input$/.test(name) ? "positions" : "embeddings";
+  const recurrent = node.name.match(/^(layers\.\d+)\.(\w+)$/);
+  if (recurrent) return `${recurrent[2] === "cell" ? "memory" : "gates"}:${recurrent[1]}`;
+  const [stack, part] = node.name.split(".");
+  if (["logits", "probabilities", "head"].includes(stack)) return stack;
+  if (part === "norm") return `final-norm:${stack}`;
+  if (part === "embedding_norm") return `input-norm:${stack}`;
+  if (node.kind === "same") return blockOf(node.from[0]);
+  if (stack === "decoder") return "shifted";
+  if (part === "segments") return part;
+  return ["positions", "input", "embedding_sum"].includes(part) ? "positions" : page.isImage ? "patches" : "embeddings";
 }
 
 function listenToPointer(e) {
