@@ -12,7 +12,7 @@ from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unkn
 from .page import Explanation, to_html
 from .picture import static_picture
 
-MOST_WEIGHTS = 12_000_000  # 64 MB as text
+MOST_WEIGHTS = 12_000_000  # 60 MB as text
 FAMILIES = (  # implemented in assets/model
     "transformer", "gpt2", "llama", "bert", "t5", "bart", "vit", "recurrent",
 )  # fmt: skip

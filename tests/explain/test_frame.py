@@ -82,6 +82,19 @@ def test_nothing_moves_when_the_panel_opens(open_page):
         page.press("Escape")
 
 
+def test_a_long_word_that_the_model_does_not_know_widens_nothing(open_page):
+    page = open_page(page_of(transformer(), "I love you"), "#tokens")
+    page.page.fill("#sentence", "zebra" * 60)
+    assert "zebra" in page.text("#toolbar .unknown")
+    assert page.page.evaluate("document.documentElement.scrollWidth") == page.page.evaluate("innerWidth")
+
+
+def test_bars_at_the_side_have_no_borders(open_page):
+    page = open_page(page_of(transformer()), "#embeddings")
+    borders = "all => all.map(cell => getComputedStyle(cell).borderTopWidth)"
+    assert set(page.page.locator(".with-side .bars td").evaluate_all(borders)) == {"0px"}
+
+
 def test_print_keeps_the_colours_and_covers_nothing(open_page):
     page = open_page(page_of(transformer()), "#softmax")
     page.page.locator('[data-key="numbers"]').click()

@@ -310,6 +310,8 @@ def test_a_classifier_says_and_learns_classes(open_page):
     page.page.locator('[data-key^="ag:logits"]').first.click()
     best = page.text("#toolbar .answer").removeprefix("→ ")
     assert f"the right class “{best}”" in page.text("#inspector .equation")
+    page.press("n")
+    assert page.text("#announcer") == best
 
 
 PLACE_OF_LARGEST = """

@@ -2,8 +2,8 @@
 
 function titleOfPath(path) {
   const [, stack, layer, kind] = path.match(/^(\w+)\.layers\.(\d+)\.(\w+)$/);
-  const words = { self_attention: "self-attention", cross_attention: "cross-attention", feed_forward: "feed forward", residual1: "after self-attention", residual2: "2nd add & norm", residual3: "after feed forward" };
-  return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, ${words[kind] ?? kind}`;
+  const words = { self_attention: "self-attention", cross_attention: "cross-attention", feed_forward: "feed forward" };
+  return `${stack === "layers" ? "" : `${stack} `}layer ${Number(layer) + 1}, ${words[kind]}`;
 }
 
 /** Which attention, and which head of it. */

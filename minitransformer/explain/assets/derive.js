@@ -234,7 +234,7 @@ const DERIVATIONS = {
       return [`${i}`, x, { value: (x.value - mean) ** 2 }];
     });
     const variance = rows.reduce((total, row) => total + row[2].value, 0) / count;
-    const eps = c.eps(node.name);
+    const { eps } = c;
     return {
       equation: describe(node.name),
       columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"], rows,

@@ -16,7 +16,7 @@ function comparedTable({ name, theirs, ours }) {
   const printed = (t, j) => theirs[t]?.[j] ?? null;
   const cells = ours.flatMap((row, t) => row.map((x, j) => [printed(t, j), x])).filter(([given]) => given !== null);
   const off = cells.filter(([given, x]) => isOffBy(given, x)).length;
-  return h("figure", {}, h("figcaption", {}, name, h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`)), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, h("table", { class: "beside" },
+  return h("figure", {}, h("figcaption", {}, name, h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`)), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, h("table", { class: "compared" },
     h("tbody", {}, ours.map((row, t) => h("tr", {}, row.map((x, j) => {
       const computed = Number.isInteger(x) ? x.toLocaleString("en") : brief(x);
       return h("td", {}, printed(t, j) !== null && isOffBy(printed(t, j), x) ? bothNumbers(printed(t, j), computed) : computed);

@@ -12,10 +12,9 @@ function consumersOf(plan, name) {
 /** The derivation of the gradient of one number: one part for each step that uses it. */
 function deriveGradient(c, name, index) {
   const node = c.plan.get(name);
-  const gradients = c.gradients();
   if (name === "logits") return { node, parts: [crossEntropyPull(c, index)], value: crossEntropyPull(c, index).value };
   const parts = consumersOf(c.plan, name).map(({ node, slot }) => ({ ...PULLS[node.kind](c, node, slot, index), to: node.name }));
-  return { node, parts, value: parts.reduce((sum, part) => sum + part.value, 0), found: elementOf(gradients.activations[name], index) };
+  return { node, parts, value: parts.reduce((sum, part) => sum + part.value, 0) };
 }
 
 /** Cross-entropy: ∂loss/∂logit = (p − y) / N. */
@@ -53,7 +52,7 @@ const PULLS = {
     const first = slot ? c.record.arrays[node.from[0]].shape[1] : 0;
     return passOn(c, node, [t, first + j], "Passed on, unchanged.");
   },
-  stack: (c, node, slot, [t, j]) => passOn(c, node, [slot ? t + 1 : 0, j ?? t], "Passed on, unchanged."),
+  stack: (c, node, slot, [t, j]) => passOn(c, node, [slot ? t + 1 : 0, j], "Passed on, unchanged."),
   first(c, node, slot, [t, j]) {
     return t === 0 ? passOn(c, node, [0, j], "The first state went on.") : { equation: "Only the first state went on.", rows: [], value: 0 };
   },
@@ -216,7 +215,7 @@ function deriveWeightGradient(c, name, index) {
     const part = weightPull(c, node, name, index);
     if (part) parts.push({ ...part, to: node.name });
   }
-  return { parts, value: parts.reduce((sum, part) => sum + part.value, 0), found: elementOf(c.gradients().weights[name], index) };
+  return { parts, value: parts.reduce((sum, part) => sum + part.value, 0) };
 }
 
 function weightPull(c, node, name, index) {

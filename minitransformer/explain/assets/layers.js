@@ -215,7 +215,7 @@ function rowOf({ data, shape }, t) {
 /** The likeliest words of a state, read with the final norm (of pre-norm models) and the output layer. */
 function lens(e, state, stack, isNormed) {
   const kind = stack.norm?.kind === "layer" ? "layer_norm" : "rms_norm";
-  const final = stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps() } : null;
+  const final = stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps } : null;
   const p = e.model.lens(state, final);
   return largestIndices(p, 3).map(i => [shownToken(e.tokenOf(i)), p[i]]);
 }

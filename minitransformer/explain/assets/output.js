@@ -1,8 +1,7 @@
 // Stages from the last state to the written words.
 
 function stepChoice(e) {
-  const name = e.record.arrays.logits.shape[0];
-  if (name === 1) return null;
+  if (e.record.arrays.logits.shape[0] === 1) return null;
   const words = e.isPair ? e.tokensOf("target") : e.tokensOf("source");
   return [h("p", { class: "label" }, e.structure.output.head ? "The place:" : "After reading up to:"), wordRow(words, e.step, "Step", i => e.set({ step: i }))];
 }
@@ -137,7 +136,7 @@ function nextWordScreen(e) {
 function nextWord(e) {
   const last = e.labels().length - 1;
   if (e.step < last) e.set({ step: e.step + 1 });
-  announce(`${shownToken(e.tokenOf(e.labels()[e.step]))}`);
+  announce(e.labelShown(e.step));
 }
 
 function beamsScreen(e) {
@@ -149,7 +148,7 @@ function beamsScreen(e) {
       beamTree(e, found),
       h("p", { class: "hint" }, `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text. Dashed lines: dropped.`),
       h("h3", {}, "Texts, the best first"),
-      h("ol", {}, (found.texts ?? []).map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
+      h("ol", {}, found.texts.map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
     ],
   };
 }

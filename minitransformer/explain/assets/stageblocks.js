@@ -10,7 +10,7 @@ function stackBlocks(e, stack, { isCompact, layer }) {
   const second = e.isPair && stack.name === "decoder";
   const blocks = [];
   const add = (text, kind, array, to, more = {}) =>
-    blocks.push({ id: array ?? `${stack.name}.words`, text, label: `${text}${where}`, kind, array, to, stack: stack.name, side, units: 1, ...more });
+    blocks.push({ id: array ?? `${stack.name}.words`, text, label: `${text}${where}`, kind, array, to, units: 1, ...more });
   if (e.isImage) add("Patches", "text", "patches", "patches", { skips: 1 });
   else add("Tokens", "text", null, second ? "shifted" : "tokens", { units: 0 });
   const [embedded, input] = embeddingArrays(e, stack);

@@ -208,13 +208,10 @@ function paintWires(view, pen, block, light) {
   for (let t = skips; t < block.count; t++) {
     const x = middleOf(block, t);
     const share = light.forward(block, t);
-    const backward = back * Number(block.attention === null || !block.attention);
-    if (block.attention && !isThin) {
-      stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
-    } else if (!isThin || t % 3 === 0) stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
+    if (!isThin || t % 3 === 0) stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
     if (share > 0 && !isThin) stroke(pen, css(view.colours.positive, 0.55), 1.5, [[x, from], [x, from + (to - from) * Math.min(1, 2 * share)]]);
     if (back > 0) stroke(pen, css(view.colours.flow, isThin ? 0.5 : 0.9), isThin ? 1 : 2, [[x, to], [x, to + (from - to) * back]]);
-    if (backward && !isThin && back < 1) dot(pen, view.colours.flow, x, to + (from - to) * back);
+    if (!block.attention && !isThin && back > 0 && back < 1) dot(pen, view.colours.flow, x, to + (from - to) * back);
   }
 }
 

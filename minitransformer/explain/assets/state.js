@@ -259,7 +259,7 @@ class Explanation {
     return this.tokensOf(name.includes("cross_attention") ? "source" : this.sideOfRows(name))[u];
   }
 
-  eps(name) {
+  get eps() {
     const { config } = this.data;
     return config.layer_norm_eps ?? config.layer_norm_epsilon ?? config.rms_norm_eps ?? 1e-5;
   }

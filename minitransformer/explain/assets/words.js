@@ -16,14 +16,6 @@ function opening(e) {
   return `${e.data.model_type === "llama" ? "Llama" : "GPT"} reads a text and predicts the next ${unit}. That is appended to the text, and the model reads on. ${live}`;
 }
 
-/** What is likeliest at the place that is looked at, the first gap if there is one; or of the whole. */
-function guesses(e) {
-  const row = rowOf(e.record.arrays.probabilities, stepRow(e));
-  const place = e.rowLabel("logits", stepRow(e));
-  const title = e.record.arrays.logits.shape[0] === 1 ? "Says" : e.gaps?.includes(stepRow(e)) ? "Fills the gap" : `Says of “${place}”`;
-  return [h("h3", {}, title), bars(largestIndices(row, 5).map(v => [shownToken(e.wordOf(v)), row[v], ...compared(e, stepRow(e), v, row[v])]), title), comparedHint(e)];
-}
-
 function tokensScreen(e) {
   const source = [...e.record.source].slice(0, e.prompt);
   const { tokens, unk_id: unknownId, end_id: endId } = e.data.tokenizer;

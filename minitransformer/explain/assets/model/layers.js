@@ -1,4 +1,4 @@
-// The layers, as in minitransformer/layers.py and attention.py: each takes its place, `at`, first.
+// The layers, as in minitransformer/layers: each takes its place, `at`, first.
 //
 // A place is a module's path in a run, such as "encoder.layers.0.self_attention": its weights stand there, and
 // its results are recorded there, under the names of record.py. `c` are the settings of Python's LayerConfig.

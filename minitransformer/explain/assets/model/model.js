@@ -67,11 +67,6 @@ class Model {
     return markedTokens(this.tokenizer, read, this.input.marks);
   }
 
-  /** The decoder's input of a text. */
-  targetIds(text) {
-    return [this.start, ...this.tokenize(text).ids];
-  }
-
   // -------------------------------------------------------------- forward and backward
 
   /** One pass: every activation by its name, in the order of computation. */

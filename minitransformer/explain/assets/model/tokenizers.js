@@ -1,4 +1,4 @@
-// Text to token ids and back, as minitransformer/tokenizers.py and layouts.py do with Hugging Face's library.
+// Text to token ids and back, as minitransformer/text does with Hugging Face's library.
 //
 // A tokenizer has a layout ("word", "spaced word", "bpe", "byte bpe", "wordpiece" or "char"): how a text is
 // normalized, how it is split into words, how a word becomes tokens, and how tokens become text again. The
