@@ -17,6 +17,7 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.nn import functional as F
 from minitransformer import BERT, BERTConfig
+from minitransformer.plots.style import colour_map
 
 BEFORE = {"money": ["lend", "pay", "save", "owe"], "river": ["swim", "fish", "row", "dive"]}
 AFTER = {"money": ["cash", "loans", "coins", "debts"], "river": ["water", "mud", "reeds", "boats"]}
@@ -89,12 +90,12 @@ def draw(states, texts, path):
     words = [text.split()[2] for text in texts]  # of the sentence, the word that tells the meaning
     for i, (panel, vectors) in enumerate(zip(panels, states, strict=True), 1):
         c = cosines(vectors)
-        panel.imshow(c, cmap="RdBu_r", vmin=-1, vmax=1)
+        panel.imshow(c, cmap=colour_map("signed"), vmin=-1, vmax=1)
         for (row, column), cosine in np.ndenumerate(c):
-            panel.text(column, row, f"{cosine:.2f}", ha="center", va="center", color="white")
-        panel.set(title=f'"bank" after layer {i}', xticks=range(len(words)), yticks=range(len(words)))
-        panel.set_xticklabels(words)
-        panel.set_yticklabels(words)
+            panel.text(column, row, f"{cosine:.2f}", ha="center", va="center")
+        panel.set_xticks(range(len(words)), words)
+        panel.set_yticks(range(len(words)), words)
+        panel.set_title(f'"bank" after layer {i}')
     figure.suptitle("Cosines: alike with the same meaning, opposite with the other")
     figure.savefig(path, dpi=120)
 

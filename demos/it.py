@@ -26,6 +26,7 @@ from minitransformer.data.phrasebook import tokens_of
 from minitransformer.data.phrasebook.choices import BalancedSampler
 from minitransformer.data.phrasebook.documents import crossing
 from minitransformer.data.phrasebook.reasons import giving_a_reason
+from minitransformer.plots.style import colour_map
 
 PAD, START, END = range(3)
 HELD_OUT = 200
@@ -114,7 +115,7 @@ def draw_it(maps, pairs, path):
                 query = places["cross" in name]
                 for head, each in enumerate(weights[number], 1):
                     rows[f"{layer_of(name)}, head {head}"] = each[query, : len(tokens)]
-        panel.imshow(np.stack([*rows.values()]), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
+        panel.imshow(np.stack([*rows.values()]), cmap=colour_map("weights"), vmin=0, vmax=1, aspect="auto")
         panel.set_xticks(range(len(tokens)), tokens)
         panel.set_yticks(range(len(rows)), rows, fontsize=8)
         panel.set_title(pair[1])

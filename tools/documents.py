@@ -218,10 +218,11 @@ def _draw_sums(words: list[str], vectors: Any, waves: Any) -> Figure:
 
 
 def _heat_map(panel: Any, values: Any, labels: list[str], title: str) -> None:
-    panel.imshow(values, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto")
+    from minitransformer.plots.style import colour_map
+
+    panel.imshow(values, cmap=colour_map("signed"), vmin=-2, vmax=2, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
-        color = "white" if abs(value) > 1.3 else "black"
-        panel.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
+        panel.text(column, row, f"{value:.2f}", ha="center", va="center")
     panel.set(title=title, xticks=range(values.shape[1]), yticks=range(len(labels)), yticklabels=labels)
 
 

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 import minigrad as mg
 from minigrad.nn import functional as F
 from minitransformer.layers.positions import positional_encoding
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -166,7 +167,7 @@ def picture_of_sharing(rows):
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     each, total, sizes = figure.subplots(1, 3, width_ratios=[1, 1, 1.4])
     g, summed = bias_gradient(rows, mean=False)
-    each.imshow(g, cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
+    each.imshow(g, cmap=colour_map("signed"), vmin=-3, vmax=3, aspect="auto")
     each.set(title=f"gradients of {rows} rows", xlabel="column", ylabel="row", xticks=range(4))
     if rows <= 12:  # there is space for the numbers
         for row, column in np.ndindex(g.shape):

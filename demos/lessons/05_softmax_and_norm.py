@@ -18,6 +18,7 @@ from matplotlib.patches import Circle
 import minigrad as mg
 from minigrad.nn import functional as F
 from minigrad.ops import differentiable
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -208,7 +209,7 @@ def picture_of_softmax():
     pushes.set(title='minus the gradient, if "Je" is right', xlabel="down (red) and up (green) sum to 0")
     pushes.set(yticks=[])
     jacobian = np.diag(y) - np.outer(y, y)  # dy_i / dx_j
-    shown = matrix.imshow(jacobian, cmap="RdBu_r", vmin=-0.25, vmax=0.25)
+    shown = matrix.imshow(jacobian, cmap=colour_map("signed"), vmin=-0.25, vmax=0.25)
     matrix.set(title=r"$\partial y_i / \partial x_j$: each row sums to 0")
     matrix.set_xticks(range(10), WORDS, rotation=90)
     matrix.set_yticks(range(10), WORDS)

@@ -35,6 +35,7 @@ from minitransformer.layers.positions import (
     positional_encoding,
 )
 from minitransformer.models.presets import preset
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -182,7 +183,7 @@ def picture_of_shift(shift):
     for axes, matrix, title in zip(
         figure.subplots(1, 2), (learn_shift(shift), rotation(shift)), titles, strict=True
     ):
-        image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+        image = axes.imshow(matrix, cmap=colour_map("signed"), vmin=-1, vmax=1)
         axes.set(title=f"{title}, for k = {shift}", xlabel="dimension of PE(pos)")
         axes.set_ylabel(f"dimension of PE(pos + {shift})")
     figure.colorbar(image, ax=figure.axes)

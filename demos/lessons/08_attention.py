@@ -24,6 +24,7 @@ from minigrad.nn import functional as F
 from minitransformer import causal_mask
 from minitransformer.explain.documents import examples
 from minitransformer.layers.positions import positional_encoding
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -114,11 +115,10 @@ check("the printed first row is right, up to rounding", abs(printed - scores)[0]
 
 # %%
 def heat_map(panel, weights, labels, title):
-    """Rows: queries. Columns: keys. Dark: a large weight."""
-    panel.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+    """Rows: queries. Columns: keys. The larger the weight, the stronger its colour."""
+    panel.imshow(weights, cmap=colour_map("weights"), vmin=0, vmax=1)
     for (row, column), weight in np.ndenumerate(weights):
-        colour = "white" if weight > 0.7 else "black"
-        panel.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour)
+        panel.text(column, row, f"{weight:.2f}", ha="center", va="center")
     panel.set(title=title, xlabel="attended to (key)", ylabel="who attends (query)")
     panel.set_xticks(range(len(labels)), labels)
     panel.set_yticks(range(len(labels)), labels)

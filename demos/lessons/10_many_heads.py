@@ -26,6 +26,7 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, ablate_heads, record_attention, score_heads
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -262,7 +263,7 @@ def picture(heads):
     figure = Figure(figsize=(2.7 * shown + 0.6, 3.7), layout="constrained")
     panels = figure.subplots(1, shown, squeeze=False)[0]
     for head, panel in enumerate(panels):
-        panel.imshow(weights[0, head], cmap="Blues", vmin=0, vmax=1)
+        panel.imshow(weights[0, head], cmap=colour_map("weights"), vmin=0, vmax=1)
         best = scores[head].argmax()
         panel.set_title(f"head {head + 1}: {NAMES[best]} {scores[head, best]:.0%}")
         panel.set_xticks(range(LENGTH), sentences[0])

@@ -36,6 +36,7 @@ from minitransformer import (
 from minitransformer.data.batching import IGNORE, collate
 from minitransformer.layers.positions import positional_encoding
 from minitransformer.models.presets import preset
+from minitransformer.plots.style import colour_map
 from minitransformer.text.tokenizer import Tokenizer
 
 
@@ -241,7 +242,7 @@ with record_attention(model) as maps:
 figure = Figure(figsize=(10, 4), layout="constrained")
 for i, panel in enumerate(figure.subplots(1, 2)):
     weights = maps[f"decoder.layers.{i}.cross_attention"][1].mean(0)  # (H, T, S) -> (T, S)
-    panel.imshow(weights, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
+    panel.imshow(weights, cmap=colour_map("weights"), vmin=0, vmax=0.8, aspect="auto")
     for t, s in np.ndindex(*weights.shape):
         panel.text(s, t, f"{weights[t, s]:.2f}", ha="center", va="center", fontsize=9)
     panel.set_xticks(range(5), words(source[1]))

@@ -27,6 +27,7 @@ from minigrad.nn import functional as F
 from minitransformer import Tokenizer, Transformer, TransformerConfig, generate, record_attention
 from minitransformer.data.batching import IGNORE, collate
 from minitransformer.data.phrasebook import phrasebook
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -261,7 +262,7 @@ for axes, model, title in zip(
     weights = maps["decoder.layers.0.self_attention"][0].mean(0)  # (T, T), the mean of the heads
     weights = np.asarray(weights)
     ahead[title] = np.triu(weights, 1).sum(-1)[:-1].mean()
-    axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(weights, cmap=colour_map("weights"), vmin=0, vmax=1)
     axes.set(title=title, xlabel="attends to", ylabel="position")
     axes.set_xticks(range(len(read)), read)
     axes.set_yticks(range(len(read)), read)

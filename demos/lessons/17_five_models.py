@@ -45,6 +45,7 @@ from minitransformer.data.phrasebook import phrasebook
 from minitransformer.data.prefixes import make_prefixed_pairs
 from minitransformer.layers.config import LayerConfig
 from minitransformer.layers.encoder_decoder import Encoder
+from minitransformer.plots.style import colour_map
 
 
 @dataclass
@@ -501,7 +502,7 @@ panels = [
 ]
 figure = Figure(figsize=(13, 3.2), layout="constrained")
 for axes, (title, weights) in zip(figure.subplots(1, len(panels)), panels, strict=True):
-    axes.imshow(np.where(weights > 0, weights, np.nan), cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(np.where(weights > 0, weights, np.nan), cmap=colour_map("weights"), vmin=0, vmax=1)
     axes.set_facecolor("lightgrey")  # never
     axes.set(title=title.replace("_", " "), xlabel="keys")
     axes.title.set_fontsize(9)
