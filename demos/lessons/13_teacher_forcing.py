@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from lesson import Settings, check, control, predict, read_settings, show
+from lesson import Settings, check, check_time, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -136,7 +136,7 @@ print(
 )
 check("100 passes give the logits of one", np.allclose(one_pass, many, atol=1e-4))
 check("a cache gives them, too", np.allclose(one_pass, cached, atol=1e-4))
-check("one pass takes less than a tenth of the time", seconds < slow / 10)
+check_time("one pass takes less than a tenth of the time", seconds < slow / 10)
 
 # %% [markdown]
 # In training, the words are known: one pass. In generation, each word must be chosen before the next

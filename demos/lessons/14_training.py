@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from engine import Tensor
-from lesson import Settings, check, control, predict, read_settings, show
+from lesson import Settings, check, check_time, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -502,7 +502,7 @@ level = runs["GRU"][-1, 3]
 soon = next(seconds for _, seconds, _, exact in runs["Transformer"] if exact >= level)
 factor = runs["GRU"][-1, 1] / soon
 print(f"the GRU's last {100 * level:.0f}% take the Transformer {soon:.1f} s: {factor:.1f} times less")
-check("it reaches the GRU's quality in less time", factor > 1)
+check_time("it reaches the GRU's quality in less time", factor > 1)
 exact = runs["Transformer"][:, 3]  # after 40, 80, ... 240 steps
 check("the last 80 steps gain less than the 80 before", exact[5] - exact[3] < exact[3] - exact[1])
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from lesson import Settings, check, control, predict, read_settings, show
+from lesson import Settings, check, check_time, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -269,11 +269,11 @@ rnn_ms, attention_ms = measure_cost(64)
 for n, a, b in zip(T_S, rnn_ms, attention_ms, strict=True):
     print(f"T = {n:4}   RNN {a:7.3f} ms   attention {b:7.3f} ms")
 ahead = [n for n, a, b in zip(T_S, rnn_ms, attention_ms, strict=True) if b < a]
-print(f"attention is faster up to T = {max(ahead)}; counted, up to T = 64")
-check("attention is faster for 16 words, where it has less to compute", attention_ms[0] < rnn_ms[0])
+print(f"attention is faster up to T = {max(ahead, default=0)}; counted, up to T = 64")
+check_time("attention is faster for 16 words, where it has less to compute", attention_ms[0] < rnn_ms[0])
 growth = attention_ms[-1] / attention_ms[1], rnn_ms[-1] / rnn_ms[1]
 print(f"16 times the words: attention takes {growth[0]:.0f} times as long, the RNN {growth[1]:.0f} times")
-check("attention's time grows faster than the RNN's", growth[0] > growth[1])
+check_time("attention's time grows faster than the RNN's", growth[0] > growth[1])
 
 # %% [markdown]
 # The measured crossover lies beyond the counted one. The RNN's products are small and come one by one,
@@ -423,7 +423,9 @@ if settings.steps >= 450:
         kind: min(time_to(name, 0.8) for name in names)
         for kind, names in (("fixed", fixed), ("attending", attending))
     }
-    check("attention needs less time for 80% than a fixed vector", quickest["attending"] < quickest["fixed"])
+    check_time(
+        "attention needs less time for 80% than a fixed vector", quickest["attending"] < quickest["fixed"]
+    )
 
 # %% [markdown]
 # "Transformer Network" gives "2-3 weeks" of training for RNNs and "2-3 days" for Transformers of the

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
-from lesson import Settings, check, control, predict, read_settings, show
+from lesson import Settings, check, check_time, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
@@ -91,7 +91,7 @@ ratio = measured[512]["matmul"] / measured[512]["add"]
 micro = {name: 1e6 * seconds for name, seconds in measured[512].items()}
 print(f"n = 512: the sum {micro['add']:.0f} µs, the product {micro['matmul']:.0f} µs")
 print(f"1,024 times the arithmetic takes {ratio:.0f} times as long")
-check("the product takes far less than 1,024 times as long", ratio < 512)
+check_time("the product takes far less than 1,024 times as long", ratio < 512)
 
 
 # %%
@@ -113,7 +113,9 @@ def picture_of_two_costs():
 
 picture_of_two_costs()
 rate = {name: count / measured[1024][name] for name, count in (("add", 1024**2), ("matmul", 2 * 1024**3))}
-check("a large product does over 5 times more arithmetic for each second", rate["matmul"] > 5 * rate["add"])
+check_time(
+    "a large product does over 5 times more arithmetic for each second", rate["matmul"] > 5 * rate["add"]
+)
 
 # %% [markdown]
 # There are three regimes. Small arrays: Python's own work for a call, some microseconds, whatever the
@@ -150,7 +152,7 @@ guess = predict("T = 128, d = 64. How many times longer do the additive scores t
 scores = race(additive=lambda: additive_scores(q, k, v), dot=lambda: dot_scores(q, k))
 slower = scores["additive"] / scores["dot"]
 guess.compare(slower)
-check("twice the arithmetic takes over 6 times as long", slower > 6)
+check_time("twice the arithmetic takes over 6 times as long", slower > 6)
 
 # %% [markdown]
 # ## A fused op and its definition
@@ -227,7 +229,7 @@ for name in OPS:
     print(f"{name:14}", *(f"{way} {ms:6.2f} ms  " for way, ms in milliseconds[name].items()))
 
 total = {way: sum(milliseconds[name][way] for name in OPS) for way in WAYS}
-check(
+check_time(
     "on the best kernels, the five together take less time", min(total.values()) < 0.9 * total["definition"]
 )
 
@@ -317,7 +319,7 @@ control(picture_of_lengths, settings, width=(8, 256))
 # %%
 longer = race(short=attend(512, 64), long=attend(2048, 64))
 print(f"four times the length takes {longer['long'] / longer['short']:.1f} times as long")
-check("the kernel saves memory, not the T² of arithmetic", longer["long"] > 5 * longer["short"])
+check_time("the kernel saves memory, not the T² of arithmetic", longer["long"] > 5 * longer["short"])
 
 # %% [markdown]
 # "Transformer Network" compares 1,000 sequential steps of an RNN with "1 parallel step". A step is not
@@ -427,7 +429,7 @@ best = min(KERNELS, key=lambda way: profiles[way].total())
 gain = profiles["definition"].total() / profiles[best].total()
 share = {way: grouped[way]["matrix products"] / grouped[way].total() for way in WAYS}
 print(f"{best}: a step is {gain:.1f} times faster; products are {share[best]:.0%} of it")
-check("a step with kernels takes less time", gain > 1.1)
+check_time("a step with kernels takes less time", gain > 1.1)
 
 # %% [markdown]
 # ## What is left to gain
@@ -451,7 +453,7 @@ optimizer_share = grouped[best]["optimizer"] / grouped[best].total()
 print(f"optimizer twice as fast: the step is {amdahl(optimizer_share, 2):.3f} times faster")
 print(f"products twice as fast:  the step is {amdahl(share[best], 2):.3f} times faster")
 print(f"all but the products free: at most {amdahl(1 - share[best], 1e9):.2f} times faster")
-check("faster products are worth more than a faster optimizer", share[best] > optimizer_share)
+check_time("faster products are worth more than a faster optimizer", share[best] > optimizer_share)
 
 # %% [markdown]
 # ## What goes wrong: three slow ways to do the right thing
@@ -482,12 +484,12 @@ for slow, fast in (("loop", "at_once"), ("product", "lookup"), ("transposed", "c
     print(
         f"{slow:10} {1000 * found[slow]:7.3f} ms   {fast:8} {1000 * found[fast]:6.3f} ms   {ratio:5.1f} to 1"
     )
-check("a loop over rows takes longer than all rows at once", found["loop"] > 4 * found["at_once"])
+check_time("a loop over rows takes longer than all rows at once", found["loop"] > 4 * found["at_once"])
 check(
     "indexing equals the product with one-hot vectors", np.allclose(F.embedding(ids, table), one_hot @ table)
 )
-check("and takes far less time", found["product"] > 5 * found["lookup"])
-check("a transposed copy takes longer than a copy", found["transposed"] > 2 * found["copy"])
+check_time("and takes far less time", found["product"] > 5 * found["lookup"])
+check_time("a transposed copy takes longer than a copy", found["transposed"] > 2 * found["copy"])
 
 # %% [markdown]
 # ## A captured step
