@@ -100,3 +100,23 @@ def test_back_and_forward_show_the_views_that_were_left(open_page):
     page.page.go_forward()
     page.page.locator("h2#weighted-sum").wait_for()
     assert head() == 0
+
+
+def test_a_step_of_the_slow_walk_is_found_in_another_layout(open_page):
+    """On a phone a layer is one block, and an embedding before its positions is none."""
+    text = page_of(transformer())
+    page = open_page(text, f"#walkthrough?moment=612&walk=back-{CROSS}&open={CROSS}", reduced_motion="reduce")
+    lit = lambda: page.page.locator(".tag.lit").evaluate_all("all => all.map(tag => tag.textContent)")
+    card = lambda: page.page.locator(".card").get_attribute("aria-label")
+    assert (lit(), card()) == (["Cross-attention"], "Cross-attention, decoder layer 2")
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.locator('.tag[aria-label="Layer 2, decoder"]').wait_for()
+    assert (lit(), card()) == (["Layer 2"], "Layer 2, decoder")
+    page.press("Escape")
+    assert page.page.locator(".card").count() == 0
+    page = open_page(
+        text, "#walkthrough?moment=250&walk=on-encoder.scaled", viewport={"width": 390, "height": 844}
+    )
+    assert page.page.input_value("#timeline") == "250"
+    page.page.locator('[data-key="walk-on"]').click()
+    assert lit() == ["Tokens"]

@@ -262,7 +262,7 @@ def test_any_word_of_the_vocabulary_can_be_the_right_one(family, open_page):
     assert page.page.locator(".word.right").filter(has_text=word[:1]).count() >= 1  # also in the picture
     field.fill("no such word")
     field.press("Enter")
-    assert "is not one of the" in page.text("#toolbar")
+    assert "“no such word”: it knows" in page.text("#toolbar")
     page.page.locator('[data-key="own-answer"]').click()
     own = page.page.evaluate("t => page.found.labels[t]", place)
     assert page.page.evaluate(gradient, [place, own]) == pytest.approx((p[own] - 1) / count, rel=1e-4)

@@ -18,6 +18,12 @@ ALPHAS = """
   return [...data].filter((_, i) => i % 4 === 3);
 }
 """
+ORANGE = """
+canvas => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.reduce((sum, red, i) => sum + (i % 4 === 0 ? Math.max(0, red - data[i + 2]) : 0), 0);
+}
+"""
 INK = """
 path => {
   const block = stageView.layout.blocks.find(block => block.attention === path);
@@ -105,6 +111,16 @@ def test_lines_and_arcs_of_heads_that_are_off_are_dimmed(open_page):
     )  # the answer of before takes a line, so the picture is lower
     assert inks[0, 1] > 2 * inks[0, 2]
     assert inks[1, 0] > 2 * inks[1, 1] == 2 * inks[1, 2]
+
+
+def test_what_a_head_that_is_off_looks_at_in_an_image_is_dimmed(open_page):
+    text = vit()
+    ink = []
+    for heads in ("", f"?heads={PATH}-1"):
+        page = open_page(text, f"#looks{heads}")
+        ink.append(page.page.locator(".looks .chooser canvas").evaluate(ORANGE))
+        assert ("off" in page.text(".looks h3")) == bool(heads)
+    assert ink[0] > 3 * ink[1] > 0
 
 
 def test_a_copied_link_opens_the_same_view(open_page):

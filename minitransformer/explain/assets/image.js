@@ -163,7 +163,7 @@ function looksScreen(e) {
     thought: `Each head of each layer looks at the image in its own way. Here is what ${word} attends to: the brighter the orange, the larger the weight.`,
     body: [
       h("div", { class: "looks" },
-        h("div", {}, h("h3", {}, `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}`),
+        h("div", {}, h("h3", {}, `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
           chooser(e, 260, { current: token, weights: own, bright: brightnessOf(e, e.path, e.head)(), label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}` }),
           h("p", { class: "hint" }, `The patches get ${percent(own.slice(1).reduce((sum, x) => sum + x, 0))} of its attention, [CLS] gets ${percent(own[0])}. Click a patch to see where it looks.`)),
         h("table", { class: "gazes" }, h("caption", { class: "unseen" }, "Layers and heads"),

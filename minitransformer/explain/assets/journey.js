@@ -109,16 +109,22 @@ function targetChoice(e) {
 function wordField(e, t, label, take) {
   const shown = shownToken(e.wordOf(e.labels()[t]));
   return h("label", { class: "word-field" }, label, h("input", {
-    list: "right-words", value: shown, size: 12, "data-key": "right", dir: "auto", autocomplete: "off", spellcheck: "false", onfocus: event => event.target.select(),
+    list: "right-words", value: shown, size: 12, "data-key": "right", dir: "auto", autocomplete: "off", spellcheck: "false",
+    onfocus: event => {
+      event.target.select();
+      event.target.list.replaceChildren(...wordOptions(e, t, ""));
+    },
     oninput: event => {
       const { value, list } = event.target;
       if (vocabularyOf(e).has(value)) take(vocabularyOf(e).get(value));
       else list.replaceChildren(...wordOptions(e, t, value));
     },
     onchange: event => {
-      if (!vocabularyOf(e).has(event.target.value)) e.set({ notice: `“${event.target.value}” is not one of the ${e.record.arrays.logits.shape[1].toLocaleString("en")} that the model can answer.` });
+      const { value } = event.target;
+      const count = e.record.arrays.logits.shape[1].toLocaleString("en");
+      if (!vocabularyOf(e).has(value)) e.set({ notice: `The model has no ${answerUnit(e)} “${value}”: it knows ${count}.` });
     },
-  }), h("datalist", { id: "right-words" }, wordOptions(e, t, "")));
+  }), h("datalist", { id: "right-words" }, document.activeElement?.dataset.key === "right" ? wordOptions(e, t, "") : null)); // sorting takes long
 }
 
 const MOST_OPTIONS = 20;
