@@ -28,8 +28,10 @@ INK = """
 path => {
   const block = stageView.layout.blocks.find(block => block.attention === path);
   const [top, bottom] = [block.tileY + block.tileHeight + 2, block.y + block.height - 2];
-  const pen = document.getElementById("cells").getContext("2d");
-  const { data } = pen.getImageData(block.x, top, block.width, bottom - top);
+  const pen = document.createElement("canvas").getContext("2d");
+  [pen.canvas.width, pen.canvas.height] = [block.width, bottom - top];
+  pen.drawImage(document.getElementById("cells"), -block.x, -top);
+  const { data } = pen.getImageData(0, 0, pen.canvas.width, pen.canvas.height);
   return data.reduce((sum, alpha, i) => sum + (i % 4 === 3 ? alpha : 0), 0) / (data.length / 4);
 }
 """
