@@ -30,9 +30,9 @@ from .structure import structure
 SHARED = ("dom.js", "answers.js")  # with the graph page
 SCRIPTS = (  # concatenated into one script, after the model's and those
     "elements.js", "update.js", "numbers.js", "plan.js", "derive.js", "gradients.js", "state.js",
-    "matrix.js", "equation.js", "pictures.js", "image.js", "whatif.js", "address.js", "inspector.js",
-    "map.js", "words.js", "positions.js", "attention.js", "layers.js", "recurrent.js", "output.js",
-    "loss.js", "stageblocks.js", "stagelayout.js", "play.js", "stagepaint.js", "stagewords.js",
+    "matrix.js", "equation.js", "pictures.js", "image.js", "whatif.js", "ablation.js", "address.js",
+    "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js", "recurrent.js",
+    "output.js", "loss.js", "stageblocks.js", "stagelayout.js", "play.js", "stagepaint.js", "stagewords.js",
     "stage.js", "journey.js", "documents.js", "questions.js", "screens.js", "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
 

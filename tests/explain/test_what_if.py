@@ -73,6 +73,45 @@ def test_old_and_new_probabilities_and_answers_stand_side_by_side(open_page):
     assert page.page.locator(".ghost, .before").count() == 0
 
 
+def test_the_whole_models_answer_stays_the_right_one_while_parts_are_off(open_page):
+    model = transformer()
+    page = open_page(exposed(page_of(model, "I love you")), "#loss", bypass_csp=True)
+    labels = page.page.evaluate("() => [...page.labels()]")
+    off = {"causal": False, "ablated": {PATH: [0, 1]}}
+    page.page.evaluate(SWITCH_OFF, off)
+    source, target = page.page.evaluate("() => [[...page.record.source], [...page.record.target]]")
+    whole = record(model, source, target).backward(labels)
+    changed = record(model, source, target, Switches(**off)).backward(labels)
+    assert page.page.evaluate("() => [...page.labels()]") == labels
+    assert page.page.evaluate("() => page.answer.ids") != labels[: len(target)]  # its own is another one
+    answer = words().decode([i for i in labels if i != words().end_id])
+    assert f"Right answer: “{answer}”, of the whole model." in page.text("#screen .right-answer")
+    shown = page.page.evaluate(TABLES, "#loss")[0]
+    all_agree([row[4].split(" → ") for row in shown], np.stack([whole.losses, changed.losses], 1))
+    mean = page.text("#screen p:has(.mean-loss)").partition(": ")[2]
+    all_agree([mean.split(" → ")], [[whole.loss, changed.loss]])
+    page.page.locator('[data-key="what-if"]').click()
+    all_agree([page.text(".loss-change").split(" → ")], [[whole.loss, changed.loss]])
+
+
+def test_the_menu_covers_no_answer_and_closes_when_one_leaves(open_page):
+    page = open_page(page_of(transformer(), "I love you"))
+    menu = page.page.locator(".switches > div")
+    for width, height in ((1440, 900), (1280, 720)):
+        page.page.set_viewport_size({"width": width, "height": height})
+        for leave in ("Escape", "ArrowRight", "outside"):
+            page.page.locator('[data-key="what-if"]').click()
+            box = menu.bounding_box()
+            assert box["x"] >= 0
+            says = page.page.locator(".says")
+            if says.count():
+                assert box["y"] + box["height"] < min(each.bounding_box()["y"] for each in says.all())
+            page.press(leave) if leave != "outside" else page.page.locator("main h2").click()
+            assert not menu.is_visible()
+        page.page.evaluate("() => { location.hash = '#walkthrough'; }")
+        page.page.locator(".stage").wait_for()
+
+
 def test_heads_that_are_off_are_dimmed_where_they_are_drawn(open_page):
     page = open_page(page_of(transformer()), f"#heads:{PATH}?heads={PATH}-2")
     dim = lambda selector: page.page.locator(selector).evaluate_all(

@@ -319,14 +319,10 @@ function headsScreen(e) {
   const { query } = axesOf(e);
   const weights = e.record.arrays[partOf(e, "weights")];
   const off = e.options.ablated[e.path] ?? [];
-  const toggle = i => {
-    const next = off.includes(i) ? off.filter(each => each !== i) : [...off, i];
-    e.set({ options: { ...e.options, ablated: { ...e.options.ablated, [e.path]: next } } });
-  };
   const card = i => h("div", { class: `head${i === e.head ? " current" : ""}${off.includes(i) ? " off" : ""}` },
     h("button", { type: "button", class: "plain", "data-key": `card:${i}`, "aria-pressed": i === e.head ? "true" : "false", onclick: () => e.set({ head: i }) }, `Head ${i + 1}`, heatPicture(weights, i, `Weights of head ${i + 1}`)),
     h("p", { class: "hint" }, headSummary(weights, i, unitsOf(e), e.path.includes("self") && !e.isImage)),
-    checkbox("on", !off.includes(i), () => toggle(i), `head ${i}`));
+    checkbox("on", !off.includes(i), () => switchHead(e, e.path, i), `head ${i}`));
   return {
     thought: [
       heads > 1 ? `${heads} heads attend at the same time. Each projects the whole vector of ${width} numbers to ${headWidth} with its own ` : `This attention has one head. It projects the whole vector of ${width} numbers to ${headWidth} with `,
@@ -342,7 +338,7 @@ function headsScreen(e) {
         { name: partOf(e, "output"), title: "output of the attention", axes: [query, "out"] },
       ], Math.max(90, heightForEquations() - 120)),
     ],
-    beside: wordsBeside(e),
+    beside: [eachHead(e), wordsBeside(e)],
     below: () => [
       matrix(e, partOf(e, "concat"), { title: "heads side by side", current: currentRow(e) }),
       sign("times ", symbol("W_O"), biasOf(e, node.bias), " ="),

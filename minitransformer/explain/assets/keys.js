@@ -9,7 +9,8 @@ function listenToKeys(e) {
     }
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
     if (event.key === "Escape") {
-      if (typing) event.target.blur();
+      if (document.querySelector(".switches").open) closeWhatIf();
+      else if (typing) event.target.blur();
       else if (e.opened) closeCard(e);
       else if (e.cell) e.set({ cell: null, quiz: null });
       return;

@@ -3,6 +3,7 @@
 function lossScreen(e) {
   const { losses, loss } = e.gradients();
   const labels = e.labels();
+  const before = e.before && e.model.losses(e.before.record, labels);
   const { data, shape } = e.record.arrays.probabilities;
   const chosen = e.lossPositions();
   const toggle = t => {
@@ -15,13 +16,14 @@ function lossScreen(e) {
     thought: `The loss of each prediction is −log of the probability that the right ${right} got. Training moves every weight a little against the gradient of the mean loss.`,
     body: [
       h("p", { class: "formula" }, `loss = −log p(right ${right}),   ∂loss / ∂logits = (p − y) / N`),
-      e.structure.output.head ? h("p", { class: "hint" }, "No right answer is given here, so the model's own likeliest one counts as right.") : null,
+      rightAnswer(e) ? h("p", { class: "hint right-answer" }, rightAnswer(e)) : null,
       h("div", { class: "halves" }, h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Losses" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["counts", e.structure.output.head ? "at" : "after", `right ${right}`, "its probability", "−log p"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, labels.map((id, t) => h("tr", { class: t === e.step ? "current" : null },
           h("td", {}, h("input", { type: "checkbox", checked: chosen.includes(t), "aria-label": `The loss of ${words[t]} counts`, "data-key": `counts:${t}`, onchange: () => toggle(t) })),
-          h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, e.labelShown(t)), h("td", {}, percent(data[t * shape[1] + id])), h("td", { class: "loss" }, losses[t].toFixed(4))))))),
-      h("p", {}, `Mean of ${chosen.length}: `, h("b", { class: "mean-loss" }, precise(loss))),
+          h("th", { scope: "row" }, words[t] ?? "input"), h("td", { class: "word" }, e.labelShown(t)), h("td", {}, compared(e, t, id, data[t * shape[1] + id])[0]),
+            h("td", {}, before ? h("span", { class: "was" }, `${before[t].toFixed(4)} → `) : null, h("span", { class: "loss" }, losses[t].toFixed(4)))))))),
+      h("p", {}, `Mean of ${chosen.length}: `, before ? h("span", { class: "was" }, `${precise(meanLoss(e, e.before.record))} → `) : null, h("b", { class: "mean-loss" }, precise(loss))),
       e.isPair ? targetForm(e) : null),
       h("section", {}, h("h3", {}, "Where the gradient starts"), h("p", {}, `At the logits: a step against the gradient raises the logit of the right ${right}, whose gradient is negative, and lowers each of the others in proportion to its probability.`), stepChoice(e), startBars(e))),
     ],
@@ -34,7 +36,7 @@ function targetForm(e) {
     event.preventDefault();
     e.set({ target: new FormData(event.target).get("target").trim() || null });
   } }, h("label", {}, "The right answer ", h("input", { name: "target", value: e.target ?? "", placeholder: e.model.decode(e.labels()), "data-key": "target", dir: "auto", autocomplete: "off" })),
-  h("button", { type: "submit", "data-key": "target-go" }, "Use it"), unknownNote(e), h("span", { class: "hint" }, "Left empty: the model's own answer. Give another one, and see how the gradients grow."));
+  h("button", { type: "submit", "data-key": "target-go" }, "Use it"), unknownNote(e), h("span", { class: "hint" }, `Left empty: the ${e.before ? "whole model's" : "model's own"} answer. Give another one, and see how the gradients grow.`));
 }
 
 /** Words of the answer that the model does not know. */

@@ -13,9 +13,6 @@ function load() {
 }
 
 function renderToolbar(e) {
-  const off = Object.values(e.options.ablated).flat().length;
-  const changed = Number(!e.options.causal) + Number(!e.options.positions) + Number(!e.options.scale) + Number(!e.options.memory) + off;
-  const switches = (key, label) => checkbox(label, e.options[key], value => e.set({ options: { ...e.options, [key]: value } }), key);
   const bar = document.getElementById("toolbar");
   const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
   bar.hidden = false;
@@ -25,12 +22,7 @@ function renderToolbar(e) {
     h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
     h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
     location.protocol === "about:" ? null : h("button", { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) }, e.copied ? "Copied" : "Copy link"),
-    h("details", { class: "what-if switches", open: isOpen("switches") }, h("summary", { "data-key": "what-if" }, changed ? `What if (${changed})` : "What if"), h("div", {},
-      e.structure.stacks.some(stack => stack.causal) ? switches("causal", "Causal mask") : null,
-      e.isRecurrent ? switches("memory", `Memory: the state of the ${unitOf(e)} before`) : switches("positions", "Positions"),
-      e.isRecurrent || e.structure.stacks[0].scale === 1 ? null : switches("scale", "Scaling by 1/√d_k"),
-      e.isRecurrent ? null : h("p", {}, off ? `${off} ${off === 1 ? "head is" : "heads are"} off` : h("a", { href: "#heads" }, "Switch a head off")),
-      changed ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, memory: true, ablated: {} } }) }, "Restore the model") : null)),
+    h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
     e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
     linkField(e),
     unknownWords(e),
@@ -92,6 +84,7 @@ listeners.push(render, keepAddress);
 listenToKeys(page);
 listenToPointer(page);
 document.addEventListener("click", followLink);
+document.addEventListener("click", event => event.target.closest(".switches") || closeWhatIf());
 addEventListener("hashchange", () => followHistory(page));
 addEventListener("resize", () => render(page));
 page.followed = location.hash;

@@ -129,6 +129,7 @@ function nextWordScreen(e) {
         end ? h("span", { class: "drawn" }, e.answer.stopped ? " The end token: the sentence is done." : " That is as far as this page goes.") : null),
       h("p", { class: "result", dir: "auto" }, e.model.decode(labels.slice(first, e.step + 1))),
       e.target ? h("p", { class: "note" }, "This is the right answer that you gave, not the model's own.") : null,
+      e.before && !e.target ? h("p", { class: "note" }, `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`) : null,
     ],
   };
 }

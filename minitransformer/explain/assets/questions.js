@@ -14,10 +14,11 @@ function questionCard(e) {
   const ask = () => {
     const turn = (e.turn ?? -1) + 1;
     const made = makers.map((_, i) => makers[(turn + i) % makers.length](e)).find(Boolean);
-    e.set(made ? { turn, question: { ...made, record: e.record, screen: e.screen, chosen: null } } : { notice: "There is nothing to ask here: switch the model's parts on, or choose another place." });
+    e.set({ turn, question: { ...made, record: e.record, screen: e.screen, chosen: null } });
   };
   const start = h("button", { type: "button", "data-key": "ask", onclick: ask }, question ? "Another question" : "What would happen if …?");
   if (!question) return h("section", { class: "question" }, start);
+  if (!question.text) return h("section", { class: "question" }, start, h("p", { class: "reply", role: "status" }, "There is nothing to ask here: switch the model's parts on, or choose another place."));
   const { text, options, right, why, chosen } = question;
   return h("section", { class: "question", "aria-label": "A question of understanding" }, h("p", {}, text),
     h("div", { class: "options", role: "group", "aria-label": "Answers" }, options.map((option, i) => h("button", {

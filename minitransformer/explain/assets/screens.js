@@ -56,6 +56,7 @@ function follow(e, hash) {
   if (!found) return false;
   const changed = address !== e.screen;
   if (changed || state !== undefined) stopMotion();
+  if (changed) closeWhatIf();
   if (changed) Object.assign(e, { cell: null, opened: null, play: { at: e.backward && address === "walkthrough" ? 1 : 0.5, step: null, share: 1, running: false } });
   if (state !== undefined) restore(e, new URLSearchParams(state));
   const changes = { screen: address };

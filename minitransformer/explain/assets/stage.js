@@ -151,7 +151,7 @@ function outputs(e, view) {
 function candidates(e, output, t, x, width, most) {
   const { temperature, topK, topP } = e.sampling;
   const p = e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
-  const before = beforeOf(e)?.record.arrays.probabilities;
+  const before = e.before?.record.arrays.probabilities;
   const right = e.labels()[t];
   const best = largestIndices(p, most);
   const isBack = e.screen === "backward" && e.lossPositions().includes(t);

@@ -40,7 +40,7 @@ class Explanation {
     this.plan = makePlan(data.structure);
     this.text = data.text; // in the sentence box
     this.textRead = data.text; // of the record
-    this.target = data.target; // the right answer; null: the model's own
+    this.target = data.target; // the right answer; null: the whole model's own
     this.drawing = null; // over the image of a ViT, a letter a pixel
     this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
@@ -109,22 +109,28 @@ class Explanation {
     let labels;
     if (this.isPair) {
       const answer = model.generate(source, {}, options);
-      right = this.target ? { ...model.tokenize(this.target), stopped: true } : answer;
+      const whole = isChanged(this) ? model.generate(source, {}, {}) : answer;
+      right = this.target ? { ...model.tokenize(this.target), stopped: true } : whole;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
       this.record = model.run({ source, target }, options);
       this.answer = answer;
+      this.compare(whole);
     } else if (this.structure.output.head) {
       this.record = model.run({ source, target }, options);
-      labels = this.bestLabels();
+      this.compare();
+      labels = this.ownLabels();
       this.askForGaps(source);
     } else {
-      const answer = model.generate(source, { maxNew: this.mostWritten(source) }, options);
-      labels = [...source.slice(1), ...answer.ids];
+      const limit = { maxNew: this.mostWritten(source) };
+      const answer = model.generate(source, limit, options);
+      const whole = isChanged(this) ? model.generate(source, limit, {}) : answer;
+      labels = [...source.slice(1), ...whole.ids];
       if (!this.prompt) this.step = source.length - 1;
       this.prompt = source.length;
-      this.record = model.run({ source: [...source, ...answer.ids.slice(0, -1)], target }, options);
+      this.record = model.run({ source: [...source, ...whole.ids.slice(0, -1)], target }, options);
       this.answer = answer;
+      this.compare(whole);
     }
     this.textRead = this.text;
     this.texts = { source: read.map(({ text }) => text), target: [null, ...(right?.pieces ?? [])] }; // what tokens stand for
@@ -151,12 +157,24 @@ class Explanation {
   readImage() {
     this.pixels = pixelsOf(this, this.drawing);
     this.record = this.model.run({ source: this.pixels }, this.options);
-    this.found = { labels: this.bestLabels() };
+    this.compare();
+    this.found = { labels: this.ownLabels() };
     this.backwardPass = null;
+  }
+
+  /** Of a model without parts, `before`: the whole one on the same tokens, and the `answer` that it writes. */
+  compare(answer = null) {
+    const { source, target } = this.record;
+    this.before = isChanged(this) ? { record: this.model.run({ source, target }, {}), answer } : null;
   }
 
   bestLabels() {
     return bestLabelsOf(this.record);
+  }
+
+  /** The model's own answers, which count as right if none is given: of the whole model, so that losses compare. */
+  ownLabels() {
+    return bestLabelsOf((this.before ?? this).record);
   }
 
   /** How many tokens a language model writes: so many that its positions last; the last one is not read. */

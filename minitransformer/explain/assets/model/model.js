@@ -117,6 +117,11 @@ class Model {
     };
   }
 
+  /** The loss of the label of each row, -log of its probability. */
+  losses({ arrays: { logits } }, labels) {
+    return losses(logits, labels);
+  }
+
   /** The probabilities of words if a state were the last: through a norm (its path and settings), and the head. */
   lens(state, norm = null) {
     const run = new Run(this.weights);

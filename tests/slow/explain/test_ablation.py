@@ -1,0 +1,121 @@
+"""The table of each head off: its losses are the engine's, for every family that has heads."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer import BERT, GPT, BERTConfig, GPTConfig, generate
+from minitransformer.explain import Switches, record
+from minitransformer.explain.page import to_html
+from minitransformer.text.tokenizer_presets import BERT_TOKENS
+from tests.explain.test_page import exposed, number, page_of, scaled, sizes, transformer, vit_model, words
+
+CELLS = """
+() => [...document.querySelectorAll(".each-head tbody td button")].map(button => {
+  const [, ...rest] = button.dataset.key.split(":");
+  return [...rest, button.getAttribute("aria-label"), button.closest("td").className];
+})
+"""
+
+
+def of_transformer():
+    tokenizer = words()
+    model = transformer()
+    source = [*tokenizer.encode("I love you"), tokenizer.end_id]
+    (answer,) = generate(model, [source], 6)
+    stopped = len(answer) < 6
+    labels = [*answer, tokenizer.end_id] if stopped else answer
+    return page_of(model, "I love you"), model, source, [tokenizer.start_id, *labels[:-1]], labels, None
+
+
+def of_gpt():
+    mg.manual_seed(0)
+    model = scaled(GPT(GPTConfig(**sizes(n_positions=32, n_embd=12, n_layer=2, n_head=3))))
+    ids = words().encode("I love you")
+    (answer,) = generate(model, [ids], 8)
+    source = [*ids, *answer[:-1]]
+    return page_of(model, "I love you"), model, source, None, [*ids[1:], *answer], None
+
+
+def of_bert():
+    mg.manual_seed(0)
+    tokenizer = words(added=BERT_TOKENS)
+    small = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 14}
+    model = scaled(BERT(BERTConfig(vocab_size=tokenizer.vocab_size, head="masked_lm", **small)))
+    cls, mask, sep = map(tokenizer.special_id, ("[CLS]", "[MASK]", "[SEP]"))
+    inputs = {"before": [cls], "after": [sep], "marks": ["[MASK]"], "strip": True}
+    page = page_of(model, "zebra [MASK] zebra", tokenizer=tokenizer, inputs=inputs)
+    source = [cls, tokenizer.unk_id, mask, tokenizer.unk_id, sep]
+    labels = record(model, source).arrays["logits"].argmax(-1).tolist()
+    return page, model, source, None, labels, [2]
+
+
+def of_vit():
+    model, image = vit_model()
+    page = to_html(model, None, "a digit", title="a digit", labels=["0", "1", "2"], image=image)
+    source = image.reshape(-1).tolist()
+    labels = record(model, source).arrays["logits"].argmax(-1).tolist()
+    return page, model, source, None, labels, None
+
+
+FAMILIES = {"transformer": of_transformer, "gpt": of_gpt, "bert": of_bert, "vit": of_vit}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_without_each_head_is_the_engines(family, open_page):
+    text, model, source, target, labels, positions = FAMILIES[family]()
+    page = open_page(exposed(text), "#heads", bypass_csp=True)
+    page.page.locator(".each-head b").wait_for()  # all are measured
+    assert page.page.evaluate("() => [...page.labels()]") == labels
+
+    def loss(**off):
+        return record(model, source, target, Switches(**off)).backward(labels, positions).loss
+
+    whole = loss()
+    cells = page.page.evaluate(CELLS)
+    assert len(cells) == {"transformer": 10, "gpt": 6, "bert": 4, "vit": 2}[family]
+    changes = {}
+    for path, head, says, _ in cells:
+        without = loss(ablated={path: [int(head)]})
+        changes[path, head] = without - whole
+        was, now = (float(x) for x in says.partition("loss ")[2].partition(",")[0].split(" → "))
+        assert (was, now) == pytest.approx((whole, without), abs=6e-5), (path, head)
+        assert number(says.rpartition(", ")[2]) == pytest.approx(without - whole, abs=6e-4)
+    least = min(changes, key=changes.get)
+    assert [(path, head) for path, head, _, shape in cells if "least" in shape.split()] == [least]
+    rises = "rises" if changes[least] > 0 else "falls"
+    sentence = page.text(".each-head figcaption p")
+    assert sentence.startswith(f"Least harm: head {int(least[1]) + 1} of ")
+    amount = float(sentence.partition(f": the loss {rises} by ")[2].partition(". Most")[0])
+    assert amount == pytest.approx(abs(changes[least]), rel=6e-3, abs=1e-6)
+
+    # a cell switches its head off, and the losses stay those of the whole model's answer
+    page.page.locator(f'[data-key="off:{least[0]}:{least[1]}"]').click()
+    assert page.page.evaluate("() => page.options.ablated") == {least[0]: [int(least[1])]}
+    assert page.page.evaluate("() => [...page.labels()]") == labels
+    assert np.isclose(page.page.evaluate("() => page.gradients().loss"), whole + changes[least], atol=1e-5)
+    assert page.page.locator(".each-head b").count() == 1  # nothing is measured again
+
+
+def test_the_table_follows_the_sentence_and_rests_where_it_is_not_shown(open_page):
+    model = transformer()
+    page = open_page(exposed(page_of(model, "I love you", 9)), bypass_csp=True)
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("() => page.measures ?? null") is None
+    page.page.locator('[data-key="what-if"]').click()
+    page.page.locator('[data-key="each-head"]').click()  # the second click is the last
+    page.page.locator(".each-head b").wait_for()
+    first = page.page.evaluate(CELLS)
+    assert page.page.evaluate("() => document.activeElement.closest('.each-head') !== null")
+    page.page.fill("#sentence", "you love the cat")
+    assert page.page.locator(".each-head .stale").count() == 1
+    page.page.locator(".each-head table:not(.stale)").wait_for()
+    second = page.page.evaluate(CELLS)
+    assert [says for *_, says, _ in first] != [says for *_, says, _ in second]
+    page.page.fill("#sentence", "the cat")
+    page.page.evaluate("() => go('softmax')")
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("() => page.measures.left.length") == 10
+    page.page.evaluate("() => go('heads')")
+    page.page.locator(".each-head table:not(.stale)").wait_for()
+    assert page.violations() == []
