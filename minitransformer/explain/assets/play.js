@@ -119,6 +119,7 @@ function playOrStop(e) {
   const low = isBack ? 0.5 : 0;
   const from = e.play.at >= 0.999 || (!isBack && e.play.at === 0.5 && e.play.step === null) ? low : Math.max(low, e.play.at);
   if (prefersStill()) return e.set({ play: { at: e.play.at >= 0.5 && e.play.at < 1 ? 1 : 0.5, step: null, share: 1, running: false } });
+  stageView.back ??= gradientPicture(e, stageView); // which takes longer than a frame
   e.set({ play: { at: from, step: null, share: 1, running: true } });
   moveFor(PLAY_SECONDS * (1 - from), share => showMoment(e, from + (1 - from) * share), () => e.set({ play: { ...e.play, running: false } }));
 }
