@@ -459,12 +459,12 @@ def test_what_was_focused_scrolled_or_typed_stays_so(open_page):
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.locator('[data-key="numbers"]').click()
     wide = page.page.locator("#screen .below .scroll").first
-    page.page.locator("#screen .below td button").nth(5).focus()
+    page.page.locator("#screen .below td button").nth(6).focus()  # the last of its row
     left = wide.evaluate("region => region.scrollLeft")
     page.press("Enter")
     assert wide.evaluate("region => region.scrollLeft") == left > 0
     page.press("g")  # the same cell, with a gradient beside its table
-    assert page.page.evaluate("document.activeElement.dataset.key").endswith(":0,0,5")
+    assert page.page.evaluate("document.activeElement.dataset.key").endswith(":0,0,6")
     page.press("q")
     page.page.fill("#answer", "0.5000")
     page.press("Enter")
@@ -669,5 +669,7 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
     assert (code, "Pass a run or --preset, not both." in err) == (2, True)
     code, _, err = cli("explain", "--preset", "nope")
     assert (code, "'nope' for argument '--preset'. Expected documents.\n" in err) == (2, True)
+    code, _, err = cli("explain", "play", "To be", "or not", "-o", "other.html")
+    assert (code, "of type gpt2, which takes no target, got 'or not'" in err) == (2, True)
     code, _, err = cli("explain", "mine", "-o", "page.svg")
     assert (code, "is not the name of an HTML page" in err) == (2, True)
