@@ -628,6 +628,9 @@ def test_the_quiz_hides_a_number_until_it_is_answered(open_page):
     page.press("Enter")
     assert page.page.locator("td.asked").count() == 0
     assert "Right" in page.text("#announcer")
+    page.press("q")
+    page.page.locator('[data-key="close"]').click()  # closed, it asks no more
+    assert page.page.locator("td.asked").count() == 0
 
 
 def test_the_quiz_asks_for_one_percent_and_leaves_the_answer(open_page):

@@ -24,7 +24,7 @@ function inspectorContent(e, place) {
   const title = placeTitle(e, place);
   const asked = e.quiz && samePlace(e.quiz.place, place);
   const value = valueAt(e, place);
-  const close = h("button", { type: "button", class: "close", "aria-label": "Close", "data-key": "close", onclick: () => e.set({ cell: null }) }, "✕");
+  const close = h("button", { type: "button", class: "close", "aria-label": "Close", "data-key": "close", onclick: () => e.set({ cell: null, quiz: null }) }, "✕");
   const back = trail.length ? h("button", { type: "button", "data-key": "back", onclick: () => e.set({ cell: trail.pop() }) }, "← Back") : null;
   const head = h("div", { class: "inspector-head" }, h("h2", {}, title), back, close);
   const number = h("p", { class: "value" }, asked ? "?" : precise(value));

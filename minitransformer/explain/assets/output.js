@@ -147,7 +147,7 @@ function beamsScreen(e) {
     body: [
       slider("Beams", { min: 2, max: 5, step: 1, value: e.beamCount, text: `${e.beamCount}`, oninput: beamCount => e.set({ beamCount }) }),
       beamTree(e, found),
-      h("p", { class: "hint" }, `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text. Dashed lines: dropped.`),
+      h("p", { class: "hint" }, `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`),
       h("h3", {}, "Texts, the best first"),
       h("ol", {}, found.texts.map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
     ],
@@ -167,8 +167,7 @@ function beamTree(e, found) {
   const boxes = [s("g", { class: "beam best" }, s("rect", { x: root[0], y: root[1], width: w, height: hgt, rx: 6 }), s("text", { x: root[0] + w / 2, y: root[1] + 25, "text-anchor": "middle" }, "start"))];
   steps.forEach((step, i) => step.forEach((node, j) => {
     const from = i === 0 ? root : [x(i - 1), y(node.parent)];
-    const best = onBest[i] === j;
-    const kind = best ? "best" : node.kept || node.finished ? "kept" : "dropped";
+    const kind = onBest[i] === j ? "best" : "kept";
     lines.push(s("path", { class: `beam-line ${kind}`, d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + 22} ${from[1] + hgt / 2} ${x(i) - 22} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}` }));
     boxes.push(s("g", { class: `beam ${kind}` }, s("rect", { x: x(i), y: y(j), width: w, height: hgt, rx: 6 }),
       s("text", { x: x(i) + w / 2, y: y(j) + 17, "text-anchor": "middle", class: "beam-word" }, `${shownToken(e.tokenOf(node.token)).slice(0, 9)} ${percent(Math.exp(node.logProbability))}`),

@@ -79,7 +79,7 @@ function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
 /** Words in a row, one of them current. `side`: whose tokens they are. */
 function wordRow(words, current, label, onclick, side = null) {
   return h("ol", { class: words.length < MOST_ARCS ? "words" : "words many", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null, "data-token": side ? `${side}:${i}` : null },
-    onclick ? h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, pictured(word, true)) : pictured(word, true))));
+    h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, pictured(word, true)))));
 }
 
 function choice(label, options, value, onchange) {
