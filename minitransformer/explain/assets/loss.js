@@ -65,6 +65,28 @@ function pullOfClass(e, sizes, tokens, right) {
       bars(shown.map(u => [pictured(tokens[u]), sizes[u] / largestOf(sizes), inTable(sizes[u], decimalsFor(largestOf(sizes)))]), `Loss of ${right}`)));
 }
 
+const PULLS_AT_ONCE = 60e6; // products of two numbers: what a keystroke has time for
+
+/**
+ * Of the loss of each of these predictions alone, the lengths of its gradients at the `inputs`, by their names.
+ * Of a large model, those for which there was no time yet are null; they follow, and the stage is shown again.
+ */
+function pullsOf(e, inputs, predictions) {
+  const labels = e.labels();
+  if (e.pulls?.record !== e.record || String(e.pulls.labels) !== String(labels)) e.pulls = { record: e.record, labels, found: new Map() };
+  const { found } = e.pulls;
+  const weights = Object.values(e.weights).reduce((sum, { data }) => sum + data.length, 0);
+  const atOnce = Math.max(1, Math.floor(PULLS_AT_ONCE / (weights * e.record.source.length)));
+  const missing = predictions.filter(t => !found.has(t));
+  for (const t of missing.slice(0, atOnce)) {
+    const { activations } = e.model.backward(e.record, { labels, positions: [t] });
+    found.set(t, Object.fromEntries(inputs.map(name => [name, range(activations[name].shape[0], u => norm(rowOf(activations[name], u)))])));
+  }
+  clearTimeout(e.pullTimer);
+  if (missing.length > atOnce) e.pullTimer = setTimeout(() => e.screen === "pull" && render(e), 30); // after a frame, or a keystroke
+  return predictions.map(t => found.get(t) ?? null);
+}
+
 /** For the loss of each prediction: how long the gradient is at each token that was read. */
 function pullScreen(e) {
   const inputs = e.structure.stacks.map(stack => `${stack.name}.input`);
@@ -75,18 +97,18 @@ function pullScreen(e) {
   const predicted = t => shownToken(e.wordOf(labels[t]) ?? words[t]);
   const most = count > 24 ? MOST_PULLS : count;
   const top = windowStart(e, `rows ${count}`, count - most);
-  const passes = range(most, i => e.model.backward(e.record, { labels, positions: [top + i] }));
+  const pulls = pullsOf(e, inputs, range(most, i => top + i));
   return {
     thought: "Each row is the loss of one prediction alone. Its numbers are the lengths of its gradients at the input vectors: the longer the gradient, the more a small change of that input changes this loss.",
     body: inputs.map((name, i) => {
       const columns = e.tokensOf(e.sideOfRows(name));
-      const sizes = passes.map(({ activations }) => columns.map((_, u) => norm(rowOf(activations[name], u))));
+      const sizes = pulls.map(pull => pull?.[name] ?? columns.map(() => NaN));
       const largest = largestOf(sizes.flat());
       if (hasHead && count === 1) return pullOfClass(e, sizes[0], columns, predicted(0));
       return h("figure", {}, h("figcaption", {}, e.isPair ? ["At the inputs of the encoder", "At the inputs of the decoder"][i] : "At the inputs"),
         plainTable(e, {
           title: `Pull on ${name}`, corner: "loss of", rows: range(count, t => (hasHead && count > 1 ? `${predicted(t)} at ${words[t]}` : predicted(t))), columns, most,
-          value: (t, u) => sizes[t - top][u], text: x => inTable(x, decimalsFor(largest)), look: { largest },
+          value: (t, u) => sizes[t - top][u], text: x => (Number.isNaN(x) ? "…" : inTable(x, decimalsFor(largest))), look: { largest },
         }));
     }),
   };

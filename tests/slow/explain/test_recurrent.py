@@ -1,8 +1,10 @@
 """The pages of recurrent language models: usable by everybody, and fast enough for a long text."""
 
+import numpy as np
 import pytest
 
-from tests.explain.test_page import STAGE, addresses, exposed, page_of, recurrent
+from minitransformer.explain import record
+from tests.explain.test_page import STAGE, TABLES, addresses, all_agree, exposed, page_of, recurrent
 from tests.slow.explain.test_page import LARGEST, VIOLATIONS
 
 LONG = "you love the cat on the mat " * 28
@@ -67,3 +69,23 @@ def test_a_text_follows_each_keystroke(length, most, open_page):
     print(length, {name: f"{1000 * time:.0f} ms" for name, time in times.items()})
     assert times["keystroke"] < 3 * most
     assert times["frame"] < 3 * 0.033
+
+
+def test_the_losses_of_a_large_model_pull_one_after_another(open_page):
+    model = recurrent("lstm", embedding_dim=224, hidden_size=224)
+    page = open_page(exposed(page_of(model, "you love the cat on the mat " * 2, 100)), bypass_csp=True)
+    (first,) = page.page.evaluate(TABLES, "#pull")
+    missing = [row[1:] for row in first if "…" in row]
+    assert 0 < len(missing) < len(first)
+    assert {text for row in missing for text in row} == {"…"}
+    for _ in range(400):  # wait_for_function polls by eval, which the page's policy forbids
+        page.page.wait_for_timeout(50)
+        (table,) = page.page.evaluate(TABLES, "#pull")
+        if not any("…" in row for row in table):
+            break
+    e = page.page.evaluate("() => ({ source: [...page.record.source], labels: page.labels() })")
+    expected = record(model, e["source"])
+    alone = [expected.backward(e["labels"], positions=[t]).activations for t in range(len(table))]
+    all_agree(
+        [row[1:] for row in table], [np.linalg.norm(each["layers.input"], axis=-1)[:32] for each in alone]
+    )
