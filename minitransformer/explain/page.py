@@ -33,7 +33,8 @@ SCRIPTS = (  # concatenated into one script, after the model's and those
     "matrix.js", "equation.js", "pictures.js", "image.js", "whatif.js", "ablation.js", "address.js",
     "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js", "recurrent.js",
     "output.js", "loss.js", "stageblocks.js", "stagelayout.js", "play.js", "stagepaint.js", "stagewords.js",
-    "stage.js", "journey.js", "documents.js", "questions.js", "screens.js", "quiz.js", "keys.js", "main.js",
+    "stage.js", "vanishing.js", "journey.js", "documents.js", "questions.js", "screens.js", "quiz.js",
+    "keys.js", "main.js",
 )  # fmt: skip
 
 

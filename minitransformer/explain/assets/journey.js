@@ -24,7 +24,7 @@ function journeyStep(e, view) {
   return [
     targetChoice(e),
     h("p", { class: "thought", role: "status" }, h("b", {}, `${i - first + 1} of ${view.steps.length - first}: ${block.id === "probabilities" ? "The loss" : block.label}. `), backSentence(e, block)),
-    block.id === "probabilities" ? lossNumbers(e, loss) : pullNumbers(e, block),
+    block.id === "probabilities" ? [lossNumbers(e, loss), vanishingText(e, view)] : pullNumbers(e, block),
     legend(e, view, true),
   ];
 }

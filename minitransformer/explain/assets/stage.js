@@ -41,7 +41,8 @@ function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
   const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
-  const go_ = by => walkTo(e, Math.max(steps, Math.min(most, at === null ? (by > 0 ? steps : most) : at + by)));
+  const shown = by => (isBack ? journeyIndex(e, view) : at ?? (by > 0 ? -1 : most + 1)); // the step one comes from
+  const go_ = by => walkTo(e, Math.max(steps, Math.min(most, shown(by) + by)));
   const timeline = h("input", {
     id: "timeline", type: "range", min: isBack ? 500 : 0, max: 1000, step: 1, value: Math.round(1000 * e.play.at), "data-key": "timeline",
     "aria-label": "Moment: forward, then backward", "aria-valuetext": momentText(e.play.at),
@@ -85,8 +86,8 @@ function drawing(e, view) {
   return s("svg", { class: "over", width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group", "aria-label": "The model as it ran", onclick: event => clickStage(e, event), onpointermove: event => pointStage(e, event), onpointerleave: () => pointAt(e, null, null) },
     layout.columns.map(column => residuals(column, layout)),
     layout.columns.map(column => wordsBelow(e, view, column)),
-    layout.blocks.map(block => tagOf(e, block)),
-    tagOf(e, layout.output), outputs(e, view));
+    layout.blocks.map(block => tagOf(e, view, block)),
+    tagOf(e, view, layout.output), outputs(e, view));
 }
 
 /** Residual connections, at the side of the labels. */
@@ -121,7 +122,7 @@ function wordsBelow(e, view, column) {
 }
 
 /** A block's name, which opens it. */
-function tagOf(e, block) {
+function tagOf(e, view, block) {
   const { x, y, width, height } = block.tag;
   const isOpen = standsFor(block, e.opened);
   const size = Math.max(18, Math.min(26, height));
@@ -136,7 +137,7 @@ function tagOf(e, block) {
       event.stopPropagation();
       e.set({ opened: isOpen ? null : block.id, cell: null });
     },
-  }, s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }), s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text));
+  }, s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }), lengthBar(e, block, { x: x + 1, y: top + size - 5, width: width - 2 }), s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text));
 }
 
 /** The likeliest words of each token, or of one where columns are narrow. */
@@ -215,6 +216,8 @@ function showLight(e, view, light) {
     const isCurrent = current === tag.dataset.block;
     tag.classList.toggle("lit", isCurrent || (block ? isMoving(block, light) : light.loss > 0 && light.loss < 1));
     tag.classList.toggle("flows", (block ? light.backward(block) > 0 : light.loss > 0));
+    const bar = tag.querySelector(".length");
+    if (bar) bar.style.opacity = light.backward(block);
   }
   for (const says of svg.querySelectorAll("[data-says]")) {
     says.style.opacity = light.output(Number(says.dataset.says));
@@ -223,11 +226,13 @@ function showLight(e, view, light) {
   const last = view.layout.columns.at(-1);
   for (const word of svg.querySelectorAll(`[data-word^="${last.stack.name}:"]`)) {
     const t = Number(word.dataset.word.split(":")[1]);
-    const isGiven = t === 0 || light.current !== null || isPromptRow(e, t - 1) || e.structure.output.head;
-    word.style.opacity = isGiven ? 1 : light.output(t - 1);
+    const isGiven = t === 0 || isPromptRow(e, t - 1) || e.structure.output.head;
+    const first = last.blocks.find(block => block.array); // in the slow walk, all words go through it at once
+    word.style.opacity = isGiven ? 1 : light.current === null ? light.output(t - 1) : light.forward(first, t);
   }
-  const said = document.querySelector(".saying .said");
-  if (said) said.style.opacity = light.output(last.blocks[0].count - 1);
+  for (const said of document.querySelectorAll(".saying .said, .answers .answer")) said.style.opacity = light.output(last.blocks[0].count - 1);
+  const caption = document.querySelector(".panel .thought");
+  if (caption && e.screen === "walkthrough" && light.current === null) caption.textContent = captionOf(e, view, light);
 }
 
 function isMoving(block, light) {

@@ -26,6 +26,25 @@ function frontSentence(e, block) {
   return "Each row is brought to the same scale.";
 }
 
+/** What happens at a moment of Play. */
+function captionOf(e, view, light) {
+  const { at } = e.play;
+  const last = view.layout.columns.at(-1);
+  if (at === 0.5 && !e.play.running) return opening(e);
+  if (light.loss > 0) {
+    const reached = view.schedule.back.findLast(block => block.array && light.backward(block) > 0);
+    if (!reached) return `The loss: −log of the probability of each right ${answerUnit(e)}. Its gradient says which way each number should have moved.`;
+    return at >= 0.99 ? "The gradient has reached the vectors that training changes." : `The gradient flows back: ${reached.label}. The brighter, the larger.`;
+  }
+  const words = wordsOf(e, last.blocks[0].side);
+  const t = range(last.blocks[0].count, i => i).find(i => !isPromptRow(e, i) && light.output(i) < 1);
+  const isReading = last.blocks.every(block => !block.array || light.forward(block, last.blocks[0].count - 1) === 0) && light.output(Math.max(0, t ?? 0)) === 0;
+  if (at === 0 || (e.isPair && at < READ)) return e.isPair ? "The encoder reads the whole input at once, block by block." : e.isImage ? "All patches go through the blocks at once." : `The ${unitsOf(e)} go through the blocks.`;
+  if (t === undefined || e.structure.output.head) return isReading || at < WRITTEN ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.` : "The last state becomes the answer.";
+  const word = shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, t), 1)[0]));
+  return light.output(t) > 0 ? `After “${words[t]}” it writes “${word}”.` : `“${words[t]}” goes up through the blocks: what comes after it?`;
+}
+
 function backSentence(e, block) {
   if (block.id === "probabilities") return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
   const { activations } = e.gradients();

@@ -1,0 +1,64 @@
+"""Where the gradient is small, and what Play says meanwhile."""
+
+import numpy as np
+import pytest
+
+from minitransformer.explain import record
+from tests.explain.test_page import number, page_of, transformer, words
+from tests.explain.test_stage import MOMENT
+
+
+def test_the_backward_stage_names_the_smallest_gradient_of_the_engine(open_page):
+    model, tokenizer = transformer(), words()
+    page = open_page(page_of(model, "you love the cat", target="the mat"), "#backward")
+    labels = [*tokenizer.encode("the mat"), tokenizer.end_id]
+    source = [*tokenizer.encode("you love the cat"), tokenizer.end_id]
+    found = record(model, source, [tokenizer.start_id, *labels[:-1]])
+    gradients = found.backward(labels).activations
+    bars = page.page.locator(".tag .length")
+    names = bars.evaluate_all("bars => bars.map(bar => bar.dataset.length)")
+    said = page.page.locator(".tag:has(.length) title").all_text_contents()
+    lengths = {name: np.linalg.norm(gradients[name]) for name in names}
+    for name, text in zip(names, said, strict=True):
+        assert number(text.rsplit(" ", 1)[1]) == pytest.approx(lengths[name], rel=1e-3)
+    text = page.text(".vanishing")
+    assert number(text.split(": ")[2].split(",")[0]) == pytest.approx(min(lengths.values()), rel=1e-3)
+    scores = [
+        np.linalg.norm(head) for name, of in gradients.items() if name.endswith(".scores") for head in of
+    ]
+    assert number(text.split("head ")[1].split(": ")[1].split(",")[0].rstrip(".")) == pytest.approx(
+        min(scores), rel=1e-3
+    )
+    page.page.locator(".vanishing a").click()
+    assert page.page.locator("h2#softmax").count() == 1
+    assert page.page.locator(".cells-box.gradient").count()
+
+
+def test_one_step_back_from_the_end_is_the_last_but_one(open_page):
+    page = open_page(page_of(transformer()), "#backward", reduced_motion="reduce")
+    page.page.evaluate(MOMENT, 1000)
+    page.page.evaluate("() => document.getElementById('timeline').dispatchEvent(new Event('change'))")
+    count = int(page.text(".panel .thought").split(" of ")[1].split(":")[0])
+    assert page.text(".panel .thought").startswith(f"{count} of")
+    page.page.locator('[data-key="walk-back"]').click()
+    assert page.text(".panel .thought").startswith(f"{count - 1} of")
+
+
+def test_play_says_what_happens_and_shows_words_as_they_are_written(open_page):
+    page = open_page(page_of(transformer(), target="the mat"))
+    said = []
+    for moment in (0, 260, 520, 800, 1000):
+        page.page.evaluate(MOMENT, moment)
+        said.append(page.text(".panel .thought"))
+    assert said[0].startswith("The encoder reads")
+    assert "START" in said[1]
+    assert said[2].startswith("The loss")
+    assert said[3].startswith("The gradient flows back: ")
+    assert said[4].startswith("The gradient has reached")
+    opacity = "name => Number(document.querySelector(name).style.opacity)"
+    page.page.evaluate(MOMENT, 0)
+    assert page.page.evaluate(opacity, ".answers .answer") == 0
+    assert page.page.evaluate(opacity, '[data-word="decoder:1"]') == 0
+    page.page.evaluate(MOMENT, 500)
+    assert page.page.evaluate(opacity, ".answers .answer") == 1
+    assert page.page.evaluate(opacity, '[data-word="decoder:1"]') == 1
