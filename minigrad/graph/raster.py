@@ -20,7 +20,14 @@ State = dict[str, str]
 
 
 def render(svg: str, suffix: str) -> bytes:
-    """Return an SVG document of `to_svg` as a file of the type `png` or `pdf`."""
+    """Return an SVG document of `to_svg` as a `png` or `pdf` file, the same whatever the user's style is."""
+    from matplotlib import style
+
+    with style.context("default"):
+        return _draw(svg, suffix)
+
+
+def _draw(svg: str, suffix: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -472,6 +472,15 @@ def test_png_and_pdf_are_the_svgs_drawing_with_two_pixels_a_unit(graph, tmp_path
     assert (tmp_path / "x.pdf").read_bytes()[:5] == b"%PDF-"
 
 
+def test_a_png_is_the_same_whatever_the_users_style(graph, tmp_path):
+    from matplotlib import rc_context
+
+    graph.save(tmp_path / "x.png")
+    with rc_context({"savefig.bbox": "tight", "savefig.dpi": 50, "font.family": "serif"}):
+        graph.save(tmp_path / "styled.png")
+    assert (tmp_path / "styled.png").read_bytes() == (tmp_path / "x.png").read_bytes()
+
+
 def _rects(element, x, y):
     """The rectangles of boxes, and where they stand."""
     for child in element:
