@@ -33,7 +33,7 @@ def run(argv: list[str]) -> None:
         Args:
             run: The run folder.
             text: The sentence or, for a language model, the start of a text; by default, a short one.
-            target: The target of the loss; by default, what the model predicts.
+            target: The target of the loss; by default, what the model predicts, or the class of the image.
             output: The page (.html).
             overwrite: Replace an existing file.
             preset: Instead of a run, "documents": the example that "Transformer Network" works by hand (ten

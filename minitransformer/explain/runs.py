@@ -43,10 +43,13 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         image, label = run.task.read_example(run, [text or "test:0"])
         source = image.reshape(-1)
         text = f"an image of class {run.labels[label]}"
+        target = run.labels[label] if target is None else target
     else:
         text = run.task.as_read(run, default_text(run) if text is None else text)
         source = source_ids(run, text, inputs, limit)
-        warn_of_unknown(run, [text] if target is None else [text, target])
+        warn_of_unknown(run, [text] if target is None or has_classes(model) else [text, target])
+    if target is not None and has_classes(model) and target not in run.labels:
+        raise UserError(f"{target!r} is not one of the classes.\nPass one of {', '.join(run.labels)}.")
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     picture = static_picture(model, tokenizer, source, run.labels, inputs.get("marks", ()))
     page = to_html(
@@ -54,6 +57,11 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
         max_length=limit, picture=picture, image=image,
     )  # fmt: skip
     return Explanation(page, picture, title)
+
+
+def has_classes(model: Any) -> bool:
+    """Whether the model predicts one class of its whole input."""
+    return model.model_type == "vit" or getattr(model.config, "head", None) == "classification"
 
 
 def source_ids(run: Any, text: str, inputs: Mapping[str, Any], limit: int | None) -> list[int]:
@@ -77,9 +85,12 @@ def check_supported(run: Any) -> None:
     head = getattr(model.config, "head", None)
     if model.model_type not in FAMILIES or (model.model_type == "bert" and head not in BERT_HEADS):
         kind = f"{model.model_type} with the head {head!r}" if head else model.model_type
+        supported = f"{', '.join(FAMILIES[:-1])} and recurrent language models"
+        if model.model_type == "bert":
+            supported = f"the heads {', '.join(BERT_HEADS)}"
         raise UserError(
             f"the walk-through does not support a model of type {kind}.\n"
-            f"It supports {', '.join(FAMILIES)}; `minitransformer graph` draws every model."
+            f"It supports {supported}; `minitransformer graph {run.folder}` draws this one."
         )
     count = sum(p.array.size for p in model.parameters())
     if count > MOST_WEIGHTS:

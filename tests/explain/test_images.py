@@ -3,7 +3,8 @@
 import numpy as np
 
 from minitransformer.explain import record
-from tests.explain.test_page import STAGE, addresses, exposed, vit, vit_model
+from minitransformer.explain.page import to_html
+from tests.explain.test_page import STAGE, addresses, all_agree, exposed, vit, vit_model
 
 LABELS = """
 () => Object.keys(page.record.arrays).map(name => [name, page.rowLabel(name, 0), page.rowLabel(name, 1)])
@@ -63,6 +64,25 @@ def test_an_overlay_is_brightest_where_the_weight_is_largest(open_page):
         assert np.argmax(weights) == np.argmax(orange)
     page.page.evaluate("() => page.set({ options: { ...page.options, ablated: { [page.path]: [1] } } })")
     assert page.page.locator("#screen .gazes td.off").count() == 1
+
+
+def test_the_right_class_is_the_images_until_one_draws(open_page):
+    model, image = vit_model()
+    found = record(model, image.reshape(-1))
+    p = found.arrays["probabilities"][0]
+    right = int(p.argmin())
+    text = to_html(model, None, "", title="", labels=["0", "1", "2"], image=image, target=str(right))
+    page = open_page(exposed(text), "#loss", bypass_csp=True)
+    assert page.texts("#screen .steps td.word") == [str(right)]
+    all_agree([page.texts("#screen .mean-loss")], [[-np.log(p[right])]])
+    assert page.text("#toolbar .answer") == f"→ {p.argmax()}"
+    page.page.evaluate(f"() => {{ ({STAGE})('#pull'); }}")
+    sizes = np.linalg.norm(found.backward([right]).activations["encoder.input"], axis=-1)
+    all_agree([page.texts("#screen .bars .amount")], [sizes])
+    page.page.evaluate("() => page.set({ drawing: 'q'.repeat(16) })")
+    page.page.evaluate(f"() => {{ ({STAGE})('#loss'); }}")
+    assert "No right answer is given" in page.text("#screen")
+    assert page.texts("#screen .steps td.word") == [page.text("#toolbar .answer").removeprefix("→ ")]
 
 
 def test_a_digit_is_drawn_by_mouse_and_keys_and_its_numbers_are_the_engines(open_page):

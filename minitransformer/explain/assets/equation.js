@@ -96,7 +96,7 @@ function signFigure(sign) {
 function signWidth(sign) {
   const { length } = sign.textContent ?? sign;
   const isNarrow = window.innerWidth < 600;
-  return length > 2 ? (isNarrow ? 6 : 12) + 12 * length : isNarrow ? 20 : 28;
+  return length > 2 ? (isNarrow ? 10 : 14) + 12 * length : isNarrow ? 20 : 28;
 }
 
 function hasGradient(e, { name, weight }) {

@@ -99,7 +99,7 @@ function pullScreen(e) {
   const top = windowStart(e, `rows ${count}`, count - most);
   const pulls = pullsOf(e, inputs, range(most, i => top + i));
   return {
-    thought: "Each row is the loss of one prediction alone. Its numbers are the lengths of its gradients at the input vectors: the longer the gradient, the more a small change of that input changes this loss.",
+    thought: `${hasHead && count === 1 ? "The numbers are the lengths of the loss's" : "Each row is the loss of one prediction alone. Its numbers are the lengths of its"} gradients at the input vectors: the longer the gradient, the more a small change of that input changes ${hasHead && count === 1 ? "the" : "this"} loss.`,
     body: inputs.map((name, i) => {
       const columns = e.tokensOf(e.sideOfRows(name));
       const sizes = pulls.map(pull => pull?.[name] ?? columns.map(() => NaN));

@@ -39,7 +39,7 @@ function unknownWords(e) {
 
 /** What the model makes of the sentence. */
 function answerOf(e) {
-  const text = answerText(e, e.answer, e.labels());
+  const text = answerText(e, e.answer, e.structure.output.head ? bestLabelsOf(e.record) : []);
   return text || e.isPair ? `→ ${text}` : "";
 }
 

@@ -313,7 +313,9 @@ function saying(e) {
 
 function saidOf(e) {
   if (e.structure.output.head !== "masked_lm") return answerOf(e);
-  return e.gaps ? `→ ${e.gaps.map(t => shownToken(e.tokenOf(e.labels()[t])).trim()).join(", ")}` : "";
+  if (!e.gaps) return "";
+  const best = bestLabelsOf(e.record);
+  return `→ ${e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ")}`;
 }
 
 function samplingSliders(e) {

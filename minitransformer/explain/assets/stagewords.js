@@ -13,12 +13,12 @@ function frontSentence(e, block) {
   if (block.kind === "embedding") {
     return block.array === embeddingArrays(e, stack)[0]
       ? `Each ${unit} becomes a learned vector of ${stack.width} numbers: a strip of cells, orange above 0 and blue below.`
-      : `A vector of its position ${stack.concatenate ? "is put beside it" : "is added"}, so that the order of the ${units} counts.`;
+      : `${stack.segments ? "Vectors of its segment and its position are added" : `A vector of its position ${stack.concatenate ? "is put beside it" : "is added"}`}, so that the order of the ${units} counts.`;
   }
   if (block.kind === "attention" && block.attention) {
     if (block.parts) return `Each ${unit} takes up what it needs from others, and is processed by itself.`;
     if (block.attention.includes("cross")) return `Each new ${unit} looks at the whole input: lines from the encoder's output, as wide as the attention.`;
-    return stack.causal ? `Each ${unit} looks at itself and at those before it.` : `Each ${unit} looks at all others: the wider a line, the more it takes from there.`;
+    return stack.causal ? `Each ${unit} looks at itself and at those before it.` : `Each ${unit} looks at all others: the ${hasLines(e, block.attention) ? "wider a line" : "stronger a cell"}, the more it takes from there.`;
   }
   if (block.carried) return recurrentSentence(e, block);
   if (block.kind === "forward") return `Each ${unit} goes through a wide hidden layer of ${block.size} numbers, by itself.`;
@@ -49,9 +49,11 @@ function backSentence(e, block) {
   if (block.id === "probabilities") return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
   const { activations } = e.gradients();
   const size = norm(activations[block.array].data);
+  const stack = e.structure.stacks.find(each => each.name === block.stack);
+  const lost = stack.norm?.kind === "layer" ? "shift or scale" : "scale";
   const says = {
-    attention: "The gradient goes to whatever was attended to, along the same lines.", forward: "It passes the hidden layer where that was active.",
-    norm: "A sum passes it on to both its terms: through the sub-layer, and around it.", recurrent: "It comes from above, and from the next step: back through time.", embedding: "Here it reaches the vectors that training changes.", text: "",
+    attention: `The gradient goes to whatever was attended to${block.attention && hasLines(e, block.attention) ? ", along the same lines" : ""}.`, forward: "It passes the hidden layer where that was active.",
+    norm: block.around ? "A sum passes it on to both its terms: through the sub-layer, and around it." : `The norm leaves out what would only ${lost} a row.`, recurrent: "It comes from above, and from the next step: back through time.", embedding: "Here it reaches the vectors that training changes.", text: "",
   };
   return `${says[block.kind]} Its length here is ${brief(size)}.`;
 }

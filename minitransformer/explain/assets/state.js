@@ -40,7 +40,7 @@ class Explanation {
     this.plan = makePlan(data.structure);
     this.text = data.text; // in the sentence box
     this.textRead = data.text; // of the record
-    this.target = data.target; // the right answer; null: the whole model's own
+    this.target = this.isImage ? null : data.target; // the right answer; null: the whole model's own
     this.drawing = null; // over the image of a ViT, a letter a pixel
     this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
@@ -119,7 +119,7 @@ class Explanation {
     } else if (this.structure.output.head) {
       this.record = model.run({ source, target }, options);
       this.compare();
-      labels = this.ownLabels();
+      labels = this.rightLabels();
       this.askForGaps(source);
     } else {
       const limit = { maxNew: this.mostWritten(source) };
@@ -158,7 +158,7 @@ class Explanation {
     this.pixels = pixelsOf(this, this.drawing);
     this.record = this.model.run({ source: this.pixels }, this.options);
     this.compare();
-    this.found = { labels: this.ownLabels() };
+    this.found = { labels: this.rightLabels() };
     this.backwardPass = null;
   }
 
@@ -168,8 +168,17 @@ class Explanation {
     this.before = isChanged(this) ? { record: this.model.run({ source, target }, {}), answer } : null;
   }
 
-  bestLabels() {
-    return bestLabelsOf(this.record);
+  /** Of a head: the right class, if it is known; otherwise the likeliest at each place. */
+  rightLabels() {
+    const right = this.rightClass();
+    return right < 0 ? this.ownLabels() : [right];
+  }
+
+  /** The class of the example, or that the reader gave; -1 if there is none. */
+  rightClass() {
+    const { head, labels } = this.structure.output;
+    const right = this.isImage ? (this.drawing ? null : this.data.target) : this.target;
+    return labels && head !== "token_classification" ? labels.indexOf(right) : -1;
   }
 
   /** The model's own answers, which count as right if none is given: of the whole model, so that losses compare. */

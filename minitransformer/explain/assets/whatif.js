@@ -52,6 +52,8 @@ function lossChange(e) {
 /** Whose answer counts as right: while parts are off the whole model's, so that losses before and now compare. */
 function rightAnswer(e) {
   const likeliest = e.structure.output.head;
+  const given = e.rightClass();
+  if (given >= 0) return `The right class, “${e.wordOf(given)}”, was given; the likeliest is “${e.wordOf(bestLabelsOf(e.record)[0])}”.${e.before ? " Of two numbers, the first is the whole model's." : ""}`;
   if (!e.before) return likeliest ? "No right answer is given here, so the model's own likeliest one counts as right." : "";
   const text = answerText(e, e.before.answer, e.labels());
   const right = text && !e.target ? `Right answer: “${text}”, of the whole model.` : likeliest ? "The whole model's likeliest answer counts as right." : "";

@@ -1,8 +1,12 @@
 """At each size each stage has its result on the first screen, its place in the map, and nothing overlaps."""
 
+import re
+
 import pytest
 
-from tests.explain.test_page import STAGE, addresses, families, page_of, transformer
+from minitransformer.explain import explain_documents
+from tests.explain.test_page import STAGE, addresses, bert, families, page_of, transformer
+from tests.slow.explain.test_images import digits_page
 
 LAYOUT = f"""
 link => {{
@@ -18,29 +22,73 @@ link => {{
   const list = document.querySelector("#map .stages");
   const here = list.querySelector("[aria-current]");
   const isSeen = box(here).top >= box(list).top - 1 && box(here).bottom <= innerHeight;
-  const lowest = Math.max(0, ...rows.map(row => box(row).bottom));
+  const results = [...rows, ...screen.querySelectorAll(".beside .cells-box, .steps-in > :last-child")];
+  const lowest = Math.max(0, ...results.map(result => box(result).bottom));
+  const signs = [...left.querySelectorAll(".in-row .sign")];
   return {{
     wide: document.documentElement.scrollWidth > innerWidth,
     low: innerWidth >= 1280 && lowest > innerHeight,
     over: parts.some((a, i) => parts.slice(i + 1).some(b => overlaps(box(a), box(b)))),
     beyond: innerWidth >= 1280 && parts.some(part => box(part).right > box(left).right + 1),
+    cut: signs.some(sign => sign.scrollWidth > sign.clientWidth + 1),
     lost: here.checkVisibility() && !isSeen,
   }};
 }}
 """
 
 
-def pages():
-    return {**dict(families()), "translator": page_of(transformer(d_model=64, d_ff=128), "you love the cat")}
+FAMILIES = ["translator", "gpt", "bert", "classifier", "vit", "digits", "bart", "t5", "lstm", "gru", "rnn", "documents"]
+OTHERS = {  # words of other families
+    "bert": "decoder|translat|character|patch|causal|next word",
+    "classifier": "decoder|translat|character|patch|causal|next word|masked",
+    "digits": r"decoder|translat|character|causal|\bwords?\b|sentence",
+    "lstm": r"decoder|encoder|translat|attention|patch|mask|\bnorm",
+}
+
+
+def page_of_family(family):
+    if family == "translator":
+        return page_of(transformer(d_model=64, d_ff=128), "you love the cat")
+    if family == "classifier":
+        return bert("classification", labels=["thing", "place"])
+    if family == "digits":
+        return digits_page()
+    return explain_documents().page if family == "documents" else dict(families())[family]
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
-@pytest.mark.parametrize("family", ["translator", "gpt", "bert", "vit", "bart", "t5", "lstm", "rnn"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_each_stage_fits(family, size, open_page):
-    page = open_page(pages()[family])
+    page = open_page(page_of_family(family))
     page.page.set_viewport_size({"width": size[0], "height": size[1]})
     found = {}
-    for stage in addresses(page)[1:]:
-        layout = page.page.evaluate(LAYOUT, stage)
-        found |= {(stage, fault): True for fault, is_there in layout.items() if is_there}
+    for gradients in (False, True):
+        for stage in addresses(page)[1:]:
+            layout = page.page.evaluate(LAYOUT, stage)
+            found |= {(stage, gradients, fault): True for fault, is_there in layout.items() if is_there}
+        page.press("g")
     assert found == {}
+
+
+def test_the_cells_of_small_arrays_are_large(open_page):
+    page = open_page(page_of_family("documents"), "#scores")
+    sizes = "cells => cells.map(c => [c.clientWidth / c.width, c.clientHeight / c.height])"
+    found = page.page.locator("#screen .equation .cells").evaluate_all(sizes)
+    assert len(found) == 3
+    assert all(width >= 25 and height >= 25 for width, height in found)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_family_is_told_in_its_own_words(family, open_page):
+    page = open_page(page_of_family(family))
+    texts = [page.page.evaluate(f"link => ({STAGE})(link).innerText", link) for link in addresses(page)]
+    found = [text for text in [*texts, page.text("#map")] if re.search(OTHERS[family], text, re.IGNORECASE)]
+    assert found == []
+
+
+def test_an_encoder_that_hides_nothing_has_no_stage_of_masks(open_page):
+    for family in ("bert", "vit"):
+        page = open_page(page_of_family(family))
+        assert "#mask" not in addresses(page)
+        screen = f"() => ({STAGE})('#attention').innerText"
+        assert "mask" not in page.page.evaluate(screen).lower().replace("[mask]", "")
