@@ -22,7 +22,7 @@ function layoutPicture(e, width, height) {
     columns = make();
   }
   const unit = Math.max(least, Math.min(isCompact ? MOST_COMPACT : MOST_UNIT, unitFor()));
-  const bottom = Math.max(height - 4, ...columns.map(({ blocks }, i) => room.top[i] + room.words + unit * blocks.reduce((sum, block) => sum + block.units, 0) + 4));
+  const bottom = Math.max(isCompact ? 0 : height - 4, ...columns.map(({ blocks }, i) => room.top[i] + room.words + unit * blocks.reduce((sum, block) => sum + block.units, 0) + 4));
   columns.forEach((column, i) => placeColumn(e, column, { ...room, unit, bottom, isCompact }, i));
   const blocks = columns.flatMap(column => column.blocks);
   const layout = { width, height: bottom + 4, isCompact, unit, room, columns, blocks, isFolded: fold.some(each => each !== null), fold };
