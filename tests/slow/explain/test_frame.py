@@ -37,7 +37,8 @@ link => {{
 """
 
 
-FAMILIES = ["translator", "gpt", "bert", "classifier", "vit", "digits", "bart", "t5", "lstm", "gru", "rnn", "documents"]
+TEXTS = ["translator", "gpt", "bert", "classifier", "bart", "t5", "lstm", "gru", "rnn", "documents"]
+FAMILIES = [*TEXTS, "vit", "digits"]
 OTHERS = {  # words of other families
     "bert": "decoder|translat|character|patch|causal|next word",
     "classifier": "decoder|translat|character|patch|causal|next word|masked",
