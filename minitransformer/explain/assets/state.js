@@ -237,7 +237,15 @@ class Explanation {
     return this.structure.output.labels ? this.structure.output.labels[id] : this.tokenOf(id);
   }
 
+  /** The tokens of a side as they are shown; found once, since each cell of a table asks for its own. */
   tokensOf(side) {
+    const { record, texts } = this;
+    if (this.shown?.record !== record || this.shown.texts !== texts) this.shown = { record, texts };
+    this.shown[side] ??= this.tokensShown(side);
+    return this.shown[side];
+  }
+
+  tokensShown(side) {
     if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t}` : "[CLS]"));
     return [...this.idsOf(side)].map((id, t) => this.withText(shownToken(this.tokenOf(id)), id, this.texts[side][t]));
   }
