@@ -68,12 +68,14 @@ def check_name(path: Path) -> Path:
 
 
 def to_html(
-    model: Any, tokenizer: Any, text: str, *, title: str, picture: str = "", target: str | None = None,
+    model: Any, tokenizer: Any, text: str, *, title: str, run: str = "", picture: str = "",
+    target: str | None = None,
     inputs: Mapping[str, Any] | None = None, labels: Sequence[str] = (), max_length: int | None = None,
     documents: Mapping[str, Any] | None = None, image: Any = None,
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
+    `run` is the name of the run that trained the model. The heading is that name alone, since a reader changes the text.
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own.
     """
@@ -96,8 +98,10 @@ def to_html(
         "documents": documents,
         "image": None if image is None else np.asarray(image, float).reshape(-1).tolist(),
     }
+    heading = f'<h1 title="The run that trained this model">{html.escape(printable(run))}</h1>'
     return Template(_asset("page.html")).substitute(
         title=html.escape(printable(title)),
+        heading=heading if run else f"<h1>{html.escape(printable(title))}</h1>",
         policy=content_policy(script, style),
         style=style,
         picture=picture,

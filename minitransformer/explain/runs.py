@@ -53,8 +53,8 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     title = f"{run.folder.name}: {text}" if text else run.folder.name
     picture = static_picture(model, tokenizer, source, run.labels, inputs.get("marks", ()))
     page = to_html(
-        model, tokenizer, text, title=title, target=target, inputs=inputs, labels=run.labels,
-        max_length=limit, picture=picture, image=image,
+        model, tokenizer, text, title=title, run=run.folder.name, target=target, inputs=inputs,
+        labels=run.labels, max_length=limit, picture=picture, image=image,
     )  # fmt: skip
     return Explanation(page, picture, title)
 

@@ -663,6 +663,7 @@ def test_the_command_writes_a_page_of_a_run_and_keeps_existing_files(cli, here):
     assert (code, out.startswith("page.html: ")) == (0, True)
     text = (here / "page.html").read_text()
     assert "<title>mine: I love you</title>" in text
+    assert '<h1 title="The run that trained this model">mine</h1>' in text
     assert text.count("<svg") == 1
     code, _, err = cli("explain", "mine", "I love you", "-o", "page.html")
     assert (code, "already exists" in err) == (2, True)
