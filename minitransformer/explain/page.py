@@ -33,8 +33,8 @@ SCRIPTS = (  # concatenated into one script, after the model's and those
     "matrix.js", "equation.js", "pictures.js", "image.js", "whatif.js", "ablation.js", "address.js",
     "inspector.js", "map.js", "words.js", "positions.js", "attention.js", "layers.js", "recurrent.js",
     "output.js", "loss.js", "stageblocks.js", "stagelayout.js", "play.js", "stagepaint.js", "stagewords.js",
-    "stage.js", "vanishing.js", "journey.js", "documents.js", "questions.js", "screens.js", "quiz.js",
-    "keys.js", "main.js",
+    "why.js", "stage.js", "vanishing.js", "journey.js", "documents.js", "questions.js", "screens.js",
+    "quiz.js", "keys.js", "main.js",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def to_html(
 ) -> str:  # fmt: skip
     """The page for a model on a sentence; backward starts at the loss of the `target`.
 
-    `run` is the name of the run that trained the model. The heading is that name alone, since a reader changes the text.
+    `run` is the name of the run that trained the model: the heading, since a reader changes the text.
     `picture` is the SVG that is shown if scripts do not run. `documents` has numbers that are shown beside
     the model's own.
     """

@@ -16,7 +16,7 @@ function pictureOf(e, isBack) {
   const box = { width: layout.width, height: layout.height };
   const canvas = filled(emptyCanvas("cells", layout), { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) }, []);
   const stage = h("div", { class: "stage" }, canvas, drawing(e, view), foldChoices(e, view),
-    e.opened ? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
+    e.opened ? answerCard(e, view) ?? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
   const selected = e.cell && placeOnStage(e, view, e.cell);
   document.body.classList.toggle("aside", Boolean(selected) && selected.x > width / 2); // the panel is at the other side
   place(canvas, { width: box.width, height: box.height });
@@ -150,32 +150,48 @@ function outputs(e, view) {
 }
 
 function candidates(e, output, t, x, width, most) {
-  const { temperature, topK, topP } = e.sampling;
-  const p = e.model.distribution(rowOf(e.record.arrays.logits, t), { temperature, topK, topP });
   const before = e.before?.record.arrays.probabilities;
   const right = e.labels()[t];
-  const best = largestIndices(p, most);
+  const best = likeliest(e, t, most);
   const isBack = e.screen === "backward" && e.lossPositions().includes(t);
-  if (isBack && !best.includes(right)) best[most - 1] = right;
+  if (isBack && !best.some(({ id }) => id === right)) best[most - 1] = { id: right, p: distributionOf(e, t)[right] };
   const isQuiet = isPromptRow(e, t);
   const line = Math.min(23, (output.height - 4) / most);
-  const choose = id => e.set(isBack ? { step: t, wanted: { t, id } } : { step: t }); // on the backward stage, a word counts as right
-  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t }, best.map((id, i) => {
+  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t }, best.map(({ id, p }, i) => {
     const y = output.y + output.height - (most - i) * line;
     const word = shownToken(e.wordOf(id));
     const was = before ? elementOf(before, [t, id]) : 0;
     const size = i ? "12px" : "700 14px";
-    const percentage = percent(p[id]);
+    const percentage = percent(p);
     const room = width - widthOf(percentage, "12px") - 4;
     const share = width < 60 || (i === 0 && widthOf(word, size) > room) ? "" : percentage; // the best word comes before its number
     const shown = fitted(word, share ? room : width, size);
-    return s("g", { "data-word-id": id, onclick: () => choose(id) },
-      s("rect", { class: "hit", x, y, width, height: line }),
-      s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p[id]), height: 3 }),
+    return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [
+      s("rect", { class: "hit", x: x - 2, y: y - 2, width: width + 4, height: line, rx: 4 }),
+      s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p), height: 3 }),
       was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
       s("text", { class: ["word", i ? "" : "best", isBack && id === right ? "right" : ""].filter(Boolean).join(" "), x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
-      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null);
+      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null,
+    ]);
   }));
+}
+
+/** A candidate opens its card, or on the backward stage counts as right; with the focus, its lines are alone. */
+function answerButton(e, output, { t, i, id, isBack, label }, content) {
+  const name = `why-${t + 1}-${i + 1}`;
+  const isOpen = e.opened === name;
+  const changes = isBack ? { wanted: { t, id } } : { opened: isOpen ? null : name, cell: null };
+  return s("a", {
+    class: isOpen ? "candidate open" : "candidate", href: "#probabilities", role: "button", "aria-expanded": isBack ? null : isOpen ? "true" : "false",
+    "aria-label": `${isBack ? "Counts as right:" : i ? "Why not" : "Why"} ${label}`, "data-key": name, "data-word-id": id,
+    onfocus: () => pointAt(e, { column: output.column, t }, null), onblur: () => pointAt(e, null, null),
+    onclick: event => {
+      if (event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      event.stopPropagation();
+      e.set({ step: t, ...changes });
+    },
+  }, content);
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -259,9 +275,11 @@ function clickStage(e, event) {
 }
 
 function pointStage(e, event) {
-  const word = event.target.closest("[data-word]")?.dataset.word.split(":");
-  const column = word ? stageView.layout.columns.findIndex(({ stack }) => stack.name === word[0]) : -1;
-  pointAt(e, word ? { column, t: Number(word[1]) } : null, word ? null : cellAt(e, stageView, ...pointOf(event)));
+  const { columns, output } = stageView.layout;
+  const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
+  const says = event.target.closest("[data-says]")?.dataset.says; // it was written by the column below it
+  const word = side ? { column: columns.findIndex(({ stack }) => stack.name === side), t: Number(t) } : says ? { column: output.column, t: Number(says) } : null;
+  pointAt(e, word, word ? null : cellAt(e, stageView, ...pointOf(event)));
 }
 
 function pointAt(e, word, hover) {

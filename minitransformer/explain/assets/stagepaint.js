@@ -16,6 +16,7 @@ function viewOf(e, width, height) {
   stageView = { key, record: e.record, pass: e.backwardPass, layout, schedule, steps: walkSteps(schedule, layout.output), back: null, hover: null, word: null };
   const colours = stageColours();
   stageView.colours = colours;
+  stageView.font = getComputedStyle(document.documentElement).fontFamily;
   const up = (stageView.up = shades(colours.paper, colours.positive));
   const down = shades(colours.paper, colours.negative);
   stageView.values = stripPicture("values", layout, block => {
@@ -142,21 +143,24 @@ function paintStage(e) {
   const light = lightOf(view, e.play);
   const pen = emptyCanvas("cells", view.layout).getContext("2d");
   if (light.loss > 0) view.back ??= gradientPicture(e, view);
+  const asked = askedAnswer(e);
+  view.looking = view.word ?? (asked && { column: view.layout.output.column, t: asked.t });
   paintColumn(e, view, pen);
   for (const block of view.layout.blocks) {
     paintWires(view, pen, block, light);
     if (block.attention) paintAttention(e, view, pen, block, light);
   }
   for (const block of view.layout.blocks) if (block.array) paintStrips(view, pen, block, light);
+  if (view.looking) paintShares(view, pen, light);
   paintMarks(e, view, pen);
   showLight(e, view, light);
 }
 
-/** The column of the word that is pointed at, or of the cell that is selected. */
+/** The column of the word whose attention is looked at, or of the cell that is selected. */
 function paintColumn(e, view, pen) {
-  const { word } = view;
+  const { looking } = view;
   const place = e.cell && placeOnStage(e, view, e.cell);
-  for (const [block, t] of [word && [view.layout.columns[word.column].blocks[0], word.t], place && [place.block, place.t]].filter(Boolean)) {
+  for (const [block, t] of [looking && [view.layout.columns[looking.column].blocks[0], looking.t], place && [place.block, place.t]].filter(Boolean)) {
     const { blocks } = view.layout.columns[block.column];
     const top = blocks.at(-1).y;
     pen.fillStyle = css(view.colours.accent, 0.09);
@@ -233,9 +237,10 @@ function dot(pen, colour, x, y) {
 /** Lines from each key to each query, as wide as the weight; or small heat maps. */
 function paintAttention(e, view, pen, block, light) {
   const weights = view.weights.get(block.attention);
-  if (!hasLines(e, block.attention)) return paintHeats(e, view, pen, block, light);
   const [, rows, columns] = weights.shape;
   const isCross = block.attention.includes("cross");
+  const isLookedAt = view.looking?.column === block.column && !isCross; // then the lines of one word are few
+  if (!hasLines(e, block.attention) && !isLookedAt) return paintHeats(e, view, pen, block, light);
   const back = light.backward(block);
   const bright = view.bright.get(block.attention);
   if (isCross) paintRails(view, pen, block, weights, light, back);
@@ -254,11 +259,11 @@ function paintAttention(e, view, pen, block, light) {
   }
 }
 
-/** While a word is pointed at, only its lines are drawn: [whether this one is left out, whether one is pointed at]. */
-function isolation({ word }, block, isCross, t, u) {
-  if (!word) return [false, false];
-  if (word.column === block.column) return [word.t !== t, true];
-  return isCross ? [word.t !== u, true] : [false, false];
+/** While one looks at a word, only its lines are drawn: [whether this one is left out, whether one looks at any]. */
+function isolation({ looking }, block, isCross, t, u) {
+  if (!looking) return [false, false];
+  if (looking.column === block.column) return [looking.t !== t, true];
+  return isCross ? [looking.t !== u, true] : [false, false];
 }
 
 function linesOf(block) {
@@ -295,10 +300,11 @@ function paintRails(view, pen, block, weights, light, back) {
   let grown = 0;
   for (let t = 0; t < rows; t++) grown = Math.max(grown, light.forward(block, t));
   for (let u = 0; u < columns; u++) {
-    if (view.word && isolation(view, block, true, view.word.t, u)[0] && view.word.column === 0) continue;
+    const { looking } = view;
+    if (looking?.column === 0 && looking.t !== u) continue;
     let [most, brightest] = [0, 0];
     for (let t = 0; t < rows; t++) {
-      if (view.word && view.word.column !== 0 && view.word.t !== t) continue;
+      if (looking && looking.column !== 0 && looking.t !== t) continue;
       most = Math.max(most, weights.data[t * columns + u]);
       brightest = Math.max(brightest, bright(t, u));
     }
@@ -306,6 +312,47 @@ function paintRails(view, pen, block, weights, light, back) {
     partOfPath(pen, path, Math.min(1, 3 * grown), css(view.colours.positive, brightest * (0.15 + 0.6 * most)), 1 + 1.5 * most);
     if (back > 0) partOfPath(pen, [...path].reverse(), back, css(view.colours.flow, brightest * (0.2 + 0.7 * most)), 1 + 1.5 * most);
   }
+}
+
+/** At the other ends of the lines of the word that one looks at: its weights, the largest first. */
+function paintShares(view, pen, light) {
+  const { looking, layout: { blocks, columns } } = view;
+  const shown = blocks.filter(block => block.attention && light.forward(block, block.count - 1) === 1);
+  const crossed = shown.filter(block => block.attention.includes("cross") && looking.column === block.column).reverse();
+  const source = columns[0].blocks.at(-1);
+  const taken = [];
+  for (const block of shown) {
+    const { shape: [, rows, keys], data } = view.weights.get(block.attention);
+    const isCross = block.attention.includes("cross");
+    const [top, bottom] = linesOf(block);
+    const layer = crossed.indexOf(block);
+    let at = null; // [weight, x, y] of the other end i
+    if (isCross && layer >= 0) at = range(keys, u => [data[looking.t * keys + u], middleOf(source, u), source.tileY + 10 + 18 * layer]);
+    else if (isCross && looking.column === 0) at = range(rows, t => [data[t * keys + looking.t], middleOf(block, t), top + 10]);
+    else if (!isCross && looking.column === block.column) at = range(keys, u => [data[looking.t * keys + u], middleOf(block, u), bottom - 8]);
+    const largest = (at ?? []).filter(([weight]) => weight >= 0.02).sort((a, b) => b[0] - a[0]);
+    const prefix = crossed.length > 1 && layer >= 0 ? `layer ${block.layer + 1}: ` : "";
+    largest.forEach(([weight, x, y], i) => paintPill(view, pen, `${i ? "" : prefix}${percent(weight)}`, [x, y], taken));
+  }
+}
+
+/** A short text on a line, if no other is there. */
+function paintPill(view, pen, text, [x, y], taken) {
+  pen.font = `600 11.5px ${view.font}`;
+  const width = pen.measureText(text).width + 8;
+  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 16)) return;
+  taken.push({ x, y, width });
+  pen.fillStyle = css(view.colours.paper);
+  pen.strokeStyle = css(view.colours.positive);
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.roundRect(x - width / 2, y - 8, width, 16, 5);
+  pen.fill();
+  pen.stroke();
+  pen.fillStyle = css(view.colours.ink);
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillText(text, x, y + 0.5);
 }
 
 /** The first part of a path of straight lines. */

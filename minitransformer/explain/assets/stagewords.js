@@ -113,8 +113,9 @@ function blockCard(e, view) {
 
 function closeCard(e) {
   const { id } = [...stageView.layout.blocks, stageView.layout.output].find(each => standsFor(each, e.opened)) ?? {};
+  const key = id ? `block:${id}` : e.opened;
   e.set({ opened: null });
-  document.querySelector(`[data-key="${CSS.escape(`block:${id}`)}"]`)?.focus({ preventScroll: true });
+  document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
 /** Beside the block, within the picture. */

@@ -8,7 +8,9 @@ const PREDICTS = {
 
 function opening(e) {
   const unit = unitOf(e);
-  const live = "The trained model is in this page: your browser computes every number.";
+  const answer = e.structure.output.head ? "an answer" : `a ${unit} of the answer`;
+  const why = e.isImage || e.isRecurrent ? `Click ${answer} to see why.` : `Point at a ${unit} to see where it looks; click ${answer} to see why.`;
+  const live = `${why} Your browser computes every number.`;
   if (e.isPair) return `A Transformer reads the whole input at once, and writes its answer one ${unit} at a time. ${live}`;
   if (e.isImage) return `A Vision Transformer cuts an image into patches, and reads them as a text model reads its tokens. ${live}`;
   if (e.structure.output.head) return `BERT reads a text in both directions at once, and predicts ${PREDICTS[e.structure.output.head]}. ${live}`;
