@@ -80,3 +80,59 @@ def test_an_answer_that_was_not_given_has_its_own_card_which_follows_the_text(tr
     page.page.evaluate("() => page.set({ text: 'the cat', target: null })")
     logits = page.page.evaluate(LARGEST)
     assert logits_of(page)[0] == pytest.approx(logits, abs=6e-4)
+
+
+WRITTEN = """
+() => {
+  window.written = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+    window.written.push(text);
+    return fillText.call(this, text, ...more);
+  };
+}
+"""
+
+
+def test_pointing_at_a_word_shows_its_weights(translator):
+    page, arrays = translator
+    page.page.evaluate(WRITTEN)
+    page.page.locator('[data-word="encoder:1"]').dispatch_event("pointermove", {"bubbles": True})
+    written = page.page.evaluate("window.written")
+    path = "encoder.layers.0.self_attention"
+    expected = [arrays[f"{path}.weights"].mean(0)[1]]
+    expected += [arrays[f"decoder.layers.{i}.cross_attention.weights"].mean(0)[:, 1] for i in range(2)]
+    largest = [100 * weights.max() for weights in expected]
+    assert all(any(abs(number(text.rstrip(" %")) - x) < 0.6 for text in written) for x in largest)
+
+
+def test_rows_of_a_decoder_say_whether_they_read_or_write_a_word(translator):
+    page, arrays = translator
+    titles = lambda: {*page.page.locator(".column-labels i, .arcs-title").all_text_contents()}
+    for path in ("decoder.layers.0.self_attention", PATH):
+        page.page.evaluate("path => go(`softmax:${path}`)", path)
+        assert titles() == {"after reading", "after reading:", "looks at"}
+    page.page.evaluate("go('softmax:encoder.layers.0.self_attention')")
+    assert titles() == set()
+    page.page.evaluate("go('alignment')")
+    assert titles() == {"when writing:", "looks at"}
+    page.page.locator('[data-key="When writing:1"]').click()
+    shown = [number(text.rstrip(" %")) for text in page.texts(".looked b")]
+    mean = arrays[f"{PATH}.weights"].mean(0)[1]
+    assert sorted(shown) == pytest.approx(sorted(100 * mean)[-3:], abs=0.6)
+    queries = page.page.locator(".arc:not(.dim)").evaluate_all("arcs => arcs.map(arc => arc.dataset.query)")
+    assert {*queries} == {"target:1"}
+    read, written = page.page.evaluate("[page.tokensOf('target')[1], page.labelShown(1)]")
+    assert f"The row that writes “{written}” is the one after reading “{read}”" in page.text("#screen")
+
+
+def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
+    page, _ = translator
+    page.page.locator(f'[data-key="block:{PATH}"]').press("Enter")
+    rows = page.page.locator(".card .row-labels").first.locator("span").all_text_contents()
+    assert rows == page.page.evaluate("page.tokensOf('target')")
+    page.page.locator('[data-key="card-head:1"]').click()
+    assert page.page.evaluate("page.pictureHead") == 1
+    assert page.text(".card .formula").startswith("head 2: ")
+    page.page.locator(".card canvas").first.click(position={"x": 1, "y": 1})
+    assert page.page.evaluate("[page.cell.name, ...page.cell.index]") == [f"{PATH}.q", 1, 0, 0]

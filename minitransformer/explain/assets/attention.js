@@ -27,6 +27,21 @@ function axesOf(e) {
   return { query: `token:${side}`, key: `key:${e.path.includes("cross") ? "source" : side}` };
 }
 
+/** What names the rows of an axis: in a decoder's attentions the last token read, in the alignment the one written. */
+function titleOfRows(e, axis) {
+  if (e.screen === "alignment") return "when writing";
+  const isAttention = [...ATTENTION_STAGES, "cross-attention"].includes(e.screen);
+  const stack = { "token:source": e.structure.stacks[0], "token:target": e.structure.stacks.at(-1) }[axis];
+  return isAttention && stack?.causal ? "after reading" : "";
+}
+
+/** A row of a decoder has two names: the last token that was read, and the one that it writes. */
+function twoNames(e, t) {
+  const [read, written] = [e.tokensOf(e.isPair ? "target" : "source")[t], e.labelShown(t)];
+  if (e.screen === "alignment") return `The row that writes “${written}” is the one after reading “${read}”: the stages inside of attention call it “${read}”.`;
+  return [`Rows are named by the last ${unitOf(e)} that was read: the one after “${read}” writes “${written}”`, e.isPair ? [", as which it stands in ", h("a", { href: "#alignment" }, "Alignment")] : null, "."];
+}
+
 /** What the head attends to, in words: at the side of the stages inside of an attention. */
 function wordsBeside(e) {
   const name = partOf(e, "weights");
@@ -34,7 +49,7 @@ function wordsBeside(e) {
   return [
     h("h3", {}, `What head ${e.head + 1} attends to${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
     attentionPicture(e, e.record.arrays[name], e.head, sides.map(side => e.tokensOf(side)), sides, brightnessOf(e, e.path, e.head)),
-    h("p", { class: "hint" }, `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone.`),
+    h("p", { class: "hint" }, `The stronger, the larger the weight. Point at a ${unitOf(e)} to see its attention alone. `, titleOfRows(e, axesOf(e).query) ? twoNames(e, Math.min(e.query ?? e.step, e.labels().length - 1)) : null),
   ];
 }
 
@@ -280,7 +295,7 @@ function attentionScreen(e) {
     choices: attentionChoice(e),
     body: [
       h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
-      h("p", { class: "label" }, "Query:"),
+      h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
       equation(e, fourSteps(e, t), heightForEquations() - 50),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
@@ -372,17 +387,22 @@ function alignmentScreen(e) {
   const head = isMean ? 0 : e.alignHead;
   const [rows, columns] = [e.tokensOf("target"), e.tokensOf("source")];
   const said = e.labels().map((_, t) => e.labelShown(t));
+  const chosen = e.query < said.length ? e.query : null;
   return {
     thought: `For each ${unitOf(e)} that is written, cross-attention shows where in the input the decoder looked. In a translation these are often the ${unitsOf(e)} that are being translated, though training never said which. Heads differ, and some show no such order.`,
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
+      h("p", { class: "label" }, "When writing:"),
+      wordRow(said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),
+      chosen === null ? null : [h("p", {}, "the decoder looked at:"), shares(columns, array.data.subarray((head * rows.length + chosen) * columns.length).slice(0, columns.length), percent)],
       attentionPicture(e, array, head, [said, columns], ["target", "source"], brightnessOf(e, path, isMean ? null : head)),
+      h("p", { class: "hint" }, twoNames(e, chosen ?? Math.min(1, said.length - 1))),
     ],
     below: () => [
       h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),
         plainTable(e, {
-          title: "Alignment", rows: said, columns, heads: t => [`after ${rows[t]}`], value: (t, u) => elementOf(array, [head, t, u]),
+          title: "Alignment", corner: "when writing", rows: said, columns, heads: t => [`after ${rows[t]}`], value: (t, u) => elementOf(array, [head, t, u]),
           text: x => x.toFixed(3), look: { largest: 1, isProbability: true },
         })),
     ],

@@ -78,8 +78,8 @@ function cellSize(count, least, most) {
   return Math.max(least, Math.min(most, 120 / count));
 }
 
-function widthOfLabels({ shape: [rows], labels: [label], hasLabels }) {
-  return hasLabels ? Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8) : 0;
+function widthOfLabels({ shape: [rows], labels: [label], hasLabels, corner }) {
+  return hasLabels ? Math.max(corner ? 56 : 0, Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8)) : 0;
 }
 
 function captionWidth({ shape: [, columns] }) {
@@ -99,8 +99,8 @@ function signWidth(sign) {
   return length > 2 ? (isNarrow ? 10 : 14) + 12 * length : isNarrow ? 20 : 28;
 }
 
-function hasGradient(e, { name, weight }) {
-  return Boolean(name && e.backward && (weight || name in e.gradients().activations));
+function hasGradient(e, { name, weight, isBack }) {
+  return Boolean(name && (e.backward || isBack) && (weight || name in e.gradients().activations));
 }
 
 /** The readout below an equation, and what shows its numbers as tables. */
@@ -146,7 +146,7 @@ function drawnOperand(e, operand) {
     operand.name ? j => view.columnLabel(pick ? pick[j] : j) : j => operand.columns[j],
   ];
   return {
-    ...operand, title: operand.title ?? describe(operand.name), shape: turned ? [columns, rows] : [rows, columns],
+    ...operand, corner: titleOfRows(e, operand.axes[0]), title: operand.title ?? describe(operand.name), shape: turned ? [columns, rows] : [rows, columns],
     index: turned ? (t, j) => index(j, t) : index, valueAt: turned ? (t, j) => value(j, t) : value,
     labels: turned ? labels.toReversed() : labels, isProbability: view.isProbability, largest: pick || pickRows ? null : view.largest,
     first: isTokens(operand.axes[0]) ? operand.rowRange?.[0] ?? 0 : 0, // the token of the first row
@@ -204,11 +204,16 @@ function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height
   return list;
 }
 
-function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth }) {
+function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner }) {
   const step = width / columns;
-  if (!isTokens(axis) || step < 14) return h("div", {});
+  const title = hasLabels && corner ? h("i", {}, corner) : null; // of the rows, in the corner
+  if (!isTokens(axis) || step < 14) {
+    const empty = h("div", { class: title ? "column-labels" : null, "aria-hidden": "true" }, title);
+    empty.style.marginLeft = `${labelWidth}px`;
+    return empty;
+  }
   const upright = step < 9 * Math.max(...range(columns, u => label(u).length));
-  const list = h("div", { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" }, range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, pictured(label(u), true))));
+  const list = h("div", { class: upright ? "column-labels upright" : "column-labels", "aria-hidden": "true" }, title, range(columns, u => h("span", { "data-token": tokenOfAxis(axis, u) }, pictured(label(u), true))));
   list.style.width = `${width}px`;
   list.style.marginLeft = `${labelWidth}px`;
   return list;
@@ -302,7 +307,7 @@ function pointAtToken(e, token) {
 
 /** Where the selected number is, on the axes of this stage. */
 function selectedLight(e) {
-  if (!e.cell) return { values: {}, name: null };
+  if (!e.cell) return { values: e.screen === "alignment" && e.query !== undefined ? { "token:target": e.query } : {}, name: null };
   const { name, index, weight } = e.cell;
   for (const { operand } of document.querySelectorAll("canvas.cells")) {
     if (operand.name !== name || Boolean(operand.weight) !== Boolean(weight)) continue;

@@ -93,7 +93,8 @@ function windowStart(e, key, last) {
 }
 
 function table(e, view, first, count, title, top, height) {
-  const corner = h("td", {});
+  const [side] = view.tokenOfRow(top)?.split(":") ?? [];
+  const corner = h("td", { class: "quiet" }, titleOfRows(e, `token:${side}`));
   const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, pictured(view.columnLabel(first + j), true))));
   const rows = range(height, i => top + i).map(t => h("tr", { class: view.options.current === t ? "current" : null },
     h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(view.rowLabel(t))), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));

@@ -42,11 +42,11 @@ function heatPicture(array, head, label) {
 }
 
 /** Arcs between words: as wide as the weight, from the query above to the key below; `bright(t, u)` dims them. */
-function arcs(weights, head, queries, keys, sides, bright) {
+function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
   const width = Math.max(queries.length, keys.length) * step + 20;
-  const height = 190;
+  const height = rowsTitle ? 197 : 190;
   const x = i => 10 + step * (i + 0.5);
   const lines = [];
   queries.forEach((_, t) => {
@@ -56,10 +56,12 @@ function arcs(weights, head, queries, keys, sides, bright) {
       lines.push(s("path", { class: "arc", "data-query": `${sides[0]}:${t}`, "data-attended": `${sides[1]}:${u}`, d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (bright(t, u) * (0.15 + 0.85 * weight)).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
     });
   });
+  const title = (text, y) => s("text", { class: "arcs-title", x: 3, y }, text);
   const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
     s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}` },
-      lines, queries.map((text, i) => word(text, i, 24, sides[0])), keys.map((text, i) => word(text, i, 178, sides[1]))));
+      lines, queries.map((text, i) => word(text, i, 24, sides[0])), keys.map((text, i) => word(text, i, 178, sides[1])),
+      rowsTitle ? [title(`${rowsTitle}:`, 9), title("looks at", 194)] : null));
 }
 
 const MOST_ARCS = 12; // from as many words on, arcs are a tangle
@@ -73,7 +75,7 @@ function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
     h("div", { class: "together", role: "group", "aria-label": "Attention as" }, [["Arcs", false], ["Heat map", true]].map(([text, asHeat]) => h("button", {
       type: "button", "aria-pressed": asHeat === isHeat ? "true" : "false", "data-key": `picture:${text}`, onclick: () => e.set({ asHeat }),
     }, text))),
-    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], height, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright));
+    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], height, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright, titleOfRows(e, `token:${sides[0]}`)));
 }
 
 /** Words in a row, one of them current. `side`: whose tokens they are. */

@@ -62,7 +62,7 @@ function backSentence(e, block) {
 
 /** The formula of a block, and its arrays with the signs between them. */
 function equationOf(e, block) {
-  const head = e.pictureHead ?? 0;
+  const head = (block.attention && shownHead(e, block.attention)) ?? 0;
   if (block.id === "probabilities") {
     const { from: [states] } = e.plan.get("logits");
     return { formula: "p = softmax(x Wᵀ)", parts: [["x", states], "→", ["logits", "logits"], "→", ["p", "probabilities"]], stage: "probabilities" };
@@ -93,22 +93,47 @@ function equationOf(e, block) {
   return { formula: formulas[node.kind] ?? node.kind, parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]], stage: block.to };
 }
 
-/** The card of the opened block: its arrays as heat maps in one row, its formula, and the way to all numbers. */
+/** The card of the opened block: its arrays in one row, its formula, and the way to all numbers. */
 function blockCard(e, view) {
   const block = [...view.layout.blocks, view.layout.output].find(each => standsFor(each, e.opened));
   if (!block) return null;
-  const { formula, parts, head = 0, stage } = equationOf(e, block);
+  const { formula, parts, head, stage } = equationOf(e, block);
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
-  const isBack = view.back && lightOf(view, e.play).backward(block) > 0.5;
-  const signs = parts.filter(part => typeof part === "string").length;
-  const { width: wide } = cardPlace(block, view.layout);
+  const isBack = Boolean(view.back) && lightOf(view, e.play).backward(block) > 0.5;
+  const box = cardPlace(block, view.layout);
   const card = h("section", { class: "card", role: "dialog", "aria-label": block.label },
-    h("div", { class: "card-head" }, h("h3", {}, block.label), h("button", { type: "button", class: "close", "aria-label": "Close the block", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
-    h("div", { class: "row" }, parts.map(part => (typeof part === "string" ? h("span", { class: "sign" }, part) : cardHeat(e, part, head, isBack, Math.min(110, (wide - 40 - 26 * signs) / (parts.length - signs)))))),
+    h("div", { class: "card-head" }, h("h3", {}, block.label), head === undefined ? null : cardHeads(e, block.attention, head), h("button", { type: "button", class: "close", "aria-label": "Close the block", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
+    parts.length ? equation(e, parts.map(part => (typeof part === "string" ? part : ({ ...cardOperand(e, block, part, head), isBack }))), 104, box.width - 40) : null,
     h("p", { class: "formula" }, formula),
     h("p", { class: "hint" }, frontSentence(e, block)),
     block.parts ? h("p", {}, block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)])) : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)));
-  return place(card, cardPlace(block, view.layout));
+  return place(card, box);
+}
+
+/** Which head the card and the lines show. */
+function cardHeads(e, path, head) {
+  const { heads } = e.stackOf(path);
+  return heads === 1 ? null : h("span", { class: "together", role: "group", "aria-label": "Head" }, range(heads, i => h("button", {
+    type: "button", class: isOff(e, path, i) ? "off" : null, "aria-label": `Head ${i + 1}`, "aria-pressed": i === head ? "true" : "false", "data-key": `card-head:${i}`, onclick: () => e.set({ pictureHead: i }),
+  }, i === 0 ? `Head ${i + 1}` : `${i + 1}`)));
+}
+
+/** An array of the card as an operand of its equation: its axes are tokens, dimensions, or words of the vocabulary. */
+function cardOperand(e, block, [letter, name, isTurned = false], head) {
+  const { shape } = e.record.arrays[name];
+  const token = side => `token:${side}`;
+  if (shape.length === 3) {
+    const side = e.sideOfRows(name);
+    const keys = block.attention.includes("cross") ? "source" : side;
+    const isOfKeys = /\.[kv]$/.test(name);
+    const { heads, kvHeads } = e.stackOf(block.attention);
+    const axes = isTurned ? ["width", `key:${keys}`] : [isOfKeys ? `value:${keys}` : token(side), e.isOverTokens(name) ? `key:${keys}` : "width"];
+    return { name, title: letter, transposed: isTurned, head: isOfKeys ? Math.floor(head / (heads / kvHeads)) : head, axes };
+  }
+  const axes = [shape[0] === 1 ? "one" : token(e.sideOfRows(name)), "width"];
+  if (!/^(logits|probabilities)$/.test(name)) return { name, title: letter, axes };
+  const best = [...new Set(bestLabelsOf(e.record))].slice(0, 8);
+  return { name, title: letter, axes: [axes[0], "word:all"], pick: best };
 }
 
 function closeCard(e) {
@@ -120,29 +145,8 @@ function closeCard(e) {
 
 /** Beside the block, within the picture. */
 function cardPlace(block, { width, height, isCompact }) {
-  const cardWidth = Math.min(620, width - 16);
+  const cardWidth = Math.min(720, width - 16);
   const left = isCompact ? 8 : block.labelsRight ? block.tag.x - cardWidth - 10 : block.tag.x + block.tag.width + 10;
-  return { left: Math.max(8, Math.min(width - cardWidth - 8, left)), top: Math.max(6, Math.min(height - 300, block.tag.y - 40)), width: cardWidth };
-}
-
-/** One array as a heat map of at most `most` pixels across, transposed if it is K's. */
-function cardHeat(e, [label, name, isTurned = false], head, isBack, most) {
-  const array = (isBack && name in e.gradients().activations ? e.gradients().activations : e.record.arrays)[name];
-  const [rows, columns] = array.shape.slice(-2).length === 2 ? array.shape.slice(-2) : [1, array.shape[0]];
-  const own = array.shape.length === 3 ? Math.min(head, array.shape[0] - 1) : 0;
-  const data = array.data.subarray(own * rows * columns, (own + 1) * rows * columns);
-  const [high, wide] = isTurned ? [columns, rows] : [rows, columns];
-  const canvas = h("canvas", { width: wide, height: high, role: "img", "aria-label": `${label}: ${high} × ${wide}` });
-  const pen = canvas.getContext("2d");
-  const image = pen.createImageData(wide, high);
-  const { paper, positive, negative } = stageView.colours;
-  const largest = largestOf(data) || 1;
-  for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
-    const x = data[t * columns + j];
-    const colour = Number.isFinite(x) ? mixed(paper, x < 0 ? negative : positive, Math.abs(x) / largest) : stageView.colours.wash;
-    image.data.set([...colour, 255], 4 * (isTurned ? j * rows + t : t * columns + j));
-  }
-  pen.putImageData(image, 0, 0);
-  place(canvas, { width: Math.max(22, Math.min(most, wide * 9)), height: Math.max(18, Math.min(96, high * 9)) });
-  return h("figure", { class: "small" }, canvas, h("figcaption", {}, label, h("span", { class: "size" }, ` ${high} × ${wide}`)));
+  const top = Math.max(6, Math.min(height - 370, block.tag.y - 40));
+  return { left: Math.max(8, Math.min(width - cardWidth - 8, left)), top, width: cardWidth, maxHeight: height - top - 6 };
 }

@@ -46,11 +46,11 @@ function answerCard(e, view) {
 }
 
 /** Beside the answers, or below them where there is no room at the side. */
-function answerCardPlace({ output, width, isCompact }) {
-  if (isCompact) return { left: 8, top: output.y + output.height + 4, width: width - 16 };
+function answerCardPlace({ output, width, height, isCompact }) {
+  if (isCompact) return { left: 8, top: output.y + output.height + 4, width: width - 16, maxHeight: height - output.y - output.height };
   const room = output.x - 20;
   const cardWidth = Math.min(580, Math.max(420, room));
-  return { left: Math.max(8, room - cardWidth), top: 6, width: cardWidth };
+  return { left: Math.max(8, room - cardWidth), top: 6, width: cardWidth, maxHeight: height - 12 };
 }
 
 /** A link to a stage with other choices, which leads there from any view. */
