@@ -393,10 +393,10 @@ function alignmentScreen(e) {
     body: [
       h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
         choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
+      attentionPicture(e, array, head, [said, columns], ["target", "source"], brightnessOf(e, path, isMean ? null : head)),
       h("p", { class: "label" }, "When writing:"),
       wordRow(said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),
       chosen === null ? null : [h("p", {}, "the decoder looked at:"), shares(columns, array.data.subarray((head * rows.length + chosen) * columns.length).slice(0, columns.length), percent)],
-      attentionPicture(e, array, head, [said, columns], ["target", "source"], brightnessOf(e, path, isMean ? null : head)),
       h("p", { class: "hint" }, twoNames(e, chosen ?? Math.min(1, said.length - 1))),
     ],
     below: () => [

@@ -16,7 +16,7 @@ let pointed = null; // { values, name }: what the mouse or the keyboard is at, b
 function equation(e, terms, height = heightForEquations(), room = widthForEquations()) {
   const present = flat(terms).map(term => (term.axes ? drawnOperand(e, term) : term));
   const arrays = present.filter(term => term.axes);
-  for (const array of arrays) array.widest = Math.max(256, Math.min(480, room / arrays.length - 40));
+  for (const array of arrays) array.widest ??= Math.max(256, Math.min(480, room / arrays.length - 40));
   const lines = window.innerWidth < ONE_ROW ? brokenLines(present, room) : [present];
   const above = line => CAPTION + (line.some(({ axes }) => axes && isTokens(axes[1])) ? UPRIGHT : 0);
   const free = lines.length === 1 ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;

@@ -128,7 +128,7 @@ function cardOperand(e, block, [letter, name, isTurned = false], head) {
     const isOfKeys = /\.[kv]$/.test(name);
     const { heads, kvHeads } = e.stackOf(block.attention);
     const axes = isTurned ? ["width", `key:${keys}`] : [isOfKeys ? `value:${keys}` : token(side), e.isOverTokens(name) ? `key:${keys}` : "width"];
-    return { name, title: letter, transposed: isTurned, head: isOfKeys ? Math.floor(head / (heads / kvHeads)) : head, axes };
+    return { name, title: letter, transposed: isTurned, head: isOfKeys ? Math.floor(head / (heads / kvHeads)) : head, axes, widest: 110 }; // the weights need their words
   }
   const axes = [shape[0] === 1 ? "one" : token(e.sideOfRows(name)), "width"];
   if (!/^(logits|probabilities)$/.test(name)) return { name, title: letter, axes };
