@@ -1,6 +1,9 @@
 """What if: the whole model beside the changed one, and an address that opens the same view."""
 
+import re
+
 import numpy as np
+import pytest
 
 from minitransformer import generate
 from minitransformer.explain import Switches, record
@@ -92,6 +95,59 @@ def test_the_whole_models_answer_stays_the_right_one_while_parts_are_off(open_pa
     all_agree([mean.split(" → ")], [[whole.loss, changed.loss]])
     page.page.locator('[data-key="what-if"]').click()
     all_agree([page.text(".loss-change").split(" → ")], [[whole.loss, changed.loss]])
+
+
+def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
+    model = transformer()
+    page = open_page(exposed(page_of(model, "I love you")), bypass_csp=True)
+    assert page.page.locator(".outline").count() == 0
+    text = lambda selector: page.text(f".stage {selector}").replace("\xa0", " ")
+    page.page.evaluate(SWITCH_OFF, {"positions": False})
+    assert "cannot tell “I love you” from “you love I”: it is the same bag of words" in text(".taken-away")
+    source, target = page.page.evaluate("() => [[...page.record.source], [...page.record.target]]")
+    labels = page.page.evaluate("() => [...page.labels()]")
+    off = Switches(positions=False)
+    passes = [record(model, source, target), record(model, source, target, off)]
+    said = re.findall(r"(\S+ %) → (\S+ %)", text(".what-changed"))
+    p = np.stack([found.arrays["probabilities"][range(len(labels)), labels] for found in passes], 1)
+    moved = sorted(np.argsort(-abs(p[:, 1] - p[:, 0]))[:3])
+    all_agree(said, p[moved])
+    losses = re.findall(r"answer: (\S+) → (\S+)\.$", text(".what-changed"))
+    all_agree(losses, [[found.backward(labels).loss for found in passes]])
+    assert page.page.locator(".outline").is_visible()  # the legend of the dashed bars
+
+    # the same words in another order give the same probabilities
+    page.page.locator('[data-key="twin"]').click()
+    assert page.page.input_value("#sentence") == "you love I"
+    assert page.page.evaluate("() => [...page.labels()]") == labels
+    shuffled = page.page.evaluate("() => [...page.record.source]")
+    assert sorted(shuffled) == sorted(source) != shuffled
+    other = record(model, shuffled, target, off).arrays["probabilities"][range(len(labels)), labels]
+    assert np.allclose(other, p[:, 1], atol=1e-5)
+    assert text(".twins").startswith("Both orders give the same probabilities: ")
+    all_agree(re.findall(r"(\S+ %) = (\S+ %)", text(".twins")), np.stack([p[:, 1], other], 1)[:5])
+    address = page.page.evaluate("() => addressOf(page)")
+    again = open_page(exposed(page_of(model, "I love you")), address, bypass_csp=True)
+    assert again.text(".twins") == page.text(".twins")
+    page.page.locator('[data-key="twin"]').click()
+    assert page.page.input_value("#sentence") == "I love you"
+    page.page.fill("#sentence", "I love the cat")
+    assert page.page.evaluate("() => page.twin") is None
+
+
+@pytest.mark.parametrize(
+    ("off", "says"),
+    [
+        ({"scale": False}, "√d = 2.45 times as large"),
+        ({"causal": False}, "also sees those after it"),
+        ({"ablated": {PATH: [1]}}, "Head 2 of encoder layer 1's self-attention gives 0"),
+    ],
+)
+def test_each_part_says_what_it_takes_away(off, says, open_page):
+    page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
+    page.page.evaluate(SWITCH_OFF, off)
+    assert says in page.text(".stage .taken-away")
+    assert page.violations() == []
 
 
 def test_the_menu_covers_no_answer_and_closes_when_one_leaves(open_page):

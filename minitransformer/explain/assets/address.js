@@ -9,6 +9,7 @@ function stateOf(e) {
   return {
     text: e.text,
     target: e.target ?? "",
+    twin: e.twin ?? "",
     draw: e.drawing ? shortDrawing(e.drawing) : "",
     off: SWITCHES.filter(key => !options[key]).join(","),
     heads: off.map(([path, heads]) => [path, ...heads.map(i => i + 1)].join("-")).join(","),
@@ -141,7 +142,7 @@ function restore(e, given) {
     if (paths.includes(path)) ablated[path] = heads.map(i => count(i, e.stackOf(path).heads)).filter(i => i !== null);
   }
   Object.assign(e, e.start.places, {
-    text: read("text"), target: read("target") || null, drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
+    text: read("text"), target: read("target") || null, twin: read("twin") || null, drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
     options: { ...Object.fromEntries(SWITCHES.map(key => [key, !off.includes(key)])), ablated },
     sampling: { temperature: number("temperature", 0.1, 3), topK: Math.round(number("top_k", 0, 20)), topP: number("top_p", 0.05, 1) },
     chosen: null, gaps: null, prompt: 0, drawn: null, wanted: null, backward: read("gradients") === "on",

@@ -248,7 +248,9 @@ function showLight(e, view, light) {
   }
   for (const said of document.querySelectorAll(".saying .said, .answers .answer")) said.style.opacity = light.output(last.blocks[0].count - 1);
   const caption = document.querySelector(".panel .thought");
-  if (caption && e.screen === "walkthrough" && light.current === null) caption.textContent = captionOf(e, view, light);
+  if (!caption || e.screen !== "walkthrough" || light.current !== null) return;
+  const words = h("p", {}, captionOf(e, view, light));
+  if (words.textContent !== caption.textContent) caption.replaceChildren(...words.childNodes);
 }
 
 function isMoving(block, light) {
@@ -315,8 +317,8 @@ function overviewText(e, view) {
   const step = view.steps[stepIndex(view, e.play)];
   return [
     saying(e),
-    answerBefore(e),
-    h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : opening(e)),
+    e.before && isSameAnswer(e) ? null : answerBefore(e),
+    h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : e.before ? whatChanged(e) : opening(e)),
     e.structure.output.head ? null : samplingSliders(e),
     legend(e, view),
   ];
@@ -350,5 +352,6 @@ function legend(e, view, isBack = false) {
   const least = view.back ? `±${brief(view.brightest * 10 ** -SPAN)}` : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const most = view.back ? `±${brief(view.brightest)}` : "it";
   const key = (kind, label) => h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
-  return h("p", { class: "scales" }, isBack ? null : key("values", "values, − to +"), key("gradients", `gradients, by powers of ten: ${least} to ${most}`));
+  const outline = e.before ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", {}, "before: the whole model")) : null;
+  return h("p", { class: "scales" }, outline, isBack ? null : key("values", "values, − to +"), key("gradients", `gradients, by powers of ten: ${least} to ${most}`));
 }

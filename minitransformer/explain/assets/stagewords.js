@@ -30,7 +30,7 @@ function frontSentence(e, block) {
 function captionOf(e, view, light) {
   const { at } = e.play;
   const last = view.layout.columns.at(-1);
-  if (at === 0.5 && !e.play.running) return opening(e);
+  if (at === 0.5 && !e.play.running) return e.before ? whatChanged(e) : opening(e);
   if (light.loss > 0) {
     const reached = view.schedule.back.findLast(block => block.array && light.backward(block) > 0);
     if (!reached) return `The loss: −log of the probability of each right ${answerUnit(e)}. Its gradient says which way each number should have moved.`;

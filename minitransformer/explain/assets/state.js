@@ -41,6 +41,7 @@ class Explanation {
     this.text = data.text; // in the sentence box
     this.textRead = data.text; // of the record
     this.target = this.isImage ? null : data.target; // the right answer; null: the whole model's own
+    this.twin = null; // the same words in another order, whose answer is the right one: to see that no order is read
     this.drawing = null; // over the image of a ViT, a letter a pixel
     this.options = { causal: true, positions: true, scale: true, memory: true, ablated: {} };
     this.sampling = { temperature: 1, topK: 0, topP: 1 };
@@ -102,6 +103,7 @@ class Explanation {
   read() {
     const { model, options } = this;
     if (this.isImage) return this.readImage();
+    if (this.twin && (this.options.positions || !isSameBag(this, this.twin, this.text))) this.twin = null;
     const read = model.sourceTokens(this.text);
     const source = read.map(({ id }) => id);
     let right = null;
@@ -109,7 +111,7 @@ class Explanation {
     let labels;
     if (this.isPair) {
       const answer = model.generate(source, {}, options);
-      const whole = isChanged(this) ? model.generate(source, {}, {}) : answer;
+      const whole = isChanged(this) ? model.generate(this.twin ? model.sourceIds(this.twin) : source, {}, {}) : answer;
       right = this.target ? { ...model.tokenize(this.target), stopped: true } : whole;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
@@ -165,7 +167,10 @@ class Explanation {
   /** Of a model without parts, `before`: the whole one on the same tokens, and the `answer` that it writes. */
   compare(answer = null) {
     const { source, target } = this.record;
-    this.before = isChanged(this) ? { record: this.model.run({ source, target }, {}), answer } : null;
+    this.before = isChanged(this) ? { record: this.model.run({ source, target }, {}), answer, twin: null } : null;
+    if (!this.twin) return;
+    const other = { source: this.model.sourceIds(this.twin), target };
+    this.before.twin = { source: other.source, whole: this.model.run(other, {}), changed: this.model.run(other, this.options) };
   }
 
   /** Of a head: the right class, if it is known; otherwise the likeliest at each place. */
@@ -318,6 +323,7 @@ class Explanation {
   /** Change something and show it. A change of what is computed runs the model again. */
   set(changes) {
     const computes = ["text", "target", "options", "drawing"].some(key => key in changes);
+    if ("text" in changes && !("twin" in changes)) this.twin = null;
     const relearns = "chosen" in changes || "wanted" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "", link: "", copied: false }, changes);

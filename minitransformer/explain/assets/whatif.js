@@ -31,10 +31,112 @@ function compared(e, t, v, p) {
   return [`${percent(was)} → ${percent(p)}`, { before: was }];
 }
 
-/** What the whole model answers, beside the answer of the changed one. */
+/** What the whole model answers, beside the answer of the changed one; how sure that is, if they are the same. */
 function answerBefore(e) {
   const text = e.before ? answerText(e, e.before.answer, bestLabelsOf(e.before.record)) : "";
-  return text ? h("p", { class: "before", dir: "auto" }, `before: ${text}`) : null;
+  const same = () => (e.before.twin ? `same answer as to “${e.twin}”` : `same answer${e.options.causal ? `, ${sureness(e)}` : ""}`);
+  return text ? h("p", { class: "before", dir: "auto" }, isSameAnswer(e) ? same() : `before: ${text}`) : null;
+}
+
+function isSameAnswer(e) {
+  if (e.before.answer) return String(e.before.answer.ids) === String(e.answer.ids);
+  const [was, is] = [e.before.record, e.record].map(bestLabelsOf);
+  return e.lossPositions().every(t => was[t] === is[t]);
+}
+
+function sureness(e) {
+  const [was, is] = [e.before.record, e.record].map(record => meanLoss(e, record));
+  return Math.abs(is - was) < 0.0005 ? "as sure as before" : is > was ? "less sure" : "surer";
+}
+
+// ------------------------------------------------------------ in words
+
+/** What the parts that are off take away, and what that changed; of an order that is lost, another one to try. */
+function whatChanged(e) {
+  const order = e.options.positions ? null : otherOrder(e);
+  const isSame = isSameAnswer(e);
+  const read = "with the right one to read"; // later words than it has written
+  const said = !e.options.causal ? (isSame ? `It still writes the same; ${read}` : `It writes another answer; ${read}`) : isSame ? `Same answer, ${sureness(e)}` : "Another answer";
+  const rows = rightRows(e, e.before.record, e.record).sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was)).slice(0, 3).sort((a, b) => a.t - b.t);
+  const moved = rows.filter(({ was, is }) => percent(was) !== percent(is)).map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
+  return [
+    h("span", { class: "taken-away" }, takenAway(e, order)), " ",
+    e.before.twin ? h("span", { class: "twins" }, sameProbabilities(e)) : h("span", { class: "what-changed" }, `${said}${moved.length ? `: ${moved.join(", ")}` : ""}.`, ` The loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`), " ",
+    order ? h("button", { type: "button", class: "link", "data-key": "twin", onclick: () => e.set({ text: order, twin: e.before.twin ? null : e.textRead }) }, `${e.before.twin ? "back to" : "try"}: ${order}`) : null,
+  ];
+}
+
+function unbroken(text) {
+  return text.replaceAll(" ", "\u00a0");
+}
+
+/** Of each right answer that counts, its probability in two passes; `u` is its row in the first. */
+function rightRows(e, first, second, rowIn = t => t) {
+  const labels = e.labels();
+  const share = (record, t, id) => elementOf(record.arrays.probabilities, [t, id]);
+  const word = t => (answerUnit(e) === "class" ? `“${e.labelShown(t)}”` : e.labelShown(t));
+  return e.lossPositions().map(t => ({ t, word: word(t), was: share(first, rowIn(t), labels[t]), is: share(second, t, labels[t]) }));
+}
+
+/** What is missing without the parts that are off. */
+function takenAway(e, order) {
+  const { options } = e;
+  const heads = Object.entries(options.ablated).flatMap(([path, off]) => off.map(i => headOf(e, path, i)));
+  const off = [...SWITCHES.filter(key => !options[key]), ...heads];
+  const names = { causal: "the causal mask", positions: "positions", scale: "scaling", memory: "memory" };
+  if (off.length > 1) return `Off are ${off.map(key => names[key] ?? key).join(", ")}.`;
+  const [unit, units] = [unitOf(e), unitsOf(e)];
+  const reader = e.isPair ? "encoder" : "model";
+  switch (off[0]) {
+    case "positions":
+      if (e.isImage) return "Without positions the model cannot tell where a patch lies: in any order, the patches are the same to it.";
+      if (e.structure.stacks[0].causal) return `Without positions only the causal mask tells the order of the ${units}.`;
+      return order ? `Without positions the ${reader} cannot tell “${e.textRead}” from “${order}”: it is the same bag of ${units}.` : `Without positions the ${reader} reads a bag of ${units}: their order is lost.`;
+    case "scale": {
+      const [was, is] = [e.before.record, e.record].map(record => meanLargestWeight(e, record).toFixed(2));
+      return `Without scaling the scores are √d = ${(1 / e.structure.stacks[0].scale).toPrecision(3)} times as large, so softmax gives more to the largest: on average ${unbroken(`${was} → ${is}`)} of the weight.`;
+    }
+    case "causal": return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.`;
+    case "memory": return `Without memory each step sees its own ${unit} only: all before it are lost.`;
+    default: return `${capitalized(off[0])} gives 0: what it takes from other ${units} is missing.`;
+  }
+}
+
+/** The largest weight of a query, on average over all queries, heads and attentions. */
+function meanLargestWeight(e, { arrays }) {
+  const largest = e.attentionPaths().flatMap(path => {
+    const { data, shape } = arrays[`${path}.weights`];
+    const width = shape.at(-1);
+    return range(data.length / width, t => Math.max(...data.subarray(t * width, (t + 1) * width)));
+  });
+  return largest.reduce((sum, x) => sum + x, 0) / largest.length;
+}
+
+const WORD = /[\p{L}\p{M}\p{N}'’[\]]+/gu;
+
+/** The same words in the opposite order, for an encoder that sees no order; null if their tokens are others. */
+function otherOrder(e) {
+  if (e.isImage || e.isRecurrent || e.structure.stacks[0].causal) return null;
+  const words = e.textRead.match(WORD) ?? [];
+  const text = e.textRead.replace(WORD, () => words.pop());
+  return text !== e.textRead && isSameBag(e, text, e.textRead) ? text : null;
+}
+
+function isSameBag(e, ...texts) {
+  const [a, b] = texts.map(text => String([...text].sort()));
+  if (a !== b) return false; // and so as long
+  const [c, d] = texts.map(text => String(e.model.sourceIds(text).sort()));
+  return c === d;
+}
+
+/** The text and the one with the same words in another order: what both get, and what the whole model gave them. */
+function sameProbabilities(e) {
+  const { record, twin: { source, whole, changed } } = e.before;
+  const rowIn = t => (e.isPair || e.labels().length === 1 ? t : source.indexOf(e.record.source[t]));
+  const rows = rightRows(e, changed, e.record, rowIn);
+  const apart = rightRows(e, whole, record, rowIn).sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was))[0];
+  const isSame = rows.every(({ was, is }) => Math.abs(was - is) < 1e-4);
+  return `Both orders give ${isSame ? "the same" : "nearly the same"} probabilities: ${rows.slice(0, 5).map(({ word, was, is }) => unbroken(`${word} ${percent(was)} = ${percent(is)}`)).join(", ")}.${percent(apart.was) === percent(apart.is) ? "" : ` The whole model tells them apart: ${unbroken(`${apart.word} ${percent(apart.was)} and ${percent(apart.is)}`)}.`}`;
 }
 
 /** The mean loss of the right answers in a pass. */
