@@ -10,6 +10,7 @@ const ONE_ROW = 1280; // from this width on an equation has one row
 const LEAST = { token: 16, dimension: 120, weight: 70 }; // in several rows: widths of a token's column and of an array
 const CAPTION = 24; // heights of a caption and of upright words above the columns
 const UPRIGHT = 44;
+const CORNER = 28; // of the title of the rows
 let pointed = null; // { values, name }: what the mouse or the keyboard is at, by axis
 
 /** The operands and signs in one row; below 1280 pixels in as many as they need, all together in `height`. */
@@ -23,7 +24,8 @@ function equation(e, terms, height = heightForEquations(), room = widthForEquati
   for (const line of lines) {
     const operands = labelRows(line);
     const hasGradients = operands.some(operand => hasGradient(e, operand)); // below the arrays
-    fitOperands(operands, widthOfSigns(line), hasGradients ? Math.max(16, free / 2 - 10) : Math.max(32, free), room);
+    const left = free - (operands.some(({ hasLabels, corner }) => hasLabels && corner) ? CORNER : 0);
+    fitOperands(operands, widthOfSigns(line), hasGradients ? Math.max(16, left / 2 - 10) : Math.max(32, left), room);
   }
   return h("div", { class: "equation", role: "group", "aria-label": "Equation" }, lines.map(line => h("div", { class: "in-row" },
     line.map(term => (term.axes ? heatFigure(e, term) : signFigure(term))))));
