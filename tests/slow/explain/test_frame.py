@@ -22,7 +22,8 @@ link => {{
   const list = document.querySelector("#map .stages");
   const here = list.querySelector("[aria-current]");
   const isSeen = box(here).top >= box(list).top - 1 && box(here).bottom <= innerHeight;
-  const results = [...rows, ...screen.querySelectorAll(".beside .cells-box, .steps-in > :last-child")];
+  const side = link === "#heads" ? "" : ".beside .cells-box, "; // there, a table comes first
+  const results = [...rows, ...screen.querySelectorAll(`${{side}}.steps-in > :last-child`)];
   const lowest = Math.max(0, ...results.map(result => box(result).bottom));
   const signs = [...left.querySelectorAll(".in-row .sign")];
   return {{
