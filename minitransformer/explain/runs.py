@@ -23,15 +23,15 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     """The walk-through of a run on a text: every number and gradient, stage by stage, computed live.
 
     `run` is a run folder or a loaded Run; `text` is a sentence, the start of a text, or for a ViT the number
-    of an image, "test:3". The loss is that of `target`, by default the model's own output; only an
-    encoder-decoder takes another one.
+    of an image, "test:3". The loss is that of `target`, by default the class of the image, or the model's own
+    output; only an encoder-decoder and a classifier take another one.
     """
     run = Run(Path(run)) if isinstance(run, str | Path) else run
     model = run.model
     tokenizer = run.tokenizer
     inputs = inputs_of(run)
     check_supported(run)
-    if target is not None and not model.is_encoder_decoder:
+    if target is not None and not model.is_encoder_decoder and not has_classes(model):
         raise UserError(
             f"{run.folder} has a model of type {model.model_type}, which takes no target, got {target!r}.\n"
             "Leave it out; the loss is then that of the model's own output."
