@@ -140,13 +140,21 @@ def test_the_overview_says_what_is_taken_away_and_what_changed(open_page):
     [
         ({"scale": False}, "√d = 2.45 times as large"),
         ({"causal": False}, "also sees those after it"),
-        ({"ablated": {PATH: [1]}}, "Head 2 of encoder layer 1's self-attention gives 0"),
+        ({"ablated": {PATH: [1]}}, "Head 2 of encoder layer 1's self-attention gives 0: what it takes"),
+        ({"ablated": {PATH: [1, 0]}}, "All heads of encoder layer 1's self-attention give 0: what they take"),
+        (
+            {"scale": False, "ablated": {PATH: [0]}},
+            "Off: scaling, head 1 of encoder layer 1's self-attention.",
+        ),
     ],
 )
 def test_each_part_says_what_it_takes_away(off, says, open_page):
     page = open_page(exposed(page_of(transformer(), "I love you")), bypass_csp=True)
     page.page.evaluate(SWITCH_OFF, off)
     assert says in page.text(".stage .taken-away")
+    page.page.set_viewport_size({"width": 1280, "height": 720})
+    heights = page.page.locator(".panel").evaluate("panel => [panel.scrollHeight, panel.clientHeight]")
+    assert heights[0] <= heights[1]
     assert page.violations() == []
 
 

@@ -47,8 +47,10 @@ function attentionOf(e, path) {
   return [`${e.isPair ? `${stack} ` : ""}layer ${Number(layer) + 1}`, kind];
 }
 
-function headOf(e, path, i) {
-  return `head ${i + 1} of ${attentionOf(e, path).join("'s ")}`;
+function headsOf(e, path, heads) {
+  const numbers = heads.map(i => i + 1).sort((a, b) => a - b);
+  const which = heads.length === 1 ? `head ${numbers[0]}` : heads.length === e.stackOf(path).heads ? "all heads" : `heads ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
+  return `${which} of ${attentionOf(e, path).join("'s ")}`;
 }
 
 /** "decoder layer 1, masked"; of a stack with one attention a layer, the layer. */
@@ -84,7 +86,7 @@ function eachHeadParts(e) {
     const off = isOff(e, path, i);
     const x = change(path, i);
     const known = !Number.isNaN(x);
-    const says = `${headOf(e, path, i)}: ${known ? `loss ${whole.toFixed(4)} → ${losses[`${path}:${i}`].toFixed(4)}, ${signed(x)}` : "not measured yet"}`;
+    const says = `${headsOf(e, path, [i])}: ${known ? `loss ${whole.toFixed(4)} → ${losses[`${path}:${i}`].toFixed(4)}, ${signed(x)}` : "not measured yet"}`;
     const tell = event => event.currentTarget.closest("figure").querySelector(".tells").replaceChildren(`Without ${says}.`);
     const td = h("td", { class: `${path}:${i}` === least ? "least" : null }, h("button", {
       type: "button", "data-key": `off:${path}:${i}`, tabindex: path === e.attentionPaths()[0] && i === 0 ? 0 : -1, "aria-pressed": off ? "true" : "false", "aria-label": `Switch off ${says}`,
@@ -109,7 +111,7 @@ function harmSentence(e, all, { losses, whole }) {
   const says = key => {
     const [path, i] = key.split(":");
     const x = losses[key] - whole;
-    return [headOf(e, path, Number(i)), `${x < 0 ? "falls" : "rises"} by ${threeDigits(Math.abs(x))}`];
+    return [headsOf(e, path, [Number(i)]), `${x < 0 ? "falls" : "rises"} by ${threeDigits(Math.abs(x))}`];
   };
   const [least, most] = [says(all[0]), says(all.at(-1))];
   return [h("b", {}, "Least harm: "), `${least[0]}: the loss ${least[1]}. Most: ${most[0]}: it ${most[1]}.`];

@@ -317,7 +317,6 @@ function overviewText(e, view) {
   const step = view.steps[stepIndex(view, e.play)];
   return [
     saying(e),
-    e.before && isSameAnswer(e) ? null : answerBefore(e),
     h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : e.before ? whatChanged(e) : opening(e)),
     e.structure.output.head ? null : samplingSliders(e),
     legend(e, view),

@@ -54,11 +54,11 @@ function sureness(e) {
 /** What the parts that are off take away, and what that changed; of an order that is lost, another one to try. */
 function whatChanged(e) {
   const order = e.options.positions ? null : otherOrder(e);
-  const isSame = isSameAnswer(e);
-  const read = "with the right one to read"; // later words than it has written
-  const said = !e.options.causal ? (isSame ? `It still writes the same; ${read}` : `It writes another answer; ${read}`) : isSame ? `Same answer, ${sureness(e)}` : "Another answer";
   const rows = rightRows(e, e.before.record, e.record).sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was)).slice(0, 3).sort((a, b) => a.t - b.t);
   const moved = rows.filter(({ was, is }) => percent(was) !== percent(is)).map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
+  const isSame = isSameAnswer(e);
+  const read = "with the right one to read"; // later words than it has written
+  const said = !e.options.causal ? (isSame ? `It still writes the same; ${read}` : `It writes another answer; ${read}`) : isSame ? `Same answer, ${sureness(e)}` : moved.length ? "Another answer; of the right one" : "Another answer";
   return [
     h("span", { class: "taken-away" }, takenAway(e, order)), " ",
     e.before.twin ? h("span", { class: "twins" }, sameProbabilities(e)) : h("span", { class: "what-changed" }, `${said}${moved.length ? `: ${moved.join(", ")}` : ""}.`, ` The loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`), " ",
@@ -81,10 +81,11 @@ function rightRows(e, first, second, rowIn = t => t) {
 /** What is missing without the parts that are off. */
 function takenAway(e, order) {
   const { options } = e;
-  const heads = Object.entries(options.ablated).flatMap(([path, off]) => off.map(i => headOf(e, path, i)));
-  const off = [...SWITCHES.filter(key => !options[key]), ...heads];
+  const places = Object.entries(options.ablated).filter(([, heads]) => heads.length);
+  const isOne = places.length === 1 && places[0][1].length === 1;
+  const off = [...SWITCHES.filter(key => !options[key]), ...places.map(([path, heads]) => headsOf(e, path, heads))];
   const names = { causal: "the causal mask", positions: "positions", scale: "scaling", memory: "memory" };
-  if (off.length > 1) return `Off are ${off.map(key => names[key] ?? key).join(", ")}.`;
+  if (off.length > 1) return `Off: ${off.map(key => names[key] ?? key).join(", ")}.`;
   const [unit, units] = [unitOf(e), unitsOf(e)];
   const reader = e.isPair ? "encoder" : "model";
   switch (off[0]) {
@@ -98,7 +99,7 @@ function takenAway(e, order) {
     }
     case "causal": return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.`;
     case "memory": return `Without memory each step sees its own ${unit} only: all before it are lost.`;
-    default: return `${capitalized(off[0])} gives 0: what it takes from other ${units} is missing.`;
+    default: return `${capitalized(off[0])} ${isOne ? "gives" : "give"} 0: what ${isOne ? "it takes" : "they take"} from other ${units} is missing.`;
   }
 }
 
