@@ -237,11 +237,14 @@ def test_bars_losses_alignment_pull_and_layers_show_the_engines_numbers(open_pag
 
     # alignment: the mean of the heads; then one head
     page.page.evaluate(TABLES, "#alignment")
-    (aligned,) = tables("#alignment:decoder.layers.1.cross_attention")
+    most, aligned = tables("#alignment:decoder.layers.1.cross_attention")
     weights = expected.arrays["decoder.layers.1.cross_attention.weights"]
-    all_agree([row[2:] for row in aligned], weights.mean(0))
+    mean = weights.mean(0)
+    all_agree([row[2:] for row in aligned], mean)
+    assert [row[2].rsplit(" ", 2)[0] for row in most] == [name(source[u]) for u in mean.argmax(-1)]
+    all_agree([[row[2].split(" ", 1)[1] for row in most]], [mean.max(-1)])
     page.page.locator('[data-key="choice:Head"]').select_option("1")
-    all_agree([row[2:] for row in tables("#alignment")[0]], weights[1])
+    all_agree([row[2:] for row in tables("#alignment")[1]], weights[1])
 
     # what a head would attend to without scaling and with it; how far it looks, and at how many words
     path = "encoder.layers.0.self_attention"
@@ -456,7 +459,7 @@ def test_a_text_can_be_composed(open_page):
 
 def test_what_was_focused_scrolled_or_typed_stays_so(open_page):
     page = open_page(page_of(transformer(), "you love the cat the mat", 9), "#softmax")
-    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.set_viewport_size({"width": 330, "height": 844})
     page.page.locator('[data-key="numbers"]').click()
     wide = page.page.locator("#screen .below .scroll").first
     page.page.locator("#screen .below td button").nth(6).focus()  # the last of its row

@@ -297,7 +297,7 @@ function attentionScreen(e) {
       h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
-      equation(e, fourSteps(e, t), heightForEquations() - 50),
+      equation(e, fourSteps(e, t), heightForEquations(40) - 50),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["key", ...steps.map(([, title]) => title), ""].map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {
@@ -317,9 +317,10 @@ function attentionScreen(e) {
 function fourSteps(e, t) {
   const { query, key } = axesOf(e);
   const row = { rowRange: [t, 1], head: e.head };
+  const isBare = e.backward && window.innerWidth < ONE_ROW; // the scores have the same columns
   return [
     { name: partOf(e, "q"), ...row, letter: "q", title: "", axes: [query, "width"] }, "·",
-    { name: partOf(e, "k"), head: sharedHead(e), letter: "K", title: "", transposed: true, axes: ["width", key] }, "=",
+    { name: partOf(e, "k"), head: sharedHead(e), letter: "K", title: "", transposed: true, isBare, axes: ["width", key] }, "=",
     { name: partOf(e, "scores"), ...row, title: "scores", axes: [query, key] }, "→",
     { name: partOf(e, "weights"), ...row, title: "weights", axes: [query, key] }, "·",
     { name: partOf(e, "v"), head: sharedHead(e), letter: "V", title: "", axes: [key.replace("key", "value"), "head"] }, "=",
@@ -334,10 +335,11 @@ function headsScreen(e) {
   const { query } = axesOf(e);
   const weights = e.record.arrays[partOf(e, "weights")];
   const off = e.options.ablated[e.path] ?? [];
+  const summary = i => headSummary(weights, i, unitsOf(e), e.path.includes("self") && !e.isImage);
   const card = i => h("div", { class: `head${i === e.head ? " current" : ""}${off.includes(i) ? " off" : ""}` },
-    h("button", { type: "button", class: "plain", "data-key": `card:${i}`, "aria-pressed": i === e.head ? "true" : "false", onclick: () => e.set({ head: i }) }, `Head ${i + 1}`, heatPicture(weights, i, `Weights of head ${i + 1}`)),
-    h("p", { class: "hint" }, headSummary(weights, i, unitsOf(e), e.path.includes("self") && !e.isImage)),
-    checkbox("on", !off.includes(i), () => switchHead(e, e.path, i), `head ${i}`));
+    h("button", { type: "button", class: "plain", "data-key": `card:${i}`, "aria-pressed": i === e.head ? "true" : "false", onclick: () => e.set({ head: i }) }, h("span", { class: "name" }, "Head "), `${i + 1}`, heatPicture(weights, i, `Weights of head ${i + 1}`)),
+    checkbox("on", !off.includes(i), () => switchHead(e, e.path, i), `head ${i}`),
+    h("p", { class: "hint" }, summary(i)));
   return {
     thought: [
       heads > 1 ? `${heads} heads attend at the same time. Each projects the whole vector of ${width} numbers to ${headWidth} with its own ` : `This attention has one head. It projects the whole vector of ${width} numbers to ${headWidth} with `,
@@ -346,12 +348,13 @@ function headsScreen(e) {
     choices: attentionChoice(e, false),
     body: [
       h("div", { class: "heads" }, range(heads, card)),
+      h("p", { class: "hint head-says" }, `Head ${e.head + 1}: ${summary(e.head)}`),
       equation(e, [
         { name: partOf(e, "concat"), title: "heads side by side", axes: [query, "width"] }, "·",
         { name: node.weight, weight: true, transposed: true, title: "", letter: "W_O", axes: ["width", "out"] },
         isThere(e, node.bias) ? "+ b =" : "=",
         { name: partOf(e, "output"), title: "output of the attention", axes: [query, "out"] },
-      ], Math.max(90, heightForEquations() - 120)),
+      ], Math.max(90, heightForEquations(30) - 120)),
     ],
     beside: [eachHead(e), wordsBeside(e)],
     below: () => [
@@ -390,15 +393,20 @@ function alignmentScreen(e) {
   const chosen = e.query < said.length ? e.query : null;
   return {
     thought: `For each ${unitOf(e)} that is written, cross-attention shows where in the input the decoder looked. In a translation these are often the ${unitsOf(e)} that are being translated, though training never said which. Heads differ, and some show no such order.`,
+    choices: h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
+      choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
     body: [
-      h("div", { class: "choices" }, choice("Layer", paths.map(each => [each, titleOfPath(each)]), path, each => go(`alignment:${each}`)),
-        choice("Head", [["mean", "mean of all heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${isOff(e, path, i) ? " (off)" : ""}`])], isMean ? "mean" : `${head}`, value => e.set({ alignHead: value === "mean" ? undefined : Number(value) }))),
       attentionPicture(e, array, head, [said, columns], ["target", "source"], brightnessOf(e, path, isMean ? null : head)),
       h("p", { class: "label" }, "When writing:"),
       wordRow(said, chosen, "When writing", t => e.set({ query: t === chosen ? undefined : t })),
       chosen === null ? null : [h("p", {}, "the decoder looked at:"), shares(columns, array.data.subarray((head * rows.length + chosen) * columns.length).slice(0, columns.length), percent)],
       h("p", { class: "hint" }, twoNames(e, chosen ?? Math.min(1, said.length - 1))),
     ],
+    beside: [h("h3", {}, "Where it looked most"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Where it looked most" }, bars(said.map((word, t) => {
+      const row = array.data.subarray((head * rows.length + t) * columns.length, (head * rows.length + t + 1) * columns.length);
+      const [u] = largestIndices(row, 1);
+      return [word, row[u], [h("b", {}, columns[u]), ` ${percent(row[u])}`]];
+    }), "Where it looked most"))],
     below: () => [
       h("figure", {}, h("figcaption", {}, `Down: the ${unitOf(e)} that is written, and the last one that the decoder has read. Across: the input.`),
         plainTable(e, {

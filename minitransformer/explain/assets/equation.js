@@ -7,7 +7,7 @@
 
 const NARROW = 62; // the least width of a caption
 const ONE_ROW = 1280; // from this width on an equation has one row
-const LEAST = { token: 16, dimension: 120, weight: 70 }; // in several rows: widths of a token's column and of an array
+const LEAST = { token: 16, words: 150, dimension: 120, weight: 70 }; // in several rows: widths of one token, of many, and of other arrays
 const CAPTION = 24; // heights of a caption and of upright words above the columns
 const UPRIGHT = 44;
 const CORNER = 28; // of the title of the rows
@@ -20,7 +20,7 @@ function equation(e, terms, height = heightForEquations(), room = widthForEquati
   for (const array of arrays) array.widest ??= Math.max(256, Math.min(480, room / arrays.length - 40));
   const lines = window.innerWidth < ONE_ROW ? brokenLines(present, room) : [present];
   const above = line => CAPTION + (line.some(({ axes }) => axes && isTokens(axes[1])) ? UPRIGHT : 0);
-  const free = lines.length === 1 ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;
+  const free = window.innerWidth >= ONE_ROW ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;
   for (const line of lines) {
     const operands = labelRows(line);
     const hasGradients = operands.some(operand => hasGradient(e, operand)); // below the arrays
@@ -66,7 +66,7 @@ function brokenLines(terms, room) {
 
 function leastWidth(operand) {
   const { shape: [, columns], axes, weight } = operand;
-  return Math.min(fullWidth(operand), isTokens(axes[1]) ? LEAST.token * columns : Math.min(9 * columns, weight ? LEAST.weight : LEAST.dimension));
+  return Math.min(fullWidth(operand), isTokens(axes[1]) ? Math.min(LEAST.token * columns, LEAST.words) : Math.min(9 * columns, weight ? LEAST.weight : LEAST.dimension));
 }
 
 /** The width at which an operand is drawn where there is room. */
@@ -81,7 +81,7 @@ function cellSize(count, least, most) {
 }
 
 function widthOfLabels({ shape: [rows], labels: [label], hasLabels, corner }) {
-  return hasLabels ? Math.max(corner ? 56 : 0, Math.min(92, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8)) : 0;
+  return hasLabels ? Math.max(corner ? 56 : 0, Math.min(112, 8.5 * Math.max(...range(rows, t => label(t).length)) + 8)) : 0;
 }
 
 function captionWidth({ shape: [, columns] }) {
@@ -89,14 +89,13 @@ function captionWidth({ shape: [, columns] }) {
 }
 
 function signFigure(sign) {
-  const element = h("p", { class: "sign" }, sign);
+  const element = h("p", { class: lengthOf(sign) > 2 ? "sign says" : "sign" }, sign);
   element.style.width = `${signWidth(sign)}px`;
   return element;
 }
 
 /** A word takes more room than a sign. */
 function signWidth(sign) {
-  const { length } = sign.textContent ?? sign;
   const isNarrow = window.innerWidth < 600;
   return length > 2 ? (isNarrow ? 10 : 14) + 12 * length : isNarrow ? 20 : 28;
 }
@@ -117,16 +116,21 @@ function numbersButton(e) {
   return h("p", {}, h("button", { type: "button", "aria-expanded": e.numbers ? "true" : "false", "data-key": "numbers", onclick: () => e.set({ numbers: !e.numbers }) }, e.numbers ? "Hide numbers" : "Show numbers"));
 }
 
-function heightForEquations() {
-  if (window.innerWidth < ONE_ROW) return Math.max(220, window.innerHeight - 410);
+/** The height for the equations of a stage; `more` is what stands above them on a narrow screen, and seldom elsewhere. */
+function heightForEquations(more = 0) {
+  if (window.innerWidth < ONE_ROW) return Math.max(220, window.innerHeight - 440 - more);
   return Math.max(130, Math.min(330, window.innerHeight - 480));
 }
 
 /** The width that an equation has: at the side, the panel has its own. */
 function widthForEquations() {
+  return widthOfStage() - (document.documentElement.clientWidth >= 1265 ? PANEL : 0);
+}
+
+/** The width of a stage, beside the map. */
+function widthOfStage() {
   const width = document.documentElement.clientWidth;
-  if (width < 1000) return width - (width < 600 ? 24 : 32);
-  return width - 330 - (width >= 1265 ? PANEL : 0);
+  return width - (width < 600 ? 24 : width < 1000 ? 32 : 330);
 }
 
 const PANEL = 384; // as in page.css

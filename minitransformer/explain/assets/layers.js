@@ -9,7 +9,7 @@ function addNormScreen(e) {
   const row = `token:${e.sideOfRows(`${path}.sum`)}`;
   const axes = [row, "width"];
   const added = [{ name: x, title: "x", axes }, "+", { name: f, title: stack.normFirst ? "f(norm(x))" : "f(x)", axes }, "=", { name: `${path}.sum`, title: stack.normFirst ? "x + f(norm(x))" : "x + f(x)", axes }];
-  const height = heightForEquations() / 2;
+  const height = heightForEquations(30) / 2;
   const order = stack.normFirst
     ? [norms(e, stack, `${path}.norm`), sign("goes through the sub-layer; its output is added to x:"), matrix(e, x, { title: "x" }), sign("+"), matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(norm(x))" })]
     : [matrix(e, x, { title: "x, the input of the sub-layer" }), sign("+"), matrix(e, f, { title: `f(x), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(x)" }), norms(e, stack, `${path}.norm`)];
@@ -117,7 +117,7 @@ function feedForwardScreen(e) {
         f, { name: part("hidden"), title: "hidden layer", axes: [row, "inner"] }, "·",
         { name: e.plan.get(part("output")).weight, weight: true, transposed: true, letter: "W_2", title: "", axes: ["inner", "out"] }, "=",
         { name: part("output"), title: "output", axes: [row, "out"] },
-      ]),
+      ], heightForEquations(40)),
       h("p", { class: "hint" }, `${on.toLocaleString("en")} of the ${hidden.data.length.toLocaleString("en")} numbers of the hidden layer are above 0.`),
     ],
     beside: tips(e),
@@ -180,7 +180,7 @@ function layersScreen(e) {
         value: (i, j) => rowOf(e.record.arrays[rows[i][1]], t)[j],
       }], Math.min(26 * rows.length, heightForEquations())),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["after", "size of the state", "angle to the row above", speaks ? "likeliest" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : null }, text) : h("td", {}))))),
+        h("thead", {}, h("tr", {}, ["after", "size of the state", "angle to row above", speaks ? "likeliest" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : i ? "short" : null }, text) : h("td", {}))))),
         h("tbody", {}, rows.map(([label, name], i) => {
           const state = rowOf(e.record.arrays[name], t);
           const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
@@ -190,6 +190,7 @@ function layersScreen(e) {
         })))),
       speaks ? h("p", { class: "hint" }, stack.name === "encoder" && e.isPair ? `The encoder is not trained to predict ${unitsOf(e)}: what is likeliest here need not mean anything.` : "The last line is the model's own answer. The states before it were not trained to be read in this way.") : null,
     ],
+    beside: tips(e),
   };
 }
 

@@ -100,7 +100,7 @@ function pullScreen(e) {
   const pulls = pullsOf(e, inputs, range(most, i => top + i));
   return {
     thought: `${hasHead && count === 1 ? "The numbers are the lengths of the loss's" : "Each row is the loss of one prediction alone. Its numbers are the lengths of its"} gradients at the input vectors: the longer the gradient, the more a small change of that input changes ${hasHead && count === 1 ? "the" : "this"} loss.`,
-    body: inputs.map((name, i) => {
+    body: h("div", { class: "columns" }, inputs.map((name, i) => {
       const columns = e.tokensOf(e.sideOfRows(name));
       const sizes = pulls.map(pull => pull?.[name] ?? columns.map(() => NaN));
       const largest = largestOf(sizes.flat());
@@ -110,6 +110,6 @@ function pullScreen(e) {
           title: `Pull on ${name}`, corner: "loss of", rows: range(count, t => (hasHead && count > 1 ? `${predicted(t)} at ${words[t]}` : predicted(t))), columns, most,
           value: (t, u) => sizes[t - top][u], text: x => (Number.isNaN(x) ? "…" : inTable(x, decimalsFor(largest))), look: { largest },
         }));
-    }),
+    })),
   };
 }

@@ -3,7 +3,7 @@
 function stepChoice(e) {
   if (e.record.arrays.logits.shape[0] === 1) return null;
   const words = e.isPair ? e.tokensOf("target") : e.tokensOf("source");
-  return [h("p", { class: "label" }, e.structure.output.head ? "The place:" : "After reading up to:"), wordRow(words, e.step, "Step", i => e.set({ step: i }))];
+  return [h("p", { class: "label" }, e.structure.output.head ? "The place:" : "Read up to:"), wordRow(words, e.step, "Step", i => e.set({ step: i }))];
 }
 
 function stepRow(e) {
@@ -76,17 +76,17 @@ function probabilitiesScreen(e) {
       : "Softmax turns the logits into probabilities: they are positive and add up to 1.",
     body: [
       stepChoice(e),
-      samples ? h("div", { class: "sliders" },
-        slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
-        slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
-        slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })) : null,
-      bars(best.map((v, i) => {
-        const [text, before] = compared(e, t, v, plain[v]);
-        return [shownToken(e.wordOf(v)), changed[v], isSampled ? `${text} → ${percent(changed[v])}` : text, { chosen: i === 0, faded: changed[v] === 0, ...before, ...(isSampled ? { before: plain[v] } : {}) }];
-      }), "The likeliest, with their probabilities"),
-      isSampled ? null : comparedHint(e),
-      isSampled ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
-      samples ? h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw one"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null) : null,
+      h("div", { class: samples ? "bars-beside" : null },
+        h("div", {}, bars(best.map((v, i) => {
+          const [text, before] = compared(e, t, v, plain[v]);
+          return [shownToken(e.wordOf(v)), changed[v], isSampled ? `${text} → ${percent(changed[v])}` : text, { chosen: i === 0, faded: changed[v] === 0, ...before, ...(isSampled ? { before: plain[v] } : {}) }];
+        }), "The likeliest, with their probabilities"), isSampled ? null : comparedHint(e)),
+        samples ? h("div", {}, h("div", { class: "sliders" },
+          slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
+          slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
+          slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })),
+        isSampled ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
+        h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw one"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null)) : null),
       picked(e, "probabilities", t, best.slice(0, 8), samples ? "the same as numbers, at temperature 1" : "the same as numbers"),
     ],
   };
@@ -131,6 +131,10 @@ function nextWordScreen(e) {
       e.target ? h("p", { class: "note" }, "This is the right answer that you gave, not the model's own.") : null,
       e.before && !e.target ? h("p", { class: "note" }, `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`) : null,
     ],
+    beside: [h("h3", {}, `After reading up to “${e.rowLabel("logits", e.step)}”`), bars(largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
+      const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
+      return [shownToken(e.tokenOf(v)), p, percent(p), { chosen: v === labels[e.step] }];
+    }), "The likeliest next")],
   };
 }
 
@@ -158,7 +162,9 @@ function beamsScreen(e) {
 function beamTree(e, found) {
   const steps = found.steps.slice(0, 14);
   const onBest = bestPath(found, steps);
-  const [w, hgt, gap] = [104, 40, 44];
+  const words = steps.flat().map(node => shownToken(e.tokenOf(node.token)).slice(0, 9));
+  const [w, hgt] = [Math.min(104, 8 * Math.max(...words.map(word => word.length)) + 58), 40];
+  const gap = Math.max(20, Math.min(44, (widthOfStage() - 16 - w * (steps.length + 1)) / steps.length));
   const rows = Math.max(...steps.map(step => step.length));
   const x = i => 8 + (i + 1) * (w + gap);
   const y = j => 8 + j * (hgt + 10);
@@ -168,7 +174,7 @@ function beamTree(e, found) {
   steps.forEach((step, i) => step.forEach((node, j) => {
     const from = i === 0 ? root : [x(i - 1), y(node.parent)];
     const kind = onBest[i] === j ? "best" : "kept";
-    lines.push(s("path", { class: `beam-line ${kind}`, d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + 22} ${from[1] + hgt / 2} ${x(i) - 22} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}` }));
+    lines.push(s("path", { class: `beam-line ${kind}`, d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + gap / 2} ${from[1] + hgt / 2} ${x(i) - gap / 2} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}` }));
     boxes.push(s("g", { class: `beam ${kind}` }, s("rect", { x: x(i), y: y(j), width: w, height: hgt, rx: 6 }),
       s("text", { x: x(i) + w / 2, y: y(j) + 17, "text-anchor": "middle", class: "beam-word" }, `${shownToken(e.tokenOf(node.token)).slice(0, 9)} ${percent(Math.exp(node.logProbability))}`),
       s("text", { x: x(i) + w / 2, y: y(j) + 33, "text-anchor": "middle" }, withMinus(node.score.toFixed(3)))));

@@ -30,7 +30,8 @@ function breakable(name) {
 /** A small heat map without numbers, as a picture. */
 function heatPicture(array, head, label) {
   const [, rows, columns] = array.shape;
-  const size = Math.max(1, Math.min(20, Math.floor(110 / Math.max(rows, columns))));
+  const most = window.innerHeight < 800 ? 78 : 110;
+  const size = Math.max(1, Math.min(20, Math.floor(most / Math.max(rows, columns))));
   const canvas = h("canvas", { class: "heat", width: columns * size, height: rows * size, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const { paper, positive } = stripColours();
@@ -43,9 +44,12 @@ function heatPicture(array, head, label) {
 
 /** Arcs between words: as wide as the weight, from the query above to the key below; `bright(t, u)` dims them. */
 function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
+  const count = Math.max(queries.length, keys.length);
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
-  const step = Math.max(58, 9 * longest, Math.min(110, 620 / Math.max(queries.length, keys.length)));
-  const width = Math.max(queries.length, keys.length) * step + 20;
+  const isNarrow = window.innerWidth < 600; // as many as fit, with shorter words
+  const step = isNarrow ? Math.max(40, Math.min(110, (widthForEquations() - 20) / count)) : Math.max(58, 9 * longest, Math.min(110, (Math.min(640, widthForEquations()) - 20) / count));
+  const most = isNarrow ? Math.max(3, Math.floor(step / 8.5)) : 11;
+  const width = count * step + 20;
   const height = rowsTitle ? 197 : 190;
   const x = i => 10 + step * (i + 0.5);
   const lines = [];
@@ -57,7 +61,7 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
     });
   });
   const title = (text, y) => s("text", { class: "arcs-title", x: 3, y }, text);
-  const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > 11 ? `${text.slice(0, 10)}…` : text);
+  const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > most ? `${text.slice(0, most - 1)}…` : text, text.length > most ? s("title", {}, text) : null);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
     s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}` },
       lines, queries.map((text, i) => word(text, i, 24, sides[0])), keys.map((text, i) => word(text, i, 178, sides[1])),

@@ -195,17 +195,16 @@ function wavelengthsScreen(e) {
   const rows = range(positions, encode);
   return {
     thought: "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
-    body: [
+    body: h("div", { class: "halves" }, h("div", {},
       positionsPicture(rows, width, look.position, pair),
-      slider("Pair of columns 2i", { min: 0, max: Math.floor(width / 2) - 1, step: 1, value: pair, text: `${2 * pair}: wavelength ${brief(wavelength)} positions`, oninput: value => e.set({ look: { ...look, pair: value } }) }),
+      slider("Columns", { min: 0, max: Math.floor(width / 2) - 1, step: 1, value: pair, text: `${2 * pair} and ${2 * pair + 1}: wavelength ${brief(wavelength)}`, oninput: value => e.set({ look: { ...look, pair: value } }) }),
       waves(scale, positions, look.position),
       h("p", { class: "hint" }, "This pair over the positions: the sine is solid, the cosine dashed."),
       slider("Position", { min: 0, max: positions - 1, step: 1, value: look.position, text: `${look.position}`, oninput: value => e.set({ look: { ...look, position: value } }) }),
-      h("p", {}, `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `, h("b", {}, precise(Math.sin(look.position / scale))), `, cos = `, h("b", {}, precise(Math.cos(look.position / scale)))),
-      h("h3", {}, "How alike two positions are"),
+      h("p", {}, `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `, h("b", {}, precise(Math.sin(look.position / scale))), `, cos = `, h("b", {}, precise(Math.cos(look.position / scale))))),
+    h("section", {}, h("h3", {}, "How alike two positions are"),
       h("p", {}, `The dot product of position ${look.position} with each other one. It depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.`),
-      curve(rows.map(row => dotProduct(row, rows[look.position])), look.position, "Dot product with each position"),
-    ],
+      curve(rows.map(row => dotProduct(row, rows[look.position])), look.position, "Dot product with each position"))),
   };
 }
 
@@ -236,8 +235,8 @@ function waves(scale, positions, position) {
 function curve(values, position, label) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const y = x => (112 - (100 * (x - low)) / (high - low || 1)).toFixed(1);
-  const d = values.map((x, i) => `${i ? "L" : "M"}${((i * 640) / (values.length - 1)).toFixed(1)} ${y(x)}`).join("");
-  return s("svg", { class: "waves", viewBox: "0 0 640 120", role: "img", "aria-label": label }, s("path", { class: "sine", d }),
-    s("path", { class: "marker", d: `M${((position * 640) / (values.length - 1)).toFixed(1)} 6V114` }),
+  const d = values.map((x, i) => `${i ? "L" : "M"}${((i * 400) / (values.length - 1)).toFixed(1)} ${y(x)}`).join("");
+  return s("svg", { class: "waves", viewBox: "0 0 400 120", role: "img", "aria-label": label }, s("path", { class: "sine", d }),
+    s("path", { class: "marker", d: `M${((position * 400) / (values.length - 1)).toFixed(1)} 6V114` }),
     s("text", { x: 4, y: 14 }, brief(high)), s("text", { x: 4, y: 116 }, brief(low)));
 }

@@ -131,6 +131,5 @@ function attentionPathsHere(e) {
 }
 
 function crossAttentionScreen(e) {
-  const { thought, ...stage } = attentionScreen(e);
-  return { thought: `Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. ${thought}`, ...stage };
+  return { ...attentionScreen(e), thought: "Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. The four steps are the same." };
 }

@@ -1,6 +1,7 @@
 // The model as the picture: one canvas of strips and lines, and above it labels, words, answers and what is opened.
 
 const CONTROLS = 52; // height of the row of buttons
+const ROOMY = 250; // from this height on, the panel's text is larger
 
 /** The overview: the model as it ran, and Play. */
 function pictureScreen(e) {
@@ -11,7 +12,8 @@ function pictureOf(e, isBack) {
   const header = document.querySelector("header").offsetHeight;
   const width = Math.max(320, document.documentElement.clientWidth); // a notebook's frame has no width at first
   const controls = width < 700 ? 104 : CONTROLS;
-  const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - 2));
+  const below = width < 700 ? (isBack ? 150 : 82) : 0; // for the first lines of what stands below the picture
+  const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
   const box = { width: layout.width, height: layout.height };
   const canvas = filled(emptyCanvas("cells", layout), { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) }, []);
@@ -112,10 +114,10 @@ function wordsBelow(e, view, column) {
   const words = wordsOf(e, base.side);
   const { isTurned, step } = view.layout.room;
   const every = step < 11 ? Math.ceil(60 / step) : 1;
-  const most = Math.max(1, Math.floor((isTurned ? 52 : step - 4) / 7.6));
+  const room = isTurned ? view.layout.room.words - 8 : step - 4;
   return words.map((word, t) => {
     if (t % every) return null;
-    const text = word.length > most ? `${word.slice(0, Math.max(1, most - 1))}…` : word;
+    const text = fitted(word, room, "14.5px");
     const [x, y] = [middleOf(base, t), base.y + (isTurned ? 6 : 17)];
     return s("text", { class: "token", x, y, "text-anchor": isTurned ? "end" : "middle", transform: isTurned ? `rotate(-90 ${x} ${y})` : null, dy: isTurned ? "0.35em" : null, "data-word": `${stack.name}:${t}` }, text, s("title", {}, word));
   });
@@ -143,7 +145,7 @@ function tagOf(e, view, block) {
 /** The likeliest words of each token, or of one where columns are narrow. */
 function outputs(e, view) {
   const { output } = view.layout;
-  if (!output.isNarrow) return range(output.count, t => candidates(e, output, t, output.x + t * output.step + 3, output.step - 6, output.height < 70 ? 2 : 3));
+  if (!output.isNarrow) return range(output.count, t => candidates(e, output, t, output.x + t * output.step + 5, output.step - 14, output.height < 70 ? 2 : 3));
   const t = e.screen === "backward" ? targetPlace(e) : stepRow(e);
   const width = Math.min(Math.max(output.room, 150), 260);
   return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, 4);
@@ -164,11 +166,11 @@ function candidates(e, output, t, x, width, most) {
     const size = i ? "12px" : "700 14px";
     const percentage = percent(p);
     const room = width - widthOf(percentage, "12px") - 4;
-    const share = width < 60 || (i === 0 && widthOf(word, size) > room) ? "" : percentage; // the best word comes before its number
+    const share = width < 50 || widthOf(word, size) > room ? "" : percentage; // a word comes before its number
     const shown = fitted(word, share ? room : width, size);
     return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [
       s("rect", { class: "hit", x: x - 2, y: y - 2, width: width + 4, height: line, rx: 4 }),
-      s("rect", { class: "chance", x, y: y + line - 4, width: Math.max(0.5, width * p), height: 3 }),
+      width * p < 1 ? null : s("rect", { class: "chance", x, y: y + line - 4, width: width * p, height: 3 }),
       was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
       s("text", { class: ["word", i ? "" : "best", isBack && id === right ? "right" : ""].filter(Boolean).join(" "), x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
       share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null,
@@ -309,7 +311,8 @@ function foldChoices(e, { layout }) {
 
 function panel(e, view, isBack) {
   const box = view.layout.panel;
-  const element = h("section", { class: box ? "panel" : "panel below", "aria-label": isBack ? "The step" : "What the model does" }, isBack ? journeyStep(e, view) : overviewText(e, view));
+  const isRoomy = box && !isBack && box.height > ROOMY;
+  const element = h("section", { class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below", "aria-label": isBack ? "The step" : "What the model does" }, isBack ? journeyStep(e, view) : overviewText(e, view));
   return box ? place(element, { left: box.x, top: box.y, width: box.width, height: box.height }) : element;
 }
 

@@ -35,7 +35,7 @@ function layoutPicture(e, width, height) {
 function roomOf(e, width, height, isCompact) {
   const { stacks } = e.structure;
   const counts = stacks.map(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source").length);
-  const label = isCompact ? (width < 600 ? 62 : 96) : 146;
+  const label = isCompact ? (width < 600 ? 70 : 96) : 146;
   const gutter = stacks.length > 1 ? (isCompact ? 22 : 40) + 4 * Math.min(counts[0], MOST_LINES) : 0;
   const side = stacks.length === 1 && !isCompact ? 330 : 0; // for the panel
   const left = MARGIN + side;
@@ -49,13 +49,14 @@ function roomOf(e, width, height, isCompact) {
   const x = stacks.length === 1 ? [start + label] : [start + label, start + label + widths[0] + gutter + slack];
   const longest = Math.max(...stacks.flatMap(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source")).map(word => word.length));
   const isTurned = step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
-  const words = e.isImage ? 0 : step < 11 ? 16 : isTurned ? 58 : 24;
+  const words = e.isImage ? 0 : step < 11 ? 16 : isTurned ? Math.max(24, Math.min(72, 8.8 * longest + 10)) : 24;
   const isNarrow = step < 62 || counts.at(-1) !== e.record.arrays.logits.shape[0];
-  const output = isNarrow ? 84 : isCompact ? 62 : 78;
-  const panel = stacks.length === 1 ? 4 : isCompact ? output + 12 + 4 * Math.min(counts[0], MOST_LINES) : 190;
+  const rails = isCompact && stacks.length > 1 ? 4 * Math.min(counts[0], MOST_LINES) : 0; // above the encoder
+  const output = (isNarrow ? 84 : isCompact ? 62 : 78) + rails;
+  const panel = stacks.length === 1 ? 4 : isCompact ? output + 12 : 190;
   const top = stacks.map((_, i) => (i === stacks.length - 1 ? output + 8 : panel));
   const heights = top.map(each => height - each - words - 10);
-  return { counts, label, gutter, step, widths, x, words, isTurned, isNarrow, output, top, heights, side };
+  return { counts, label, gutter, step, widths, x, words, isTurned, isNarrow, output, rails, top, heights, side };
 }
 
 function placeColumn(e, { stack, blocks }, room, i) {
@@ -125,7 +126,7 @@ function placeOutput(e, { columns, room }) {
   const x = below.x;
   return {
     id: "probabilities", text: "Softmax", label: "Softmax", kind: "softmax", to: "probabilities", stack: below.stack, side: below.side,
-    x, y: below.y - room.output, room: room.widths.at(-1), height: room.output - 6, step: below.step, count: below.count, column: columns.length - 1,
+    x, y: below.y - room.output, room: room.widths.at(-1), height: room.output - 6 - room.rails, step: below.step, count: below.count, column: columns.length - 1,
     isNarrow: room.isNarrow || isOneRow, isOneRow, labelsRight: below.labelsRight,
     tag: { ...below.tag, y: below.y - room.output + 2, height: 20 },
   };

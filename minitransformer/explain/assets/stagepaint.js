@@ -393,7 +393,6 @@ function paintHeats(e, view, pen, block, light) {
   const size = bottom - top - 2;
   view.heats ??= new Map();
   if (!view.heats.has(block.attention)) view.heats.set(block.attention, range(heads, head => heatCells(view, weights, head)));
-  const share = light.forward(block, block.count - 1);
   const back = light.backward(block);
   const step = Math.min(size * 2.2, block.width / heads);
   pen.imageSmoothingEnabled = true;
@@ -401,8 +400,15 @@ function paintHeats(e, view, pen, block, light) {
     const x = block.x + block.width / 2 + (head - heads / 2) * step + step / 2 - size / 2;
     pen.fillStyle = css(view.colours.paper);
     pen.fillRect(x, top + 1, size, size);
-    pen.globalAlpha = share * (isOff(e, block.attention, head) ? 0.2 : 1) * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
-    pen.drawImage(cells, x, top + 1, size, size);
+    const most = (isOff(e, block.attention, head) ? 0.2 : 1) * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
+    let run = 0; // queries with the same light are drawn at once
+    for (let t = 0; t < rows; t++) {
+      const share = light.forward(block, t);
+      if (t + 1 < rows && light.forward(block, t + 1) === share) continue;
+      pen.globalAlpha = share * most;
+      pen.drawImage(cells, 0, run, columns, t + 1 - run, x, top + 1 + (size * run) / rows, size, (size * (t + 1 - run)) / rows);
+      run = t + 1;
+    }
     pen.globalAlpha = 1;
     pen.strokeStyle = css(back > 0 ? view.colours.flow : view.colours.border);
     pen.lineWidth = back > 0 ? 2 : 1;

@@ -34,7 +34,19 @@ function tokensScreen(e) {
       unknown ? h("p", { class: "note" }, `${unknown} of the tokens ${unknown === 1 ? "stands" : "stand"} for text that is not in the vocabulary: all of it shares one row, ${tokens[unknownId]}.`) : null,
       added.length ? h("p", { class: "hint" }, `Added to the text: ${added.join(", ")}.${source.at(-1) === endId ? ` ${tokens[endId]} marks its end.` : ""}`) : null,
     ],
+    beside: vocabularyAround(e, source),
   };
+}
+
+/** The rows of the vocabulary that the text uses, with their neighbours. */
+function vocabularyAround(e, source) {
+  const { length } = e.data.tokenizer.tokens;
+  const shown = [...new Set([...source].flatMap(id => [id - 1, id, id + 1]))].filter(id => id >= 0 && id < length).sort((a, b) => a - b);
+  const title = `The vocabulary: ${length.toLocaleString("en")} tokens`;
+  return [h("h3", {}, title), h("div", { class: "scroll vocabulary", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "tokens" }, h("tbody", {}, shown.map((id, i) => [
+    id > (shown[i - 1] ?? -1) + 1 ? h("tr", {}, h("th", {}, "⋮"), h("td", {})) : null,
+    h("tr", {}, h("th", { scope: "row" }, `${id}`), h("td", { class: source.includes(id) ? "entry chosen" : "entry", dir: "auto" }, shownToken(e.tokenOf(id)))),
+  ]))))];
 }
 
 function embeddingsScreen(e) {
@@ -53,7 +65,7 @@ function embeddingsScreen(e) {
       equation(e, [
         { name, letter: "E", title: "rows for these tokens", axes: ["token:source", "width"] },
         stack.factor ? ["· √d =", { name: `${stack.name}.scaled`, title: `${unitOf(e)} vectors`, axes: ["token:source", "width"] }] : null,
-      ]),
+      ], heightForEquations(90)),
     ],
     beside: [h("h3", {}, `Tokens whose vectors point most nearly the same way as “${token}”`), nearest(e, stack.embedding, id)],
     below: () => [
@@ -100,6 +112,7 @@ function shiftedScreen(e) {
         h("tr", {}, h("th", { scope: "row" }, "predicts"), e.labels().map((_, t) => h("td", { class: t === e.step ? "word current" : "word" }, e.labelShown(t))))))),
       sumEquation(e, stack),
     ],
+    beside: tips(e),
     below: () => [
       stack.factor ? [matrix(e, `${stack.name}.embedded`, { title: "the rows of E for these tokens", current: e.step }), sign(`times √d = ${precise(stack.factor)} =`)] : null,
       inputSum(e, stack, e.step),
