@@ -92,7 +92,7 @@ function qkvScreen(e) {
         isThere(e, node.bias) ? "+ b =" : "=",
         { name: node.name, head, title: isRotated ? "before the rotation" : name, letter: isRotated ? null : capital, axes: [rowAxis, "head"] },
         isRotated ? [e.options.positions ? "rotated" : "=", { name: partOf(e, letter), head, title: name, letter: capital, axes: [rowAxis, "head"] }] : null,
-      ]),
+      ], heightForEquations(60)),
     ],
     beside: wordsBeside(e),
     below: () => [
@@ -297,7 +297,7 @@ function attentionScreen(e) {
       h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
-      equation(e, fourSteps(e, t), heightForEquations(40) - 50),
+      equation(e, fourSteps(e, t), heightForEquations(110) - 50),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["key", ...steps.map(([, title]) => title), ""].map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {

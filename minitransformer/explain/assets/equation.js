@@ -89,13 +89,14 @@ function captionWidth({ shape: [, columns] }) {
 }
 
 function signFigure(sign) {
-  const element = h("p", { class: lengthOf(sign) > 2 ? "sign says" : "sign" }, sign);
+  const element = h("p", { class: "sign" }, sign);
   element.style.width = `${signWidth(sign)}px`;
   return element;
 }
 
 /** A word takes more room than a sign. */
 function signWidth(sign) {
+  const { length } = sign.textContent ?? sign;
   const isNarrow = window.innerWidth < 600;
   return length > 2 ? (isNarrow ? 10 : 14) + 12 * length : isNarrow ? 20 : 28;
 }
@@ -116,9 +117,9 @@ function numbersButton(e) {
   return h("p", {}, h("button", { type: "button", "aria-expanded": e.numbers ? "true" : "false", "data-key": "numbers", onclick: () => e.set({ numbers: !e.numbers }) }, e.numbers ? "Hide numbers" : "Show numbers"));
 }
 
-/** The height for the equations of a stage; `more` is what stands above them on a narrow screen, and seldom elsewhere. */
+/** The height for the equations of a stage; `more` is what else stands above them on a narrow screen. */
 function heightForEquations(more = 0) {
-  if (window.innerWidth < ONE_ROW) return Math.max(220, window.innerHeight - 440 - more);
+  if (window.innerWidth < ONE_ROW) return Math.max(220, window.innerHeight - 440 - more - (page.isImage ? 60 : 0));
   return Math.max(130, Math.min(330, window.innerHeight - 480));
 }
 

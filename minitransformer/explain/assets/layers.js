@@ -150,7 +150,7 @@ function outputHeadScreen(e) {
   return {
     thought: thoughts[head] ?? (pooler ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified." : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
     body: [
-      equation(e, [nodes[0].from[0], ...nodes.map(node => node.name)].map((name, i) => [i ? "→" : null, { name, title: describe(name), axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`] }])),
+      equation(e, [nodes[0].from[0], ...nodes.map(node => node.name)].map((name, i) => [i ? "→" : null, { name, title: describe(name), axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`] }]), heightForEquations(200)),
       e.plan.has("head.norm.output") ? normEquation(e, last, "head.norm", heightForEquations() / 2) : null,
     ],
     beside: tips(e),

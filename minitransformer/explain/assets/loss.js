@@ -111,5 +111,14 @@ function pullScreen(e) {
           value: (t, u) => sizes[t - top][u], text: x => (Number.isNaN(x) ? "…" : inTable(x, decimalsFor(largest))), look: { largest },
         }));
     })),
+    beside: e.isPair || count > 12 ? null : pullOfAll(e, inputs[0]),
   };
+}
+
+/** How long the gradient of the mean loss is at each token. */
+function pullOfAll(e, input) {
+  const words = e.tokensOf(e.sideOfRows(input));
+  const lengths = words.map((_, u) => norm(rowOf(e.gradients().activations[input], u)));
+  const largest = Math.max(...lengths) || 1;
+  return [h("h3", {}, "The mean of all losses"), bars(words.map((word, u) => [word, lengths[u] / largest, inTable(lengths[u], decimalsFor(largest))]), "The mean of all losses")];
 }

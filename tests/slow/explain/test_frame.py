@@ -24,11 +24,19 @@ link => {{
   const isSeen = box(here).top >= box(list).top - 1 && box(here).bottom <= innerHeight;
   const side = link === "#heads" ? "" : ".beside .cells-box, "; // there, a table comes first
   const results = [...rows, ...screen.querySelectorAll(`${{side}}.steps-in > :last-child`)];
-  const lowest = Math.max(0, ...results.map(result => box(result).bottom));
+  const shown = innerWidth >= 1280 ? results : rows; // on a phone, what stands beside follows below
+  const first = left.querySelector(".bars, .beams, table, svg, canvas") ?? left; // where there is no equation
+  const lowest = shown.length ? Math.max(...shown.map(result => box(result).bottom)) : box(first).top + 100;
+  const contents = [...screen.querySelectorAll("table, canvas, svg, ul, .beside")];
+  const rightmost = Math.max(...contents.filter(each => each.checkVisibility()).map(each => box(each).right));
+  const isFixed = ["#looks", "#gates", "#positions"].includes(link); // of a width of their own
+  const panel = screen.querySelector(".panel:not(.below)");
   const signs = [...left.querySelectorAll(".in-row .sign")];
   return {{
     wide: document.documentElement.scrollWidth > innerWidth,
-    low: innerWidth >= 1280 && lowest > innerHeight,
+    low: lowest > innerHeight,
+    empty: innerWidth >= 1280 && !isFixed && rightmost < 0.66 * innerWidth,
+    scrolls: Boolean(panel) && panel.scrollHeight > panel.clientHeight + 1,
     over: parts.some((a, i) => parts.slice(i + 1).some(b => overlaps(box(a), box(b)))),
     beyond: innerWidth >= 1280 && parts.some(part => box(part).right > box(left).right + 1),
     cut: signs.some(sign => sign.scrollWidth > sign.clientWidth + 1),
@@ -94,3 +102,55 @@ def test_an_encoder_that_hides_nothing_has_no_stage_of_masks(open_page):
         assert "#mask" not in addresses(page)
         screen = f"() => ({STAGE})('#attention').innerText"
         assert "mask" not in page.page.evaluate(screen).lower().replace("[mask]", "")
+
+
+OVERVIEW = """
+() => {
+  const box = element => element.getBoundingClientRect();
+  const stage = box(document.querySelector(".stage"));
+  const texts = [...document.querySelectorAll(".over text")];
+  const said = document.querySelector(".saying .said");
+  const textOf = elements => elements.map(element => element.textContent);
+  const overlaps = (a, b) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+  const isOutside = ({ left, right, top, bottom }) =>
+    left < stage.left - 1 || right > stage.right + 1 || top < stage.top - 1 || bottom > stage.bottom + 1;
+  return {
+    wide: document.documentElement.scrollWidth > innerWidth,
+    low: stage.bottom > innerHeight,
+    unanswered: box(said).bottom > innerHeight,
+    hidden: box(document.querySelector("[data-key=play]")).top < box(document.querySelector("header")).bottom,
+    cut: textOf([...document.querySelectorAll(".tag text")]).filter(text => text.includes("…")),
+    outside: textOf(texts.filter(text => isOutside(box(text)))),
+    over: textOf(texts.filter((a, i) => texts.slice(i + 1).some(b => overlaps(box(a), box(b))))),
+  };
+}
+"""
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_overview_has_the_whole_model_and_its_answer_on_the_first_screen(family, size, open_page):
+    page = open_page(page_of_family(family))
+    page.page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.page.evaluate(f"link => {{ ({STAGE})(link); }}", "#walkthrough")
+    found = page.page.evaluate(OVERVIEW)
+    assert {fault: where for fault, where in found.items() if where} == {}
+
+
+@pytest.mark.parametrize("family", ["translator", "gpt"])
+def test_the_numbers_of_each_step_of_the_backward_pass_fit_beside_the_picture(family, open_page):
+    page = open_page(page_of_family(family))
+    page.page.set_viewport_size({"width": 1280, "height": 720})
+    page.page.evaluate(f"link => {{ ({STAGE})(link); }}", "#backward")
+    step = page.page.locator('[data-key="walk-on"]')
+    scrolling = []
+    for i in range(60):
+        if page.page.evaluate(LAYOUT, "#backward")["scrolls"]:
+            scrolling.append(i)
+        if step.is_disabled():
+            break
+        step.click()
+    assert i > 3
+    assert scrolling == []
