@@ -19,7 +19,7 @@ function equation(e, terms, height = heightForEquations(), room = widthForEquati
   const arrays = present.filter(term => term.axes);
   for (const array of arrays) array.widest ??= Math.max(256, Math.min(480, room / arrays.length - 40));
   const lines = window.innerWidth < ONE_ROW ? brokenLines(present, room) : [present];
-  const above = line => CAPTION + (line.some(({ axes }) => axes && isTokens(axes[1])) ? UPRIGHT : 0);
+  const above = line => CAPTION + (line.some(({ axes, isBare }) => axes && !isBare && isTokens(axes[1])) ? UPRIGHT : 0);
   const free = window.innerWidth >= ONE_ROW ? height : (height - lines.reduce((sum, line) => sum + above(line), 0)) / lines.length;
   for (const line of lines) {
     const operands = labelRows(line);
@@ -211,10 +211,10 @@ function rowLabels({ first, shape: [rows], axes: [axis], labels: [label], height
   return list;
 }
 
-function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner }) {
+function columnLabels({ shape: [, columns], axes: [, axis], labels: [, label], width, labelWidth, hasLabels, corner, isBare }) {
   const step = width / columns;
   const title = hasLabels && corner ? h("i", {}, corner) : null; // of the rows, in the corner
-  if (!isTokens(axis) || step < 14) {
+  if (isBare || !isTokens(axis) || step < 14) {
     const empty = h("div", { class: title ? "column-labels" : null, "aria-hidden": "true" }, title);
     empty.style.marginLeft = `${labelWidth}px`;
     return empty;

@@ -130,7 +130,7 @@ function patchesScreen(e) {
         { name: "patches", letter: "X", title: "pixels", axes: ["token:patches", "pixel"] }, "·",
         { name: weight, weight: true, transposed: true, letter: "W", title: "", axes: ["pixel", "width"] }, isThere(e, bias) ? "+ b =" : "=",
         { name: "encoder.embedded", title: "vectors of the patches", axes: ["token:patches", "width"] },
-      ]),
+      ], heightForEquations(90)),
       h("p", {}, "In front of them comes a learned vector, the class token [CLS]. Its last state is what gets classified."),
       equation(e, [{ name: "encoder.class", title: "vector of [CLS]", axes: ["token:class", "width"] }], 26),
     ],
