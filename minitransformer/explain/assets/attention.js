@@ -354,7 +354,7 @@ function headsScreen(e) {
         { name: node.weight, weight: true, transposed: true, title: "", letter: "W_O", axes: ["width", "out"] },
         isThere(e, node.bias) ? "+ b =" : "=",
         { name: partOf(e, "output"), title: "output of the attention", axes: [query, "out"] },
-      ], Math.max(90, heightForEquations(30) - 120)),
+      ], Math.max(90, heightForEquations(75) - 120)),
     ],
     beside: [eachHead(e), wordsBeside(e)],
     below: () => [
