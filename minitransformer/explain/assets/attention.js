@@ -92,7 +92,7 @@ function qkvScreen(e) {
         isThere(e, node.bias) ? "+ b =" : "=",
         { name: node.name, head, title: isRotated ? "before the rotation" : name, letter: isRotated ? null : capital, axes: [rowAxis, "head"] },
         isRotated ? [e.options.positions ? "rotated" : "=", { name: partOf(e, letter), head, title: name, letter: capital, axes: [rowAxis, "head"] }] : null,
-      ], heightForEquations(60)),
+      ], heightForEquations(95)),
     ],
     beside: wordsBeside(e),
     below: () => [
@@ -297,7 +297,7 @@ function attentionScreen(e) {
       h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
-      equation(e, fourSteps(e, t), heightForEquations(110) - 50),
+      equation(e, fourSteps(e, t), heightForEquations(150) - 50),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Four steps" }, h("table", { class: "steps" },
         h("thead", {}, h("tr", {}, ["key", ...steps.map(([, title]) => title), ""].map(text => (text ? h("th", { scope: "col" }, text) : h("td", {}))))),
         h("tbody", {}, keys.map((key, u) => {
@@ -317,7 +317,7 @@ function attentionScreen(e) {
 function fourSteps(e, t) {
   const { query, key } = axesOf(e);
   const row = { rowRange: [t, 1], head: e.head };
-  const isBare = e.backward && window.innerWidth < ONE_ROW; // the scores have the same columns
+  const isBare = window.innerWidth < ONE_ROW; // the scores have the same columns
   return [
     { name: partOf(e, "q"), ...row, letter: "q", title: "", axes: [query, "width"] }, "·",
     { name: partOf(e, "k"), head: sharedHead(e), letter: "K", title: "", transposed: true, isBare, axes: ["width", key] }, "=",
