@@ -294,7 +294,7 @@ function attentionScreen(e) {
     thought: `Attention in four steps: compare the query with each key, ${second}, softmax, and take the weighted sum of the values.`,
     choices: attentionChoice(e),
     body: [
-      h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
+      e.backward && window.innerWidth < 600 ? null : h("p", { class: "formula" }, "Attention(Q, K, V) = softmax(Q K", h("sup", {}, "⊤"), unscaled ? null : [" / √d", h("sub", {}, "k")], bias ? " + B" : null, ") V"),
       h("p", { class: "label" }, titleOfRows(e, axesOf(e).query) ? "Query, after reading:" : "Query:"),
       wordRow(e.tokensOf(e.sideOfRows(name)), t, "Query", i => e.set({ query: i }), e.sideOfRows(name)),
       equation(e, fourSteps(e, t), heightForEquations(150) - 50),
