@@ -311,7 +311,7 @@ function foldChoices(e, { layout }) {
 
 function panel(e, view, isBack) {
   const box = view.layout.panel;
-  const isRoomy = box && !isBack && box.height > ROOMY;
+  const isRoomy = !e.before && box && !isBack && box.height > ROOMY; // of a changed model there is more to say
   const element = h("section", { class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below", "aria-label": isBack ? "The step" : "What the model does" }, isBack ? journeyStep(e, view) : overviewText(e, view));
   return box ? place(element, { left: box.x, top: box.y, width: box.width, height: box.height }) : element;
 }
