@@ -167,7 +167,7 @@ LARGEST = f"""
 def test_hostile_and_long_text_is_text_on_every_stage(open_page):
     model = transformer(num_decoder_layers=1)
     page = open_page(page_of(model, HOSTILE, 260, target="</script> the mat " * 12))
-    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('tbody tr').length") > 200
+    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length") > 200
     assert "<img src=x" in page.text("#screen blockquote")
     page.press("g")
     stages = page.page.evaluate(LARGEST)
@@ -182,7 +182,7 @@ def test_hostile_and_long_text_is_text_on_every_stage(open_page):
         assert page.texts("#screen tbody tr:first-child") != before
     page.page.fill("#sentence", "<script>alert(1)</script> 🐱")
     page.page.fill("#sentence", "the cat")
-    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('tbody tr').length") == 3
+    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length") == 3
 
 
 VIOLATIONS = f"""
