@@ -164,10 +164,13 @@ LARGEST = f"""
 """
 
 
+TOKENS = f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length"
+
+
 def test_hostile_and_long_text_is_text_on_every_stage(open_page):
     model = transformer(num_decoder_layers=1)
     page = open_page(page_of(model, HOSTILE, 260, target="</script> the mat " * 12))
-    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length") > 200
+    assert page.page.evaluate(TOKENS) > 200
     assert "<img src=x" in page.text("#screen blockquote")
     page.press("g")
     stages = page.page.evaluate(LARGEST)
@@ -182,7 +185,7 @@ def test_hostile_and_long_text_is_text_on_every_stage(open_page):
         assert page.texts("#screen tbody tr:first-child") != before
     page.page.fill("#sentence", "<script>alert(1)</script> 🐱")
     page.page.fill("#sentence", "the cat")
-    assert page.page.evaluate(f"() => ({STAGE})('#tokens').querySelectorAll('[aria-label=Tokens] tbody tr').length") == 3
+    assert page.page.evaluate(TOKENS) == 3
 
 
 VIOLATIONS = f"""
