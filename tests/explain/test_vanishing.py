@@ -22,7 +22,7 @@ def test_the_backward_stage_names_the_smallest_gradient_of_the_engine(open_page)
     for name, text in zip(names, said, strict=True):
         assert number(text.rsplit(" ", 1)[1]) == pytest.approx(lengths[name], rel=1e-3)
     text = page.text(".vanishing")
-    assert number(text.split(": ")[2].split(",")[0]) == pytest.approx(min(lengths.values()), rel=1e-3)
+    assert number(text.split("length ")[1].split(",")[0]) == pytest.approx(min(lengths.values()), rel=1e-3)
     scores = [
         np.linalg.norm(head) for name, of in gradients.items() if name.endswith(".scores") for head in of
     ]
@@ -62,3 +62,13 @@ def test_play_says_what_happens_and_shows_words_as_they_are_written(open_page):
     page.page.evaluate(MOMENT, 500)
     assert page.page.evaluate(opacity, ".answers .answer") == 1
     assert page.page.evaluate(opacity, '[data-word="decoder:1"]') == 1
+
+
+def test_gradients_on_the_overview_say_where_they_are_smallest(open_page):
+    page = open_page(page_of(transformer(), target="the mat"))
+    assert page.page.locator(".panel .vanishing").count() == 0
+    page.press("g")
+    said = page.text(".panel .vanishing")
+    page.page.evaluate("() => { location.hash = '#backward'; }")
+    page.page.locator("h2#backward").wait_for(state="attached")
+    assert said == page.text(".panel .vanishing")

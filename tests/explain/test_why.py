@@ -16,7 +16,7 @@ PATH = "decoder.layers.1.cross_attention"
 
 
 def logits_of(page):
-    return [number(text) for text in page.texts(".won tbody td:nth-child(2)")]
+    return [number(text) for text in page.texts(".won tbody td:nth-child(2)") if text]  # not of the others
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_an_answer_opens_to_where_it_looked_and_how_it_won(translator):
     assert f"softmax gives {weights[best]:.3f} against {np.delete(weights, best).max():.3f}" in card
     logits = np.sort(arrays["logits"][1])[::-1]
     assert logits_of(page) == pytest.approx(logits[:3], abs=6e-4)
-    times = card.partition("to this power, ")[2].partition(" times")[0]
+    times = card.partition("as likely: ")[2].partition(" times")[0]
     assert number(times) == pytest.approx(np.exp(logits[0] - logits[1]), rel=6e-3)
     page.press("Escape")
     assert page.page.evaluate("document.activeElement.dataset.key") == "why-2-1"
@@ -136,3 +136,27 @@ def test_the_card_of_an_attention_shows_tokens_and_any_head(translator):
     assert page.text(".card .formula").startswith("head 2: ")
     page.page.locator(".card canvas").first.click(position={"x": 1, "y": 1})
     assert page.page.evaluate("[page.cell.name, ...page.cell.index]") == [f"{PATH}.q", 1, 0, 0]
+
+
+def test_a_word_that_was_read_opens_the_card_of_what_is_written_after_it(translator):
+    page, arrays = translator
+    page.page.locator('[data-word="decoder:1"]').hover()
+    best = page.page.evaluate("id => shownToken(page.wordOf(id))", int(arrays["logits"][1].argmax()))
+    assert f"it writes “{best}”" in page.text(".panel .thought")
+    page.page.locator('[data-word="decoder:1"]').click()
+    assert page.text(".card h3") == f"Why “{best}”?"
+
+
+def test_any_word_can_be_compared_and_the_others_have_the_rest(translator):
+    page, arrays = translator
+    page.page.evaluate("() => page.set({ step: 1, opened: 'why-2-1' })")
+    least = int(arrays["logits"][1].argmin())
+    word = page.page.evaluate("id => shownToken(page.wordOf(id))", least)
+    page.page.locator(".card .word-field input").fill(word)
+    assert page.text(".card h3") == f"Why not “{word}”?"
+    assert arrays["logits"][1, least] == pytest.approx(logits_of(page)[3], abs=6e-4)
+    p = np.exp(arrays["logits"][1] - arrays["logits"][1].max())
+    p /= p.sum()
+    shown = [*np.argsort(-p)[:3], least]
+    rest = page.texts(".won tbody tr:last-child td")[-1]
+    assert number(rest.removesuffix(" %")) == pytest.approx(100 * (1 - p[shown].sum()), abs=0.6)

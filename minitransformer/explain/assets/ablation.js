@@ -7,12 +7,13 @@ const [SLICE, PAUSE] = [12, 150]; // milliseconds: of passes at once, and after 
 function headMeasures(e) {
   const { source, target } = e.record;
   const [labels, positions] = [e.labels(), e.lossPositions()];
-  const key = [e.isImage ? e.drawing : source, target, labels, positions].join("|");
+  const { ablated: _, ...others } = e.options; // what is switched off besides heads stays off
+  const key = [e.isImage ? e.drawing : source, target, labels, positions, ...Object.values(others)].join("|");
   if (e.measures?.key !== key) {
     // those of the last attention first: their passes repeat what comes before it, which the weights remember
     const left = e.attentionPaths().toReversed().flatMap(path => range(e.stackOf(path).heads, i => [path, i]));
     const shown = e.measures?.left.length ? e.measures.shown : e.measures; // until the new ones are complete
-    e.measures = { key, source, target, labels, positions, whole: null, losses: {}, left, count: left.length, shown };
+    e.measures = { key, options: others, source, target, labels, positions, whole: null, losses: {}, left, count: left.length, shown };
   }
   if (e.measures.left.length && !e.measures.timer) e.measures.timer = setTimeout(measureHeads, PAUSE, e, e.measures);
   return e.measures;
@@ -23,10 +24,10 @@ function measureHeads(e, measures) {
   measures.timer = null;
   const figure = document.querySelector(".each-head");
   if (e.measures !== measures || !figure) return; // another sentence, or another stage
-  const { source, target, labels, positions, losses, left } = measures;
+  const { options, source, target, labels, positions, losses, left } = measures;
   e.measuring ??= createModel({ ...e.data, tokenizer: null }); // so that the page's model keeps what it remembers
   const lossWithout = ablated => {
-    const all = e.measuring.losses(e.measuring.run({ source, target }, { ablated }), labels);
+    const all = e.measuring.losses(e.measuring.run({ source, target }, { ...options, ablated }), labels);
     return positions.reduce((sum, t) => sum + all[t], 0) / positions.length;
   };
   measures.whole ??= lossWithout({});

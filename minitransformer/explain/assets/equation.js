@@ -108,7 +108,7 @@ function hasGradient(e, { name, weight, isBack }) {
 /** The readout below an equation, and what shows its numbers as tables. */
 function readout(e) {
   return [
-    h("p", { class: "readout" }, "Point at a cell: what it belongs to lights up. Select it, and see how it comes about."),
+    h("p", { class: "readout" }, `Point at a cell: what it belongs to lights up. Select it, and see how it comes about.${e.backward ? " In gold frames: gradients, each with its own scale of colours." : ""}`),
     numbersButton(e),
   ];
 }
@@ -237,7 +237,7 @@ function cells(e, operand, gradient) {
   };
   const point = (t, j) => {
     pointed = { values: { [operand.axes[0]]: operand.first + t, [operand.axes[1]]: j }, name, place: [t, j], key };
-    showLinks(e, `${gradient ? "Gradient of " : ""}${title}, ${labels[0](t)} · ${labels[1](j)}: `, isAsked(e, operand, gradient, t, j) ? "?" : threeDigits(operand.valueAt(t, j)));
+    showLinks(e, `${gradient ? "Gradient of " : ""}${title || operand.letter || "the matrix"}, ${labels[0](t)} · ${labels[1](j)}: `, isAsked(e, operand, gradient, t, j) ? "?" : threeDigits(operand.valueAt(t, j)));
   };
   const select = (t, j) => {
     const place = { name, index: operand.index(t, j), gradient, weight: Boolean(weight) };

@@ -106,8 +106,7 @@ function targetChoice(e) {
 }
 
 /** A field for a word of the vocabulary, with the likeliest that contain what is typed. */
-function wordField(e, t, label, take) {
-  const shown = shownToken(e.wordOf(e.labels()[t]));
+function wordField(e, t, label, take, shown = shownToken(e.wordOf(e.labels()[t]))) {
   return h("label", { class: "word-field" }, label, h("input", {
     list: "right-words", value: shown, size: 12, "data-key": "right", dir: "auto", autocomplete: "off", spellcheck: "false",
     onfocus: event => {

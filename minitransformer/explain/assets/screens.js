@@ -57,6 +57,7 @@ function follow(e, hash) {
   const changed = address !== e.screen;
   if (changed || state !== undefined) stopMotion();
   if (changed) closeWhatIf();
+  if (changed) e.mapOver = false; // over a picture, the map covers what one has chosen
   if (changed) Object.assign(e, { cell: null, opened: null, play: { at: e.backward && address === "walkthrough" ? 1 : 0.5, step: null, share: 1, running: false } });
   if (state !== undefined) restore(e, new URLSearchParams(state));
   const changes = { screen: address };

@@ -273,9 +273,16 @@ function pointOf(event) {
 }
 
 function clickStage(e, event) {
+  const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
   const found = cellAt(e, stageView, ...pointOf(event));
-  if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
+  if (writesAfter(e, side, Number(t))) e.set({ step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
+  else if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
   else if (e.opened) e.set({ opened: null });
+}
+
+/** Whether the model answers after reading this word: those of a decoder, but for a prompt's. */
+function writesAfter(e, side, t) {
+  return side === stageView.layout.columns.at(-1).stack.name && !e.structure.output.head && e.screen === "walkthrough" && !isPromptRow(e, t);
 }
 
 function pointStage(e, event) {
@@ -321,7 +328,7 @@ function overviewText(e, view) {
   return [
     saying(e),
     h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : e.before ? whatChanged(e) : opening(e)),
-    e.structure.output.head ? null : samplingSliders(e),
+    e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : e.structure.output.head ? null : samplingSliders(e),
     legend(e, view),
   ];
 }

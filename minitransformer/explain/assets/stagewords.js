@@ -30,6 +30,11 @@ function frontSentence(e, block) {
 function captionOf(e, view, light) {
   const { at } = e.play;
   const last = view.layout.columns.at(-1);
+  const pointed = view.word;
+  if (at === 0.5 && pointed && writesAfter(e, view.layout.columns[pointed.column].stack.name, pointed.t)) {
+    const read = wordsOf(e, last.blocks[0].side)[pointed.t];
+    return `After reading “${read}”, it writes “${shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, pointed.t), 1)[0]))}”: these lines belong to both. Click to see why.`;
+  }
   if (at === 0.5 && !e.play.running) return e.before ? whatChanged(e) : opening(e);
   if (light.loss > 0) {
     const reached = view.schedule.back.findLast(block => block.array && light.backward(block) > 0);

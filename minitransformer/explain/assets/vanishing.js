@@ -52,10 +52,10 @@ function vanishingText(e, view) {
   const times = largest.length / smallest.length;
   const least = leastThroughSoftmax(e);
   return h("p", { class: "vanishing" },
-    h("b", {}, "Smallest gradient: "), `${smallest.label}: ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
+    h("b", {}, "Smallest gradient: "), `${smallest.label}: length ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
     least && [
-      " Softmax passes least to ", h("a", { href: `#softmax:${least.path}`, onclick: () => e.set({ head: least.head, backward: true }) }, `${titleOfPath(least.path)}, head ${least.head + 1}`),
-      `: ${brief(least.length)}${least.saturated ? `, as ${least.saturated} of ${least.rows} rows ${least.saturated === 1 ? "is" : "are"} saturated (a weight above ${SATURATED})` : ""}.`,
+      " Softmax passes least to ", h("a", { href: `#softmax:${least.path}`, onclick: () => e.set({ head: least.head, backward: true }) }, `the scores of ${headsOf(e, least.path, [least.head])}`),
+      `: ${brief(least.length)}${least.saturated ? `, as ${least.saturated} of the ${least.rows} rows with a choice ${least.saturated === 1 ? "is" : "are"} saturated (a weight above ${SATURATED})` : ""}.`,
     ]);
 }
 

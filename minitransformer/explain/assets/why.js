@@ -155,6 +155,7 @@ function howItWon(e, t, id, rank) {
   const best = largestIndices(logits, 3);
   const shown = best.includes(id) ? best : [...best, id];
   const name = v => `“${shownToken(e.wordOf(v))}”`;
+  const rest = logits.length - shown.length;
   const rival = rank ? best[0] : best[1];
   const [first, second] = logits[id] >= logits[rival] ? [id, rival] : [rival, id];
   const shownLogit = v => Number(logits[v].toFixed(3)); // their difference is right as it is read
@@ -166,10 +167,17 @@ function howItWon(e, t, id, rank) {
     h("table", { class: "won" }, h("caption", { class: "unseen" }, "Logits and probabilities"),
       h("thead", {}, h("tr", {}, h("td", {}), h("th", { scope: "col" }, "logit"), h("th", { scope: "col" }, "probability"))),
       h("tbody", {}, shown.map(v => h("tr", { class: v === id ? "current" : null },
-      h("th", { scope: "row" }, shownToken(e.wordOf(v))), h("td", {}, inTable(logits[v], 3)), h("td", {}, compared(e, t, v, probabilities[v])[0]))))),
-    rival === undefined ? null : h("p", {}, `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power, ${times(Math.exp(logits[first] - logits[second]))} times, as likely.`),
+      h("th", { scope: "row" }, shownToken(e.wordOf(v))), h("td", {}, inTable(logits[v], 3)), h("td", {}, compared(e, t, v, probabilities[v])[0]))),
+      rest > 0 ? h("tr", {}, h("th", { scope: "row" }, `${rest.toLocaleString("en")} others`), h("td", {}), h("td", {}, percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0)))) : null)),
+    rest > 0 ? wordField(e, t, "Why not", v => e.set({ opened: `why-${t + 1}-${rankOf(e, t, v) + 1}` }), "") : null,
+    rival === undefined ? null : h("p", {}, `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power as likely: ${times(Math.exp(logits[first] - logits[second]))} times.`),
     isSampled ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.") : null,
   ];
+}
+
+/** The place of a word among the candidates, from 0. */
+function rankOf(e, t, id) {
+  return distributionOf(e, t).reduce((before, p, v, all) => before + Number(p > all[id] || (p === all[id] && v < id)), 0);
 }
 
 function inBrackets(text) {

@@ -97,6 +97,18 @@ def test_the_loss_without_each_head_is_the_engines(family, open_page):
     assert page.page.locator(".each-head b").count() == 1  # nothing is measured again
 
 
+def test_what_else_is_off_stays_off_in_the_table(open_page):
+    text, model, source, target, labels, positions = of_transformer()
+    page = open_page(exposed(text), "#heads", bypass_csp=True)
+    page.page.evaluate("() => page.set({ options: { ...page.options, positions: false } })")
+    page.page.locator(".each-head b").wait_for()
+    path, head, says, _ = page.page.evaluate(CELLS)[0]
+    was, now = (float(x) for x in says.partition("loss ")[2].partition(",")[0].split(" → "))
+    for found, off in ((was, {}), (now, {path: [int(head)]})):
+        expected = record(model, source, target, Switches(positions=False, ablated=off))
+        assert found == pytest.approx(expected.backward(labels, positions).loss, abs=6e-5)
+
+
 def test_the_table_follows_the_sentence_and_rests_where_it_is_not_shown(open_page):
     model = transformer()
     page = open_page(exposed(page_of(model, "I love you", 9)), bypass_csp=True)
