@@ -48,7 +48,8 @@ function reader(data) {
 
   function vertex(row, index) {
     const found = { index, ...named(columns.vertex, row) };
-    for (const key of ["name", "title", "family", "parts", "source", "code", "label"]) found[key] = string(found[key]);
+    for (const key of ["name", "title", "family", "parts", "source", "code", "label"])
+      found[key] = string(found[key]);
     found.heat = found.heat === null ? null : string(found.heat).split("/");
     for (const key of ["values", "gradients", "seeds"]) found[key] = found[key].map(snapshot);
     found.inputs = found.inputs.map((input, place) => edge(input, index, place));
@@ -96,9 +97,14 @@ function reader(data) {
     return {
       rows: rows.map(cells => cells.map(readCell)),
       links: links.map(flat => chunks(flat, columns.link?.length).map(link => named(columns.link, link))),
-      sides: sides.map(([at, left, right, vertex, result]) => (
-        { row: at, left, right, vertex, result, place: -1 }
-      )),
+      sides: sides.map(([at, left, right, vertex, result]) => ({
+        row: at,
+        left,
+        right,
+        vertex,
+        result,
+        place: -1,
+      })),
       inlets: inlets.map(([v, r]) => laneId(v, r)),
     };
   }
@@ -107,7 +113,9 @@ function reader(data) {
   function look(row) {
     const { lines, extras, paints } = named(columns.look, row);
     return {
-      lines: lines.map(string), extras: named(modes, extras.map(string)), paints: named(modes, paints),
+      lines: lines.map(string),
+      extras: named(modes, extras.map(string)),
+      paints: named(modes, paints),
     };
   }
 

@@ -6,15 +6,29 @@ const BROKEN = "NaN/∞"; // the mark of boxes with non-finite numbers
 /** The drawing of a scene; `decorate(box)` says how the walk or a search changes a box: { lines, classes }. */
 function draw(graph, scene, state, decorate, actions) {
   const hot = hotLines(graph, scene, state.walk && opAt(state.walk));
-  const world = s("g", { id: "world" },
-    s("g", { class: "frames", "aria-hidden": "true" }, scene.frames.map(box => drawFrame(graph, state, box))),
-    s("g", { class: "lines", "aria-hidden": "true" },
+  const world = s(
+    "g",
+    { id: "world" },
+    s(
+      "g",
+      { class: "frames", "aria-hidden": "true" },
+      scene.frames.map(box => drawFrame(graph, state, box)),
+    ),
+    s(
+      "g",
+      { class: "lines", "aria-hidden": "true" },
       scene.lines.map(line => drawLine(graph, line, hot.get(line))),
     ),
-    s("g", { class: "names" },
+    s(
+      "g",
+      { class: "names" },
       scene.frames.map(box => drawFrameName(graph, box, decorate(box), state, actions)),
     ),
-    s("g", { class: "boxes" }, scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions))),
+    s(
+      "g",
+      { class: "boxes" },
+      scene.boxes.map(box => drawBox(graph, box, decorate(box), state, actions)),
+    ),
     s("g", { class: "sent", "aria-hidden": "true" }, state.walk && drawSent(graph, scene, state)),
   );
   return s(
@@ -56,8 +70,11 @@ function drawLine(graph, line, begins) {
   const arrow = line.hasArrow && !isHot ? "url(#arrow)" : null;
   const dashed = graph.vertices[line.vertex].kind === "constant" ? "4 3" : null;
   return s("path", {
-    class: isHot ? "line hot" : "line", d: pathOf(line), "marker-end": arrow,
-    "marker-start": begins ? "url(#hot-arrow)" : null, "stroke-dasharray": dashed,
+    class: isHot ? "line hot" : "line",
+    d: pathOf(line),
+    "marker-end": arrow,
+    "marker-start": begins ? "url(#hot-arrow)" : null,
+    "stroke-dasharray": dashed,
   });
 }
 
@@ -121,8 +138,7 @@ function drawFrame(graph, state, box) {
   const group = graph.groups[box.index];
   const one = group.isStack && memberOf(state, group.index) !== ALL;
   const { x, y, width, height } = box;
-  const shadow = shift =>
-    s("rect", { class: "shadow", x: x + shift, y: y + shift, width, height, rx: 9 });
+  const shadow = shift => s("rect", { class: "shadow", x: x + shift, y: y + shift, width, height, rx: 9 });
   return [one && [shadow(8), shadow(4)], s("rect", { class: "frame", x, y, width, height, rx: 9 })];
 }
 
@@ -145,7 +161,9 @@ function drawFrameName(graph, box, { classes }, state, actions) {
     },
     s("rect", { class: "target", width: box.width, height: HEADER + PADDING, rx: 9 }),
     s("rect", { class: "tab", x: box.tab, y: -TAB, width: wide, height: 2 * TAB, rx: 6 }),
-    s("text", { x: box.tab + 8, y: 5, "font-size": NAME },
+    s(
+      "text",
+      { x: box.tab + 8, y: 5, "font-size": NAME },
       group.shownName,
       s("tspan", { class: "beside", dx: 8 }, group.shownKind + note.text),
     ),
@@ -162,7 +180,9 @@ function memberNote(graph, state, group) {
 
 /** A minus or a plus on the upper border of what folds. */
 function drawKnob(x, sign) {
-  return s("g", { class: "knob", transform: `translate(${x} 0)` },
+  return s(
+    "g",
+    { class: "knob", transform: `translate(${x} 0)` },
     s("circle", { r: 8 }),
     s("path", { d: sign }),
   );
@@ -221,7 +241,8 @@ function drawShadows({ width, height }) {
 function drawFolded({ width, height }) {
   const inner = { x: 3, y: 3, width: width - 6, height: height - 6, rx: 3 };
   return [
-    s("rect", { class: "inner", ...inner, "stroke-width": 0.7 }), drawKnob(width - 18, "M-4 0H4M0 -4V4"),
+    s("rect", { class: "inner", ...inner, "stroke-width": 0.7 }),
+    drawKnob(width - 18, "M-4 0H4M0 -4V4"),
   ];
 }
 
@@ -237,7 +258,9 @@ function drawHeat(heat, height) {
       paths.set(digit, (paths.get(digit) ?? "") + cell);
     }),
   );
-  return s("g", { class: "heat", transform: "translate(10 7)" },
+  return s(
+    "g",
+    { class: "heat", transform: "translate(10 7)" },
     s("rect", { class: "zero", width: wide, height: high }),
     [...paths].map(([digit, d]) => digit !== "4" && s("path", { class: heatClass(digit), d })),
     s("rect", { class: "edge", width: wide, height: high }),
@@ -264,7 +287,10 @@ function labelOf(graph, box, lines = null) {
   const vertex = graph.vertices[box.index];
   const kind = vertex.kind === "op" ? null : vertex.kind;
   return [
-    ...(lines ?? [nameOf(vertex)]), kind, vertex.isOutput && "output", !vertex.value.finite && "not finite",
+    ...(lines ?? [nameOf(vertex)]),
+    kind,
+    vertex.isOutput && "output",
+    !vertex.value.finite && "not finite",
   ]
     .filter(Boolean)
     .join(", ");
@@ -277,17 +303,28 @@ function drawLegend(graph, scene, mode) {
   const used = new Set(scene.boxes.map(box => graph.looks.get(box.id).paints[mode]));
   const order = [...used].sort((a, b) => rankOfPaint(graph, a) - rankOfPaint(graph, b));
   const swatch = paint =>
-    s("svg", { class: "swatch", width: 24, height: 18, "aria-hidden": "true" },
+    s(
+      "svg",
+      { class: "swatch", width: 24, height: 18, "aria-hidden": "true" },
       s("rect", {
-        class: "body", x: 1, y: 1, width: 22, height: 16, rx: paint.meaning.includes("round") ? 8 : 3,
+        class: "body",
+        x: 1,
+        y: 1,
+        width: 22,
+        height: 16,
+        rx: paint.meaning.includes("round") ? 8 : 3,
         "stroke-dasharray": paint.meaning.includes("dashed") ? "4 3" : null,
       }),
       paint.mark === BROKEN && s("rect", { x: 1, y: 1, width: 22, height: 16, fill: "url(#hatch)" }),
     );
-  return h("ul", { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` },
+  return h(
+    "ul",
+    { id: "legend", "aria-label": `Colours: ${graph.colours[mode]}` },
     order.map(i => {
       const paint = graph.paints[i];
-      return h("li", {},
+      return h(
+        "li",
+        {},
         painted(swatch(paint), paint),
         paint.mark && h("span", { class: "mark" }, paint.mark),
         paint.meaning,

@@ -66,7 +66,9 @@ function numberTable(numbers, shape, options = {}) {
 }
 
 function matrixTable(numbers, offset, rows, columns, isVector, where, options) {
-  const table = h("table", { class: "numbers" },
+  const table = h(
+    "table",
+    { class: "numbers" },
     h("caption", {}, h("span", { class: "unseen" }, options.caption), where),
   );
   const header = h("tr", {}, isVector ? null : h("td"));
@@ -87,8 +89,16 @@ function cell(numbers, flat, options) {
   if (options.hidden) return h("td", { class: marked }, "?");
   const x = numbers[flat];
   const button = options.onCell
-    ? h("button", { type: "button", "aria-pressed": String(options.chosen === flat),
-        id: `${options.name}-${flat}`, onclick: () => options.onCell(flat) }, formatNumber(x))
+    ? h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(options.chosen === flat),
+          id: `${options.name}-${flat}`,
+          onclick: () => options.onCell(flat),
+        },
+        formatNumber(x),
+      )
     : numberButton(x, options.largest);
   button.tabIndex = -1;
   const classes = [marked, signClass(x, options.largest)].filter(Boolean);
@@ -103,8 +113,17 @@ function numberButton(x, largest) {
     button.textContent = isOn ? allDigits(x) : formatNumber(x);
     announce(button.textContent);
   };
-  return h("button", { type: "button", class: `digits ${signClass(x, largest || 1)}`, "aria-pressed": "false",
-    title: "Show all digits", onclick }, formatNumber(x));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `digits ${signClass(x, largest || 1)}`,
+      "aria-pressed": "false",
+      title: "Show all digits",
+      onclick,
+    },
+    formatNumber(x),
+  );
 }
 
 /** One cell of a table can be reached by Tab; arrow keys move from there. */
@@ -185,12 +204,16 @@ function unravel(flat, shape) {
 function snapshotNumbers(snapshot, options = {}) {
   if (!snapshot.size) return h("p", { class: "hint" }, "No elements.");
   if (!snapshot.numbers)
-    return h("p", { class: "hint" },
+    return h(
+      "p",
+      { class: "hint" },
       "The numbers are left out to keep the page small; the statistics are of all of them.",
     );
   const corner =
     !snapshot.whole &&
-    h("p", { class: "hint" },
+    h(
+      "p",
+      { class: "hint" },
       `The first ${snapshot.extent.join(" × ")} of ${snapshot.shape.join(" × ")} numbers:`,
     );
   return [corner, numberTable(snapshot.numbers, snapshot.extent, options)];

@@ -19,7 +19,8 @@ function onKey(event) {
 
 /** In the quiz's field, as long as it is empty, the keys of the walk still work. */
 function onAnswerKey(event) {
-  if (!event.target.matches(".question input") || event.ctrlKey || event.metaKey || event.altKey) return false;
+  if (!event.target.matches(".question input") || event.ctrlKey || event.metaKey || event.altKey)
+    return false;
   const { step, last } = state.walk;
   const steps = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: last };
   if (event.key === "Escape") actions.endWalk();

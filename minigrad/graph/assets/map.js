@@ -17,8 +17,12 @@ function colour(name) {
 class OverviewMap {
   constructor(view) {
     this.view = view;
-    this.canvas = h("canvas", { id: "map", "aria-hidden": "true", onpointerdown: event => this.onPointer(event),
-      onpointermove: event => event.buttons && this.onPointer(event) });
+    this.canvas = h("canvas", {
+      id: "map",
+      "aria-hidden": "true",
+      onpointerdown: event => this.onPointer(event),
+      onpointermove: event => event.buttons && this.onPointer(event),
+    });
     this.picture = document.createElement("canvas");
     this.scale = 0;
   }

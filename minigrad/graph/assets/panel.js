@@ -10,7 +10,11 @@ function section(title, ...content) {
 /** Names and values. */
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => ![null, undefined, false, ""].includes(value));
-  return h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl",
+    {},
+    rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
 }
 
 /** A path may break after its dots. */
@@ -29,22 +33,32 @@ function overviewPanel(graph, actions) {
   const steps = walkBack(graph).length;
   return [
     h("h2", { tabindex: -1 }, "How to read this"),
-    h("p", {},
+    h(
+      "p",
+      {},
       "Values are computed from top to bottom; gradients flow back up. " +
         "Select a box to see its numbers. A box with a + unfolds.",
     ),
     graph.notes.map(note => h("p", { class: "note" }, note)),
     steps > 0 &&
-      h("p", {},
-        h("button", { type: "button", class: "primary", onclick: actions.startWalk },
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", class: "primary", onclick: actions.startWalk },
           "Walk backward, step by step",
         ),
       ),
     section(
       plural(outputs.length, "Output"),
-      h("ul", { class: "plain" },
+      h(
+        "ul",
+        { class: "plain" },
         outputs.map(vertex =>
-          h("li", {},
+          h(
+            "li",
+            {},
             link(nameOf(vertex), () => actions.select(vertex)),
             ` ${kindOf(vertex.value)}`,
             vertex.value.size === 1 && vertex.value.numbers && ` = ${formatNumber(vertex.value.numbers[0])}`,
@@ -69,7 +83,9 @@ function keysTable() {
     ["Shift + arrows", "move the drawing"],
     ["Esc", "back"],
   ];
-  return h("dl", { class: "keys" },
+  return h(
+    "dl",
+    { class: "keys" },
     keys.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]),
   );
 }
@@ -90,8 +106,20 @@ function totals(graph, group) {
         `${learned.toLocaleString("en")} numbers in ${count(parameters.length, "tensor")}`,
     ],
     ["FLOPs, forward", formatQuantity(sum(ops, op => op.flops ?? 0))],
-    ["Results", formatQuantity(sum(ops, op => sum(op.values, value => value.bytes)), "B")],
-    ["Saved for backward", formatQuantity(sum([...memories.values()], bytes => bytes), "B")],
+    [
+      "Results",
+      formatQuantity(
+        sum(ops, op => sum(op.values, value => value.bytes)),
+        "B",
+      ),
+    ],
+    [
+      "Saved for backward",
+      formatQuantity(
+        sum([...memories.values()], bytes => bytes),
+        "B",
+      ),
+    ],
   ]);
 }
 
@@ -102,12 +130,18 @@ function groupPanel(graph, group, state, actions) {
   return [
     breadcrumb(graph, group.parent, actions),
     h("h2", { tabindex: -1 }, group.shownName || "The whole graph"),
-    h("p", { class: "kind" },
+    h(
+      "p",
+      { class: "kind" },
       group.isStack ? `${group.times} × ${group.kind}, all equal` : group.kind || "part",
     ),
     group.index !== 0 &&
-      h("p", {},
-        h("button", { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", "aria-expanded": String(isOpen), onclick: () => actions.toggle(group) },
           isOpen ? "Fold" : "Unfold",
         ),
       ),
@@ -123,8 +157,14 @@ function groupPanel(graph, group, state, actions) {
 /** The gradients of the composite operation whose definition a part is: what its steps add up to. */
 function closedForm(group) {
   return [
-    h("ul", { class: "formulas" }, group.formulas.map(text => h("li", {}, formula(text)))),
-    h("p", { class: "hint" },
+    h(
+      "ul",
+      { class: "formulas" },
+      group.formulas.map(text => h("li", {}, formula(text))),
+    ),
+    h(
+      "p",
+      { class: "hint" },
       "y is the result, g its gradient. Below, the gradient is the sum of what the steps inside send back: the same.",
     ),
   ];
@@ -142,11 +182,17 @@ function goingIn(graph, group, actions) {
     entering.map(({ vertex, result, edges }) => {
       const back = sentByPart(edges);
       const uses = edges.filter(edge => edge.gradient).length;
-      return passing(vertex, result, back, uses > 1 ? `Gradient that goes back, the sum of ${uses} uses` : null,
-        actions);
+      return passing(
+        vertex,
+        result,
+        back,
+        uses > 1 ? `Gradient that goes back, the sum of ${uses} uses` : null,
+        actions,
+      );
     }),
     learned.slice(0, PARAMETERS).map(vertex => passing(vertex, 0, vertex.gradient, "Gradient", actions)),
-    learned.length > PARAMETERS && h("p", { class: "hint" }, `And ${learned.length - PARAMETERS} more parameters.`),
+    learned.length > PARAMETERS &&
+      h("p", { class: "hint" }, `And ${learned.length - PARAMETERS} more parameters.`),
   ];
 }
 
@@ -159,8 +205,15 @@ function goingOut(graph, group, actions) {
 /** A value at the border of a part, with its gradient there. */
 function passing(vertex, result, gradient, title, actions) {
   const value = vertex.values[result];
-  return h("div", { class: "passing" },
-    h("p", {}, link(nameOf(vertex), () => actions.select(vertex)), ` ${kindOf(value)}`),
+  return h(
+    "div",
+    { class: "passing" },
+    h(
+      "p",
+      {},
+      link(nameOf(vertex), () => actions.select(vertex)),
+      ` ${kindOf(value)}`,
+    ),
     snapshotNumbers(value, { caption: `Value of ${nameOf(vertex)}` }),
     gradient && h("h4", {}, title ?? "Gradient that goes back"),
     gradient && snapshotNumbers(gradient, { caption: `Gradient of ${nameOf(vertex)}` }),
@@ -172,11 +225,13 @@ function breadcrumb(graph, group, actions) {
   const links = chainOf(graph, group)
     .filter(part => part.index !== 0)
     .map(part =>
-      h("li", {}, link(part.name || part.kind, () => actions.selectGroup(part))),
+      h(
+        "li",
+        {},
+        link(part.name || part.kind, () => actions.selectGroup(part)),
+      ),
     );
-  return (
-    links.length > 0 && h("nav", { "aria-label": "Location" }, h("ol", { class: "breadcrumb" }, links))
-  );
+  return links.length > 0 && h("nav", { "aria-label": "Location" }, h("ol", { class: "breadcrumb" }, links));
 }
 
 function memberChooser(graph, stack, state, actions) {
@@ -202,9 +257,13 @@ function contents(graph, group, actions) {
   const sorted = [...counts].sort((a, b) => b[1] - a[1]);
   return [
     parts.length > 0 &&
-      h("ul", { class: "plain" },
+      h(
+        "ul",
+        { class: "plain" },
         parts.map(part =>
-          h("li", {},
+          h(
+            "li",
+            {},
             link(part.name || part.kind, () => actions.selectGroup(part)),
             part.kind && part.kind !== part.name && ` ${part.kind}`,
           ),
@@ -223,7 +282,11 @@ function vertexPanel(graph, vertex, actions) {
     h("h2", { tabindex: -1 }, breakable(nameOf(vertex))),
     h("p", { class: "kind" }, isOp ? `${vertex.name}, an operation (${vertex.family})` : vertex.kind),
     vertex.parts &&
-      h("p", { class: "hint parts" }, `One kernel for ${vertex.parts}. With minigrad.fused(False) each is a box.`),
+      h(
+        "p",
+        { class: "hint parts" },
+        `One kernel for ${vertex.parts}. With minigrad.fused(False) each is a box.`,
+      ),
     vertex.code && codeLine(vertex),
     vertex.values.map((value, i) =>
       section(heading("Value", i, vertex.values), snapshotView(value, "value")),
@@ -239,7 +302,10 @@ function vertexPanel(graph, vertex, actions) {
       ),
     vertex.formulas.size > 0 && section("Derivative", formulasList(vertex)),
     vertex.inputs.length > 0 &&
-      section("Inputs", edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions)),
+      section(
+        "Inputs",
+        edgesList(vertex.inputs, edge => graph.vertices[edge.source], true, actions),
+      ),
     graph.uses[vertex.index].length > 0 &&
       section(
         "Used by",
@@ -254,7 +320,9 @@ function heading(title, i, all) {
 }
 
 function codeLine(vertex) {
-  return h("figure", { class: "code" },
+  return h(
+    "figure",
+    { class: "code" },
     h("pre", {}, h("code", {}, vertex.code)),
     h("figcaption", {}, vertex.source),
   );
@@ -263,7 +331,8 @@ function codeLine(vertex) {
 function snapshotView(snapshot, what) {
   const single = snapshot.size === 1 && snapshot.numbers;
   return [
-    h("p", { class: "kind" }, kindOf(snapshot)), badNumbers(snapshot),
+    h("p", { class: "kind" }, kindOf(snapshot)),
+    badNumbers(snapshot),
     snapshotNumbers(snapshot, { caption: `The ${what}` }),
     !single && snapshot.statistics && statisticsTable(snapshot),
   ];
@@ -273,34 +342,48 @@ function badNumbers(snapshot) {
   if (snapshot.finite) return null;
   const { nan, inf } = snapshot.statistics;
   const said = [nan && `${nan} NaN`, inf && `${inf} infinite`].filter(Boolean).join(", ");
-  return h("p", { class: "warning" },
+  return h(
+    "p",
+    { class: "warning" },
     `${said} of ${count(snapshot.size, "number")}; statistics are of the others.`,
   );
 }
 
 function statisticsTable(snapshot) {
   const names = ["min", "mean", "max", "std", "norm"];
-  return h("dl", { class: "statistics" },
+  return h(
+    "dl",
+    { class: "statistics" },
     names.map(name => h("div", {}, h("dt", {}, name), h("dd", {}, formatNumber(snapshot.statistics[name])))),
   );
 }
 
 function formulasList(vertex) {
   const operands = vertex.inputs.map(edge => edge.operand);
-  const forms = [...vertex.formulas].filter(([operand]) => operands.includes(operand)).map(([, text]) => text);
+  const forms = [...vertex.formulas]
+    .filter(([operand]) => operands.includes(operand))
+    .map(([, text]) => text);
   const letters = new Set([...vertex.letters.values()].filter(Boolean));
   return [
-    h("ul", { class: "formulas" }, forms.map(text => h("li", {}, formula(text)))),
+    h(
+      "ul",
+      { class: "formulas" },
+      forms.map(text => h("li", {}, formula(text))),
+    ),
     letters.size > 0 && h("p", { class: "letters" }, [...letters].join("; ")),
     h("p", { class: "hint" }, "g is the gradient of the result; a bar marks the gradient of an input."),
   ];
 }
 
 function edgesList(edges, other, isInput, actions) {
-  return h("ul", { class: "plain edges" },
+  return h(
+    "ul",
+    { class: "plain edges" },
     edges.map(edge => {
       const vertex = other(edge);
-      return h("li", {},
+      return h(
+        "li",
+        {},
         isInput && h("span", { class: "operand" }, `${edge.operand} = `),
         link(nameOf(vertex), () => actions.select(vertex)),
         !isInput && ` as ${edge.operand}`,
@@ -325,7 +408,9 @@ function broadcastText(shape, edge) {
 
 function checksTable(checks, hooked) {
   const row = check =>
-    h("tr", {},
+    h(
+      "tr",
+      {},
       h("th", { scope: "row" }, check.at.length ? `[${check.at.join(", ")}]` : "value"),
       h("td", {}, formatNumber(check.analytic)),
       h("td", {}, numericText(check)),
@@ -341,7 +426,9 @@ function differencesNote() {
 
 function headedTable(caption, head, rows) {
   const cells = head.map(text => h("th", { scope: "col" }, text));
-  const table = h("table", { class: "checks" },
+  const table = h(
+    "table",
+    { class: "checks" },
     h("caption", {}, h("span", { class: "unseen" }, caption)),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows),
@@ -356,7 +443,9 @@ function agreement({ verdict, low, high }, hooked) {
   if (verdict === "differ") return h("td", { class: "differs" }, "✗ differ");
   const said = {
     kink: `a kink: any value between ${formatNumber(low)} and ${formatNumber(high)}`,
-    jump: "a jump: no derivative", unsure: "rounding hides the difference", none: "not finite: no comparison",
+    jump: "a jump: no derivative",
+    unsure: "rounding hides the difference",
+    none: "not finite: no comparison",
   };
   return h("td", { class: "said" }, said[verdict]);
 }

@@ -48,7 +48,13 @@ function collect(graph, state, frame, dx, dy, scene) {
     const bend = line.bend && line.bend.map(y => y + dy);
     const side = line.side === null ? null : line.side + dx;
     scene.lines.push({
-      ...line, x1: line.x1 + dx, x2: line.x2 + dx, y1: line.y1 + dy, y2: line.y2 + dy, bend, side,
+      ...line,
+      x1: line.x1 + dx,
+      x2: line.x2 + dx,
+      y1: line.y1 + dy,
+      y2: line.y2 + dy,
+      bend,
+      side,
     });
   }
 }
@@ -57,7 +63,14 @@ function collect(graph, state, frame, dx, dy, scene) {
 function placeGroup(graph, state, group) {
   const inner = innerOf(graph, state, group);
   const frame = {
-    ...graph.arrangements[inner], group, inner, frames: new Map(), places: [], lines: [], width: 0, height: 0,
+    ...graph.arrangements[inner],
+    group,
+    inner,
+    frames: new Map(),
+    places: [],
+    lines: [],
+    width: 0,
+    height: 0,
     tab: TAB,
   };
   for (const id of itemsOf(graph, state, group)) {
@@ -144,8 +157,17 @@ function drawLines(graph, frame) {
       const y1 = enters ? 0 : tops[r];
       const y2 = r === rows.length - 1 ? frame.height : bottoms[r];
       lines.push({
-        vertex: cell.index, result: cell.result, x1: x, y1, x2: x, y2, bend: null, target: -1, place: -1,
-        side: null, hasArrow: false,
+        vertex: cell.index,
+        result: cell.result,
+        x1: x,
+        y1,
+        x2: x,
+        y2,
+        bend: null,
+        target: -1,
+        place: -1,
+        side: null,
+        hasArrow: false,
       });
     }),
   );
@@ -156,11 +178,17 @@ function drawLines(graph, frame) {
       const hasArrow = !isLane(below) && !isOpen(below);
       const end = rows[r + 1].some(isOpen) ? TAB : hasArrow ? ARROW : 0;
       lines.push({
-        vertex: link.vertex, result: link.result, x1: from.x + outlet(graph, frame, above, from.width, link),
+        vertex: link.vertex,
+        result: link.result,
+        x1: from.x + outlet(graph, frame, above, from.width, link),
         y1: isLane(above) ? bottoms[r] : from.y + from.height,
-        x2: to.x + inlet(graph, frame, below, to.width, link), y2: isLane(below) ? tops[r + 1] : to.y,
-        bend: [bottoms[r], tops[r + 1] - end], target: below.kind === "vertex" ? below.index : -1,
-        place: link.place, side: null, hasArrow,
+        x2: to.x + inlet(graph, frame, below, to.width, link),
+        y2: isLane(below) ? tops[r + 1] : to.y,
+        bend: [bottoms[r], tops[r + 1] - end],
+        target: below.kind === "vertex" ? below.index : -1,
+        place: link.place,
+        side: null,
+        hasArrow,
       });
     }
   });
@@ -168,10 +196,16 @@ function drawLines(graph, frame) {
     const [left, right] = [side.left, side.right].map(i => places[side.row][i]);
     const [above, below] = [side.left, side.right].map(i => rows[side.row][i]);
     lines.push({
-      vertex: side.vertex, result: side.result, target: -1, place: -1,
-      x1: left.x + outlet(graph, frame, above, left.width, side), y1: left.y + left.height,
-      x2: right.x + inlet(graph, frame, below, right.width, side), y2: right.y,
-      bend: [bottoms[side.row] + 10, tops[side.row] - TAB - CLEAR], side: right.x - SIDE_GAP / 2,
+      vertex: side.vertex,
+      result: side.result,
+      target: -1,
+      place: -1,
+      x1: left.x + outlet(graph, frame, above, left.width, side),
+      y1: left.y + left.height,
+      x2: right.x + inlet(graph, frame, below, right.width, side),
+      y2: right.y,
+      bend: [bottoms[side.row] + 10, tops[side.row] - TAB - CLEAR],
+      side: right.x - SIDE_GAP / 2,
       hasArrow: !isOpen(below),
     });
   }

@@ -8,7 +8,14 @@ function newWalk(graph, state) {
   const steps = new Map(ops.map((op, i) => [op.index, i + 1]));
   const start = { open: new Set(state.open), shown: new Map(state.shown) };
   return {
-    ops, steps, start, last: ops.length + 1, step: 0, quiz: false, known: new Set(), cells: new Map(),
+    ops,
+    steps,
+    start,
+    last: ops.length + 1,
+    step: 0,
+    quiz: false,
+    known: new Set(),
+    cells: new Map(),
   };
 }
 

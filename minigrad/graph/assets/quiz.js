@@ -27,7 +27,10 @@ function quizNote(walk) {
 
 /** The element of the question: the first that is not zero. */
 function askedElement(edge) {
-  return Math.max(0, edge.gradient.numbers.findIndex(x => x !== 0));
+  return Math.max(
+    0,
+    edge.gradient.numbers.findIndex(x => x !== 0),
+  );
 }
 
 /** The answer: one element of an input's gradient, after the sum over broadcast axes, or its shape. */
@@ -36,16 +39,24 @@ function question(graph, walk, edge, actions) {
   const id = `answer-${edge.place}`;
   const reply = h("p", { class: "reply", id: `${id}-reply`, role: "status" });
   const input = h("input", {
-    id, type: "text", inputmode: asked.mode, autocomplete: "off", "aria-describedby": `${id}-reply`,
+    id,
+    type: "text",
+    inputmode: asked.mode,
+    autocomplete: "off",
+    "aria-describedby": `${id}-reply`,
   });
   const answer = event => {
     event.preventDefault();
     if (asked.isRight(input.value)) actions.reveal(edge, `Right: ${asked.right}.`);
     else reply.replaceChildren(`Not ${input.value.trim() || "empty"}. `, asked.hint());
   };
-  return h("form", { class: "question", onsubmit: answer },
+  return h(
+    "form",
+    { class: "question", onsubmit: answer },
     h("label", { for: id }, asked.text),
-    h("span", { class: "answer" },
+    h(
+      "span",
+      { class: "answer" },
       input,
       h("button", { type: "submit" }, "Check"),
       h("button", { type: "button", onclick: () => actions.reveal(edge, "Shown.") }, "Show"),
@@ -60,9 +71,12 @@ function aboutElement(graph, edge) {
   const { numbers, shape, size } = edge.gradient;
   const which = size > 1 ? `element [${unravel(flat, shape).join(", ")}] of ` : "";
   return {
-    text: `What is ${which}the gradient to ${edge.operand}${afterSum(edge)}? `, mode: "decimal",
-    note: "An answer within 1% is right.", right: formatNumber(numbers[flat]),
-    isRight: typed => isRight(parseTyped(typed), numbers[flat]), hint: () => hint(graph, edge, flat),
+    text: `What is ${which}the gradient to ${edge.operand}${afterSum(edge)}? `,
+    mode: "decimal",
+    note: "An answer within 1% is right.",
+    right: formatNumber(numbers[flat]),
+    isRight: typed => isRight(parseTyped(typed), numbers[flat]),
+    hint: () => hint(graph, edge, flat),
   };
 }
 
@@ -70,8 +84,10 @@ function aboutShape(graph, edge) {
   const { shape } = edge.gradient;
   const name = nameOf(graph.vertices[edge.source]);
   return {
-    text: `What is the shape of the gradient to ${edge.operand}${afterSum(edge)}? `, mode: "text",
-    note: "Type its axes, such as 2, 3.", right: shapeText(shape),
+    text: `What is the shape of the gradient to ${edge.operand}${afterSum(edge)}? `,
+    mode: "text",
+    note: "Type its axes, such as 2, 3.",
+    right: shapeText(shape),
     isRight: typed => (typed.match(/\d+/g) ?? []).map(Number).join() === shape.join(),
     hint: () => `Hint: a gradient has the shape of its tensor, here ${name}.`,
   };
@@ -106,8 +122,10 @@ function aboutDirection(graph, edge) {
       (isLogit ? ": of the right answer up, of the others down." : ".")
     : "Its gradient is 0.";
   return {
-    text: `Which way will ${what} move to make the loss smaller?`, choices: ["up", "down", "it stays"],
-    right: sign < 0 ? 0 : sign > 0 ? 1 : 2, why,
+    text: `Which way will ${what} move to make the loss smaller?`,
+    choices: ["up", "down", "it stays"],
+    right: sign < 0 ? 0 : sign > 0 ? 1 : 2,
+    why,
     hint: "A gradient is the slope of the loss: a step goes the other way.",
   };
 }
@@ -117,7 +135,8 @@ function aboutUses(graph, edge) {
   if (uses < 2) return null;
   return {
     text: `${nameOf(graph.vertices[edge.source])} is used ${uses} times. What becomes of its ${uses} gradients?`,
-    choices: ["they are averaged", "they are added", "the largest is kept"], right: 1,
+    choices: ["they are averaged", "they are added", "the largest is kept"],
+    right: 1,
     why: "A change of the value changes the loss through each use, and the changes add up.",
     hint: "Think of a small change of the value: through how many uses does the loss change?",
   };
@@ -127,7 +146,8 @@ function aboutBroadcast(graph, edge) {
   if (!edge.summed.length) return null;
   return {
     text: `Why is the gradient to ${edge.operand} a sum${afterSum(edge).replace(", summed", "")}?`,
-    choices: ["to keep it small", "the loss is a mean", "one value was used in many places"], right: 2,
+    choices: ["to keep it small", "the loss is a mean", "one value was used in many places"],
+    right: 2,
     why: "Forward copied the value along that axis; each copy sends back a gradient.",
     hint: "Compare the shapes going forward: how often was each element used?",
   };
@@ -141,7 +161,8 @@ function aboutRelu(graph, edge) {
   const at = numbers.length > 1 ? `[${unravel(flat, shape).join(", ")}] ` : "";
   return {
     text: `Element ${at}of the input is negative. How much of its upstream gradient passes through relu?`,
-    choices: ["all of it", "half of it", "nothing"], right: 2,
+    choices: ["all of it", "half of it", "nothing"],
+    right: 2,
     why: "There relu is flat: a small change of the input changes nothing.",
     hint: "What is relu's slope left of 0?",
   };
@@ -151,14 +172,24 @@ function aboutRelu(graph, edge) {
 function choiceQuestion(asked, id) {
   const reply = h("p", { class: "reply", role: "status" });
   const buttons = asked.choices.map((choice, i) =>
-    h("button", { type: "button", "aria-pressed": "false", onclick: ({ currentTarget }) => {
-      for (const button of buttons) button.setAttribute("aria-pressed", String(button === currentTarget));
-      const isRight = i === asked.right;
-      reply.classList.toggle("right", isRight);
-      reply.replaceChildren(isRight ? `Right. ${asked.why}` : `No. ${asked.hint}`);
-    } }, choice),
+    h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        onclick: ({ currentTarget }) => {
+          for (const button of buttons) button.setAttribute("aria-pressed", String(button === currentTarget));
+          const isRight = i === asked.right;
+          reply.classList.toggle("right", isRight);
+          reply.replaceChildren(isRight ? `Right. ${asked.why}` : `No. ${asked.hint}`);
+        },
+      },
+      choice,
+    ),
   );
-  return h("div", { class: "idea", role: "group", "aria-labelledby": id },
+  return h(
+    "div",
+    { class: "idea", role: "group", "aria-labelledby": id },
     h("p", { id }, asked.text),
     h("span", { class: "together" }, buttons),
     reply,

@@ -5,8 +5,15 @@ function searchIndex(graph) {
   return graph.vertices.map(vertex => {
     const around = chainOf(graph, vertex.group).at(-1);
     return [
-      vertex.label, vertex.title, vertex.name, vertex.family, vertex.parts, vertex.code, vertex.source,
-      around.path, around.kind,
+      vertex.label,
+      vertex.title,
+      vertex.name,
+      vertex.family,
+      vertex.parts,
+      vertex.code,
+      vertex.source,
+      around.path,
+      around.kind,
     ]
       .join("\n")
       .toLowerCase();

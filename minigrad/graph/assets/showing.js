@@ -2,8 +2,14 @@
 
 const graph = readGraph(document.getElementById("data").textContent);
 const state = {
-  open: new Set(graph.open), shown: new Map(graph.shown), colour: graph.colour, selected: null, walk: null,
-  found: [], foundAt: -1, legend: false,
+  open: new Set(graph.open),
+  shown: new Map(graph.shown),
+  colour: graph.colour,
+  selected: null,
+  walk: null,
+  found: [],
+  foundAt: -1,
+  legend: false,
 };
 const panel = document.getElementById("panel");
 const stage = document.getElementById("graph");
@@ -41,7 +47,9 @@ function render() {
 
 function renderDrawing() {
   const old = document.getElementById("drawing");
-  const drawing = h("div", { id: "drawing" },
+  const drawing = h(
+    "div",
+    { id: "drawing" },
     draw(graph, view.scene, state, decorate, actions),
     map.canvas,
     legendButton(),
@@ -59,8 +67,17 @@ function renderDrawing() {
 
 /** Where the page is narrow, the legend is behind a button. */
 function legendButton() {
-  return h("button", { type: "button", id: "legend-button", "aria-expanded": String(state.legend),
-    "aria-controls": "legend", onclick: actions.toggleLegend }, "Legend");
+  return h(
+    "button",
+    {
+      type: "button",
+      id: "legend-button",
+      "aria-expanded": String(state.legend),
+      "aria-controls": "legend",
+      onclick: actions.toggleLegend,
+    },
+    "Legend",
+  );
 }
 
 /** The layout, computed again only if other groups are open, or boxes have other lines. */

@@ -7,8 +7,14 @@ const LEAST = 0.15, // share of the panel, at least and, from 1, at most
 /** Put the border between them. */
 function addSplitter() {
   const splitter = h("div", {
-    id: "splitter", role: "separator", tabindex: 0, "aria-label": "Size of the details",
-    "aria-controls": "panel", onpointerdown: onSplitDown, onkeydown: onSplitKey, ondblclick: () => split(null),
+    id: "splitter",
+    role: "separator",
+    tabindex: 0,
+    "aria-label": "Size of the details",
+    "aria-controls": "panel",
+    onpointerdown: onSplitDown,
+    onkeydown: onSplitKey,
+    ondblclick: () => split(null),
   });
   panel.before(splitter);
   STACKED.addEventListener("change", () => split(null));

@@ -25,17 +25,26 @@ function stepControls(walk, actions) {
       },
       text,
     );
-  return h("div", { class: "steps", role: "group", "aria-label": "Steps of the walk" },
+  return h(
+    "div",
+    { class: "steps", role: "group", "aria-label": "Steps of the walk" },
     button("←", "previous-step", "Previous step", walk.step - 1),
     h("span", { class: "progress" }, `Step ${walk.step} of ${walk.last}`),
     button("→", "next-step", "Next step", walk.step + 1),
-    h("label", { class: "switch" },
+    h(
+      "label",
+      { class: "switch" },
       h("input", { type: "checkbox", id: "quiz", checked: walk.quiz, onchange: actions.toggleQuiz }),
       " Quiz",
     ),
     h("button", { type: "button", onclick: actions.endWalk }, "Close"),
     h("input", {
-      type: "range", id: "step", "aria-label": "Step", min: 0, max: walk.last, value: walk.step,
+      type: "range",
+      id: "step",
+      "aria-label": "Step",
+      min: 0,
+      max: walk.last,
+      value: walk.step,
       oninput: event => actions.goTo(Number(event.target.value)),
     }),
   );
@@ -51,9 +60,7 @@ function startStep(graph) {
   const why = isOne ? "The derivative of the output by itself is 1." : "";
   return [
     h("h2", { tabindex: -1 }, "Start of the walk"),
-    h("p", {},
-      `${why} The walk passes this gradient back, op by op, in reverse order.`,
-    ),
+    h("p", {}, `${why} The walk passes this gradient back, op by op, in reverse order.`),
     seeds.map(([title, seed]) => section(title, snapshotNumbers(seed, { caption: "The first gradient" }))),
     h("p", { class: "hint" }, "Press → for the first step."),
   ];
@@ -80,8 +87,15 @@ function leafRow(graph, vertex, actions) {
   const where = check?.at.length ? ` [${check.at.join(", ")}]` : "";
   const isNumber = gradient.size === 1 && gradient.numbers;
   const found = isNumber ? gradient.numbers[0] : (check?.analytic ?? gradient.statistics?.norm ?? 0);
-  return h("tr", {},
-    h("th", { scope: "row", class: "leaf" }, link(nameOf(vertex), () => actions.select(vertex)), where),
+  return h(
+    "tr",
+    {},
+    h(
+      "th",
+      { scope: "row", class: "leaf" },
+      link(nameOf(vertex), () => actions.select(vertex)),
+      where,
+    ),
     h("td", {}, isNumber || check ? "" : "norm ", formatNumber(found)),
     h("td", {}, check ? numericText(check) : "not computed"),
     check ? agreement(check, isHooked(graph, vertex)) : h("td"),
@@ -91,7 +105,9 @@ function leafRow(graph, vertex, actions) {
 function opStep(graph, walk, vertex, actions) {
   const edges = vertex.inputs.filter(edge => edge.gradient);
   return [
-    h("h2", { tabindex: -1 },
+    h(
+      "h2",
+      { tabindex: -1 },
       breakable(nameOf(vertex)),
       vertex.label && h("span", { class: "kind" }, ` ${vertex.title}`),
     ),
@@ -125,7 +141,8 @@ function upstreamView(graph, vertex) {
     const many = parts + Boolean(seed) > 1 ? `The sum of ${parts + Boolean(seed)} gradients: ${used}.` : null;
     return [
       vertex.gradients.length > 1 && h("p", { class: "kind" }, `of result ${i + 1}`),
-      many && h("p", { class: "hint" }, many), hookNote(graph, vertex, i),
+      many && h("p", { class: "hint" }, many),
+      hookNote(graph, vertex, i),
       briefNumbers(g, "The upstream gradient"),
     ];
   });
@@ -137,7 +154,12 @@ function hookNote(graph, vertex, result) {
   if (!before) return null;
   const { shape } = vertex.gradients[result];
   return [
-    h("p", { class: "hook" }, `A hook of ${nameOf(vertex)} changed it.`, before.numbers && " Before the hook:"),
+    h(
+      "p",
+      { class: "hook" },
+      `A hook of ${nameOf(vertex)} changed it.`,
+      before.numbers && " Before the hook:",
+    ),
     before.numbers && numberTable(before.numbers, shape, { caption: "Before the hook" }),
     before.numbers && h("p", {}, "After the hook:"),
   ];
@@ -158,8 +180,12 @@ function edgeCard(graph, walk, edge, actions) {
   const vertex = graph.vertices[edge.target];
   const source = graph.vertices[edge.source];
   const hidden = isHidden(walk, edge);
-  return h("section", { class: "card", "data-place": edge.place },
-    h("h3", {},
+  return h(
+    "section",
+    { class: "card", "data-place": edge.place },
+    h(
+      "h3",
+      {},
       "To ",
       h("span", { class: "operand" }, edge.operand),
       " = ",
@@ -198,7 +224,9 @@ function localDerivative(graph, walk, edge) {
     ];
   }
   if (jacobian.columns > 16 || jacobian.rows > 16) {
-    return h("p", { class: "hint" },
+    return h(
+      "p",
+      { class: "hint" },
       `Its Jacobian is ${jacobian.rows} × ${jacobian.columns}; select a cell of the gradient to see its part.`,
     );
   }
@@ -213,7 +241,8 @@ function whyNoJacobian(vertex, edge) {
     return "A checkpoint has no rule of its own: backward computes its part again, and walks through that.";
   if (!edge.pulled.size) return "An empty array has no local derivative.";
   if (edge.isLeftOut) return "The local derivative is left out to keep the page small.";
-  if (vertex.values.length > 1) return "Not shown for an operation with several results: the local derivative.";
+  if (vertex.values.length > 1)
+    return "Not shown for an operation with several results: the local derivative.";
   return "The local derivative has too many numbers to show.";
 }
 
@@ -237,7 +266,9 @@ function result(graph, walk, edge, actions) {
   if (single)
     return [
       title,
-      h("p", { class: "sum number", "data-result": true },
+      h(
+        "p",
+        { class: "sum number", "data-result": true },
         terms && termsText(terms),
         formatNumber(pulled.numbers[0], MORE_DIGITS),
       ),
@@ -249,7 +280,8 @@ function result(graph, walk, edge, actions) {
     ? { onCell: flat => actions.chooseCell(edge, flat), chosen, name: `cell-${edge.place}` }
     : {};
   return [
-    title, h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),
+    title,
+    h("div", { "data-result": true }, briefNumbers(pulled, "The gradient pulled through", options)),
     canAsk && chosen === undefined && h("p", { class: "hint" }, "Select a cell to see how it is computed."),
     canAsk && chosen !== undefined && cellView(graph, edge, chosen),
   ];
@@ -277,7 +309,9 @@ function cellView(graph, edge, flat) {
   const line = terms.length
     ? h("p", { class: "sum", "data-terms": true }, termsText(terms), h("strong", {}, sum))
     : h("p", { class: "sum" }, h("strong", {}, sum), ": no element of the result depends on it");
-  return h("div", { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
+  return h(
+    "div",
+    { class: "cell", role: "region", "aria-label": `How element ${index} is computed` },
     product ? rowAndColumn(product, flat, index, line) : [h("p", {}, `Element ${index}:`), line],
   );
 }
@@ -293,7 +327,8 @@ function rowAndColumn(product, flat, index, line) {
     : `Element ${index} is ${what}:`;
   const cells = parts.length * (left.rows * left.columns + right.rows * right.columns);
   return [
-    h("p", {}, said, product.note && ` ${product.note}`), line,
+    h("p", {}, said, product.note && ` ${product.note}`),
+    line,
     cells <= LARGE_TABLE && parts.map(part => factorTables(part, parts.length > 1)),
   ];
 }
@@ -309,11 +344,15 @@ function summedNote(product) {
 function factorTables({ left, right, i, j, batch }, isOneOfMany) {
   const where = isOneOfMany ? ` [${[...batch, ":", ":"].join(", ")}]` : "";
   const table = (m, marked) =>
-    h("figure", {},
+    h(
+      "figure",
+      {},
       h("figcaption", {}, m.name, where),
       numberTable(flatten(m), [m.rows, m.columns], { caption: `${m.name}${where}`, marked }),
     );
-  return h("div", { class: "factors" },
+  return h(
+    "div",
+    { class: "factors" },
     table(left, flat => Math.floor(flat / left.columns) === i),
     table(right, flat => flat % right.columns === j),
   );
@@ -347,7 +386,12 @@ function sumLine(edge, flat) {
 function changedByHook(graph, edge, source) {
   if (accumulation(graph, edge).coming || !beforeHooks(graph, source, edge.result)) return null;
   const made = briefNumbers(source.gradients[edge.result], "After the hook");
-  return h("div", { class: "added" }, h("p", {}, `A hook of ${nameOf(source)} changes its gradient to:`), made);
+  return h(
+    "div",
+    { class: "added" },
+    h("p", {}, `A hook of ${nameOf(source)} changes its gradient to:`),
+    made,
+  );
 }
 
 /** Where a value fans out, its gradient is the sum of what each use sends back. */
@@ -369,12 +413,13 @@ function addition(name, edge, before, sum) {
   if (sum.length > 1) {
     return [
       h("p", {}, `grad of ${name} = this edge + earlier gradients:`),
-      numberTable(before, edge.gradient.shape, { caption: "Earlier" }), h("p", {}, "="),
+      numberTable(before, edge.gradient.shape, { caption: "Earlier" }),
+      h("p", {}, "="),
       numberTable(sum, edge.gradient.shape, { caption: "The sum" }),
     ];
   }
-  const [now, earlier, total] = [edge.gradient, before, sum].map(
-    of => formatNumber((of.numbers ?? of)[0], MORE_DIGITS),
+  const [now, earlier, total] = [edge.gradient, before, sum].map(of =>
+    formatNumber((of.numbers ?? of)[0], MORE_DIGITS),
   );
   const text = `grad of ${name} = ${now} (this edge) + ${earlier} (earlier) = `;
   return h("p", { class: "sum" }, text, h("strong", {}, total));

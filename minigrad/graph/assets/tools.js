@@ -14,16 +14,36 @@ function renderToolbar() {
 function tools() {
   const canWalk = walkBack(graph).length > 0;
   return [
-    h("div", { id: "tools" }, searchTool(), colourTool(), zoomTool(), graph.groups.length > 1 && foldTool(),
+    h(
+      "div",
+      { id: "tools" },
+      searchTool(),
+      colourTool(),
+      zoomTool(),
+      graph.groups.length > 1 && foldTool(),
       themeTool(),
     ),
-    h("button", { type: "button", id: "tools-button", "aria-expanded": "false", "aria-controls": "tools",
-      onclick: () => openTools(!document.getElementById("tools").classList.contains("open")) },
+    h(
+      "button",
+      {
+        type: "button",
+        id: "tools-button",
+        "aria-expanded": "false",
+        "aria-controls": "tools",
+        onclick: () => openTools(!document.getElementById("tools").classList.contains("open")),
+      },
       "Tools",
     ),
     canWalk &&
-      h("button", { type: "button", id: "walk", class: "primary", "aria-pressed": "false",
-        onclick: () => (state.walk ? actions.endWalk() : actions.startWalk()) },
+      h(
+        "button",
+        {
+          type: "button",
+          id: "walk",
+          class: "primary",
+          "aria-pressed": "false",
+          onclick: () => (state.walk ? actions.endWalk() : actions.startWalk()),
+        },
         "Walk backward",
       ),
   ].filter(Boolean);
@@ -44,10 +64,16 @@ function searchTool() {
     event.preventDefault();
     findNext(1);
   };
-  return h("form", { role: "search", onsubmit },
+  return h(
+    "form",
+    { role: "search", onsubmit },
     h("label", { class: "unseen", for: "search" }, "Search names, operations and source lines"),
     h("input", {
-      id: "search", type: "search", placeholder: "Search  /", autocomplete: "off", oninput: onSearch,
+      id: "search",
+      type: "search",
+      placeholder: "Search  /",
+      autocomplete: "off",
+      oninput: onSearch,
       onkeydown: onSearchKey,
     }),
     h("span", { id: "matches", role: "status" }),
@@ -55,7 +81,9 @@ function searchTool() {
 }
 
 function colourTool() {
-  const colour = h("select", { id: "colour", onchange: event => actions.colour(event.target.value) },
+  const colour = h(
+    "select",
+    { id: "colour", onchange: event => actions.colour(event.target.value) },
     Object.entries(graph.colours).map(([mode, means]) => h("option", { value: mode }, means.split(" (")[0])),
   );
   colour.value = state.colour;
@@ -63,7 +91,9 @@ function colourTool() {
 }
 
 function zoomTool() {
-  return h("span", { class: "together" },
+  return h(
+    "span",
+    { class: "together" },
     tool("−", "Zoom out", () => view.zoom(1 / 1.25)),
     tool("Fit", "Fit the graph into the window", actions.fit),
     tool("+", "Zoom in", () => view.zoom(1.25)),
@@ -80,7 +110,9 @@ function showTheme() {
 }
 
 function foldTool() {
-  return h("span", { class: "together" },
+  return h(
+    "span",
+    { class: "together" },
     tool("Unfold all", "Unfold everything", actions.unfoldAll),
     tool("Fold", "Fold as at the start", actions.foldAgain),
   );

@@ -29,7 +29,10 @@ function accumulation(graph, edge) {
   const parts = [...(seed ? [seed] : []), ...all.slice(0, place).map(other => other.gradient)];
   const before = parts.length ? sumOf(parts) : null;
   return {
-    before, sum: sumOf([...parts, edge.gradient]), arrived: parts.length, coming: all.length - place - 1,
+    before,
+    sum: sumOf([...parts, edge.gradient]),
+    arrived: parts.length,
+    coming: all.length - place - 1,
   };
 }
 
@@ -71,7 +74,9 @@ function leavingPart(graph, group) {
     const isUsed = result =>
       graph.uses[i].some(edge => edge.result === result && !inside.has(edge.target)) ||
       (vertex.isOutput && result === 0);
-    return range(vertex.values.length).filter(isUsed).map(result => ({ vertex, result }));
+    return range(vertex.values.length)
+      .filter(isUsed)
+      .map(result => ({ vertex, result }));
   });
 }
 
@@ -260,7 +265,9 @@ function placeIn(columns, flat) {
 /** The axes of `batches` that are no longer in `own`. */
 function summedAxes(own, batches) {
   const extra = batches.length - own.length;
-  return range(batches.length).filter(axis => axis < extra || (own[axis - extra] === 1 && batches[axis] !== 1));
+  return range(batches.length).filter(
+    axis => axis < extra || (own[axis - extra] === 1 && batches[axis] !== 1),
+  );
 }
 
 /** The batches, by number, that number `m` of the batches `own` stood in. */

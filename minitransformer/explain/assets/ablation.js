@@ -11,11 +11,27 @@ function headMeasures(e) {
   const key = [e.isImage ? e.drawing : source, target, labels, positions, ...Object.values(others)].join("|");
   if (e.measures?.key !== key) {
     // those of the last attention first: their passes repeat what comes before it, which the weights remember
-    const left = e.attentionPaths().toReversed().flatMap(path => range(e.stackOf(path).heads, i => [path, i]));
+    const left = e
+      .attentionPaths()
+      .toReversed()
+      .flatMap(path => range(e.stackOf(path).heads, i => [path, i]));
     const shown = e.measures?.left.length ? e.measures.shown : e.measures; // until the new ones are complete
-    e.measures = { key, options: others, source, target, labels, positions, whole: null, losses: {}, left, count: left.length, shown };
+    e.measures = {
+      key,
+      options: others,
+      source,
+      target,
+      labels,
+      positions,
+      whole: null,
+      losses: {},
+      left,
+      count: left.length,
+      shown,
+    };
   }
-  if (e.measures.left.length && !e.measures.timer) e.measures.timer = setTimeout(measureHeads, PAUSE, e, e.measures);
+  if (e.measures.left.length && !e.measures.timer)
+    e.measures.timer = setTimeout(measureHeads, PAUSE, e, e.measures);
   return e.measures;
 }
 
@@ -44,13 +60,22 @@ function measureHeads(e, measures) {
 /** Which attention: [its layer, its kind], "decoder layer 1" and "masked attention". */
 function attentionOf(e, path) {
   const [, stack, layer] = path.match(/^(\w+)\.layers\.(\d+)\./);
-  const kind = path.includes("cross") ? "cross-attention" : e.plan.get(`${path}.masked`).causal ? "masked attention" : "self-attention";
+  const kind = path.includes("cross")
+    ? "cross-attention"
+    : e.plan.get(`${path}.masked`).causal
+      ? "masked attention"
+      : "self-attention";
   return [`${e.isPair ? `${stack} ` : ""}layer ${Number(layer) + 1}`, kind];
 }
 
 function headsOf(e, path, heads) {
   const numbers = heads.map(i => i + 1).sort((a, b) => a - b);
-  const which = heads.length === 1 ? `head ${numbers[0]}` : heads.length === e.stackOf(path).heads ? "all heads" : `heads ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
+  const which =
+    heads.length === 1
+      ? `head ${numbers[0]}`
+      : heads.length === e.stackOf(path).heads
+        ? "all heads"
+        : `heads ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
   return `${which} of ${attentionOf(e, path).join("'s ")}`;
 }
 
@@ -88,22 +113,86 @@ function eachHeadParts(e) {
     const x = change(path, i);
     const known = !Number.isNaN(x);
     const says = `${headsOf(e, path, [i])}: ${known ? `loss ${whole.toFixed(4)} → ${losses[`${path}:${i}`].toFixed(4)}, ${signed(x)}` : "not measured yet"}`;
-    const tell = event => event.currentTarget.closest("figure").querySelector(".tells").replaceChildren(`Without ${says}.`);
-    const td = h("td", { class: `${path}:${i}` === least ? "least" : null }, h("button", {
-      type: "button", "data-key": `off:${path}:${i}`, tabindex: path === e.attentionPaths()[0] && i === 0 ? 0 : -1, "aria-pressed": off ? "true" : "false", "aria-label": `Switch off ${says}`,
-      onclick: () => switchHead(e, path, i), onfocus: tell, onpointerenter: tell,
-    }, off ? "off" : known && e.numbers ? signed(x) : ""));
+    const tell = event =>
+      event.currentTarget.closest("figure").querySelector(".tells").replaceChildren(`Without ${says}.`);
+    const td = h(
+      "td",
+      { class: `${path}:${i}` === least ? "least" : null },
+      h(
+        "button",
+        {
+          type: "button",
+          "data-key": `off:${path}:${i}`,
+          tabindex: path === e.attentionPaths()[0] && i === 0 ? 0 : -1,
+          "aria-pressed": off ? "true" : "false",
+          "aria-label": `Switch off ${says}`,
+          onclick: () => switchHead(e, path, i),
+          onfocus: tell,
+          onpointerenter: tell,
+        },
+        off ? "off" : known && e.numbers ? signed(x) : "",
+      ),
+    );
     if (known) tint(td, x, { largest });
     return td;
   };
   return [
-    h("figcaption", {}, h("h3", {}, "Each head off"), h("p", { role: "status" }, left.length ? `Measuring: ${count - left.length} of ${count} heads.` : harmSentence(e, all, { losses, whole }))),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Each head off" }, h("table", { class: measures.left.length ? "stale" : null, onkeydown: walkCells },
-      h("caption", { class: "unseen" }, "The loss of the right answer with one head off, minus that of the whole model"),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "head"), range(columns, i => h("th", { scope: "col" }, `${i + 1}`)))),
-      h("tbody", {}, e.attentionPaths().map(path => h("tr", { class: path === e.path ? "current" : null },
-        h("th", { scope: "row" }, h("a", { href: `#heads:${path}`, title: titleOfPath(path) }, rowOfHeads(e, path))), range(e.stackOf(path).heads, i => cellOf(path, i))))))),
-    h("p", { class: "hint tells" }, "How the loss changes: orange up, blue down. Click a cell to switch the head off."),
+    h(
+      "figcaption",
+      {},
+      h("h3", {}, "Each head off"),
+      h(
+        "p",
+        { role: "status" },
+        left.length
+          ? `Measuring: ${count - left.length} of ${count} heads.`
+          : harmSentence(e, all, { losses, whole }),
+      ),
+    ),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Each head off" },
+      h(
+        "table",
+        { class: measures.left.length ? "stale" : null, onkeydown: walkCells },
+        h(
+          "caption",
+          { class: "unseen" },
+          "The loss of the right answer with one head off, minus that of the whole model",
+        ),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "head"),
+            range(columns, i => h("th", { scope: "col" }, `${i + 1}`)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          e.attentionPaths().map(path =>
+            h(
+              "tr",
+              { class: path === e.path ? "current" : null },
+              h(
+                "th",
+                { scope: "row" },
+                h("a", { href: `#heads:${path}`, title: titleOfPath(path) }, rowOfHeads(e, path)),
+              ),
+              range(e.stackOf(path).heads, i => cellOf(path, i)),
+            ),
+          ),
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "hint tells" },
+      "How the loss changes: orange up, blue down. Click a cell to switch the head off.",
+    ),
   ];
 }
 

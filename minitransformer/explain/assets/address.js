@@ -22,7 +22,9 @@ function stateOf(e) {
     head: `${e.head + 1}`,
     query: e.query === undefined ? "" : `${e.query + 1}`,
     letter: e.letter ?? "q",
-    layers: Object.values(e.layers).map(i => i + 1).join(","),
+    layers: Object.values(e.layers)
+      .map(i => i + 1)
+      .join(","),
     gradients: e.backward ? "on" : "",
     right: e.wanted && !e.wanted.isGuess ? `${e.wanted.t + 1}-${e.wanted.id}` : "", // at a place of the backward stage
     ...viewState(e),
@@ -48,7 +50,9 @@ function viewState(e) {
     wave: `${e.look.pair}-${e.look.position}`,
     unit: `${e.unit}`,
     beams: `${e.beamCount}`,
-    windows: Object.entries(e.windows).map(([key, first]) => `${key.replace("rows ", "r")}-${first}`).join(","),
+    windows: Object.entries(e.windows)
+      .map(([key, first]) => `${key.replace("rows ", "r")}-${first}`)
+      .join(","),
   };
 }
 
@@ -64,7 +68,7 @@ function longPlace(e, text) {
   const index = numbers.slice(1).split("-").map(Number);
   const [gradient, weight] = [kind.endsWith("g"), kind.startsWith("w")];
   const pass = gradient ? e.gradients() : null;
-  const arrays = weight ? pass?.weights ?? e.weights : pass?.activations ?? e.record.arrays;
+  const arrays = weight ? (pass?.weights ?? e.weights) : (pass?.activations ?? e.record.arrays);
   const { shape } = Object.hasOwn(arrays, name) ? arrays[name] : { shape: [] };
   const isThere = index.length === shape.length && index.every((i, axis) => i < shape[axis]);
   return isThere ? { name, index, gradient, weight } : null;
@@ -72,8 +76,16 @@ function longPlace(e, text) {
 
 /** The place that a stage's address has after its name: `#softmax:encoder.layers.0.self_attention`. */
 function placeKeyOf(screen) {
-  const places = { "add-norm": "residual", "feed-forward": "forward", "input-norm": "normStack", "final-norm": "normStack", alignment: "alignPath" };
-  return places[screen] ?? ([...ATTENTION_STAGES, "looks", "cross-attention"].includes(screen) ? "path" : null);
+  const places = {
+    "add-norm": "residual",
+    "feed-forward": "forward",
+    "input-norm": "normStack",
+    "final-norm": "normStack",
+    alignment: "alignPath",
+  };
+  return (
+    places[screen] ?? ([...ATTENTION_STAGES, "looks", "cross-attention"].includes(screen) ? "path" : null)
+  );
 }
 
 /** The address of what is shown: of a link that is copied with its text, else only with what differs from the start. */
@@ -82,7 +94,8 @@ function addressOf(e, isCopied = false) {
   const place = key && e[key] && (isCopied || e[key] !== e.start.places[key]) ? `:${e[key]}` : "";
   const state = stateOf(e);
   const isOther = state.text !== e.start.state.text; // then the place and the losses depend on it
-  const differs = ([name, value]) => value !== e.start.state[name] || (isOther && ["step", "loss"].includes(name));
+  const differs = ([name, value]) =>
+    value !== e.start.state[name] || (isOther && ["step", "loss"].includes(name));
   const isNamed = ([name]) => name === "path" && place && key === "path";
   const given = Object.entries(state).filter(each => differs(each) && !isNamed(each));
   if (isCopied && !isOther && !e.isImage) given.unshift(["text", state.text]);
@@ -126,32 +139,53 @@ function followHistory(e) {
 
 /** What a page starts with, which its address need not name. */
 function rememberStart(e) {
-  const places = Object.fromEntries(["residual", "forward", "normStack", "alignPath", "path"].map(key => [key, e[key]]));
+  const places = Object.fromEntries(
+    ["residual", "forward", "normStack", "alignPath", "path"].map(key => [key, e[key]]),
+  );
   e.start = { state: stateOf(e), places };
 }
 
 /** Takes up the state of an address; what it does not name is as at the start, what cannot be is left out. */
 function restore(e, given) {
   const read = key => given.get(key) ?? e.start.state[key];
-  const count = (text, below) => (/^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= below ? Number(text) - 1 : null);
+  const count = (text, below) =>
+    /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= below ? Number(text) - 1 : null;
   const number = (key, low, high) => Math.min(high, Math.max(low, Number(read(key)) || 0));
   const off = read("off").split(",");
   const paths = e.attentionPaths();
   const ablated = {};
-  for (const [path, ...heads] of read("heads").split(",").map(each => each.split("-"))) {
-    if (paths.includes(path)) ablated[path] = heads.map(i => count(i, e.stackOf(path).heads)).filter(i => i !== null);
+  for (const [path, ...heads] of read("heads")
+    .split(",")
+    .map(each => each.split("-"))) {
+    if (paths.includes(path))
+      ablated[path] = heads.map(i => count(i, e.stackOf(path).heads)).filter(i => i !== null);
   }
   Object.assign(e, e.start.places, {
-    text: read("text"), target: read("target") || null, twin: read("twin") || null, drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
+    text: read("text"),
+    target: read("target") || null,
+    twin: read("twin") || null,
+    drawing: e.isImage ? longDrawing(read("draw"), e.data.config.image_size) : null,
     options: { ...Object.fromEntries(SWITCHES.map(key => [key, !off.includes(key)])), ablated },
-    sampling: { temperature: number("temperature", 0.1, 3), topK: Math.round(number("top_k", 0, 20)), topP: number("top_p", 0.05, 1) },
-    chosen: null, gaps: null, prompt: 0, drawn: null, wanted: null, backward: read("gradients") === "on",
+    sampling: {
+      temperature: number("temperature", 0.1, 3),
+      topK: Math.round(number("top_k", 0, 20)),
+      topP: number("top_p", 0.05, 1),
+    },
+    chosen: null,
+    gaps: null,
+    prompt: 0,
+    drawn: null,
+    wanted: null,
+    backward: read("gradients") === "on",
   });
   e.compute();
   const length = e.labels().length;
   if (given.has("step") || !given.has("text")) e.step = count(read("step"), length) ?? e.step;
   if (given.has("loss") || !given.has("text")) {
-    const chosen = read("loss").split(",").map(t => count(t, length)).filter(t => t !== null);
+    const chosen = read("loss")
+      .split(",")
+      .map(t => count(t, length))
+      .filter(t => t !== null);
     e.chosen = chosen.length ? chosen : null;
   }
   const [place, id] = read("right").split("-");
@@ -163,7 +197,9 @@ function restore(e, given) {
   e.query = count(read("query"), Infinity) ?? undefined;
   e.letter = ["q", "k", "v"].includes(read("letter")) ? read("letter") : "q";
   const layers = read("layers").split(",");
-  e.layers = Object.fromEntries(e.structure.stacks.map(({ name, layers: most }, i) => [name, count(layers[i] ?? "", most) ?? 0]));
+  e.layers = Object.fromEntries(
+    e.structure.stacks.map(({ name, layers: most }, i) => [name, count(layers[i] ?? "", most) ?? 0]),
+  );
   restoreView(e, read, count);
 }
 
@@ -177,7 +213,9 @@ function restoreView(e, read, count) {
     play: { at: whole(read("moment"), 1000) / 1000, step: read("walk") || null, share: 1, running: false },
     opened: read("open") || null,
     cell: longPlace(e, read("cell")),
-    numbers: read("numbers") === "on", openWeights: read("weights") === "on", compares: read("compare") === "on",
+    numbers: read("numbers") === "on",
+    openWeights: read("weights") === "on",
+    compares: read("compare") === "on",
     asHeat: read("attention") === "heat" ? true : read("attention") === "arcs" ? false : null,
     pictureHead: count(read("lines"), mostHeads),
     alignHead: count(read("align"), mostHeads) ?? undefined,
@@ -186,7 +224,12 @@ function restoreView(e, read, count) {
     look: { pair: whole(pair, Infinity), position: whole(position, POSITIONS_SHOWN - 1) },
     unit: whole(read("unit"), Infinity),
     beamCount: Math.max(2, whole(read("beams"), 5)),
-    windows: Object.fromEntries([...read("windows").matchAll(/(r?\d+)-(\d+)/g)].map(([, key, first]) => [key.replace("r", "rows "), Number(first)])),
+    windows: Object.fromEntries(
+      [...read("windows").matchAll(/(r?\d+)-(\d+)/g)].map(([, key, first]) => [
+        key.replace("r", "rows "),
+        Number(first),
+      ]),
+    ),
   });
 }
 
@@ -204,5 +247,12 @@ async function copyLink(e) {
 }
 
 function linkField(e) {
-  return e.link ? h("label", { class: "link-field" }, "Link to this view, to copy ", h("input", { id: "link", readonly: true, value: e.link, "data-key": "link" })) : null;
+  return e.link
+    ? h(
+        "label",
+        { class: "link-field" },
+        "Link to this view, to copy ",
+        h("input", { id: "link", readonly: true, value: e.link, "data-key": "link" }),
+      )
+    : null;
 }

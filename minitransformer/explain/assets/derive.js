@@ -24,7 +24,11 @@ function inputAt(c, node, slot, [t, j]) {
 /** What is said of a delayed input. */
 function delayedNote(c, node, t) {
   if (node.delayed === undefined) return "";
-  return !c.options.memory ? " Memory is switched off: the state before is 0." : t ? "" : " Before the first step, the state is 0.";
+  return !c.options.memory
+    ? " Memory is switched off: the state before is 0."
+    : t
+      ? ""
+      : " Before the first step, the state is 0.";
 }
 
 function isThere(c, name) {
@@ -34,7 +38,8 @@ function isThere(c, name) {
 /** Σ a·b over `count` pairs. */
 function productSum(equation, columns, pairs, more = []) {
   const rows = pairs.map(([label, a, b]) => [label, a, b, { value: a.value * b.value }]);
-  const value = rows.reduce((sum, row) => sum + row[3].value, 0) + more.reduce((sum, [, x]) => sum + x.value, 0);
+  const value =
+    rows.reduce((sum, row) => sum + row[3].value, 0) + more.reduce((sum, [, x]) => sum + x.value, 0);
   return { equation, columns: [...columns, "product"], rows, more, value };
 }
 
@@ -52,32 +57,46 @@ const DERIVATIONS = {
   lookup(c, node, [t, j]) {
     const id = c.idsOf(node.side)[t];
     const token = c.tokenOf(id);
-    const rows = [id - 1, id, id + 1].filter(i => i >= 0 && i < c.weights[node.weight].shape[0]).map(i => {
-      const entry = weightAt(c, node.weight, [i, j]);
-      const hot = { value: i === id ? 1 : 0 };
-      return [`${i} ${shownToken(c.tokenOf(i))}`, hot, entry, { value: hot.value * entry.value }];
-    });
+    const rows = [id - 1, id, id + 1]
+      .filter(i => i >= 0 && i < c.weights[node.weight].shape[0])
+      .map(i => {
+        const entry = weightAt(c, node.weight, [i, j]);
+        const hot = { value: i === id ? 1 : 0 };
+        return [`${i} ${shownToken(c.tokenOf(i))}`, hot, entry, { value: hot.value * entry.value }];
+      });
     return {
       equation: `The one-hot vector of “${shownToken(token)}” is 1 at ${id} and 0 elsewhere, so that the product with the matrix E is row ${id} of E.`,
-      columns: ["token", "one-hot", "E", "product"], rows, value: elementOf(c.weights[node.weight], [id, j]),
+      columns: ["token", "one-hot", "E", "product"],
+      rows,
+      value: elementOf(c.weights[node.weight], [id, j]),
       more: [["the other tokens, times 0", { value: 0 }]],
     };
   },
   scale(c, node, index) {
     const x = placed(c, node.from[0], index);
     const { factor, says } = factorOf(c, node);
-    return { equation: `multiplied by ${says}`, columns: ["", "x", "factor", "product"], rows: [["", x, { value: factor }, { value: x.value * factor }]], value: x.value * factor };
+    return {
+      equation: `multiplied by ${says}`,
+      columns: ["", "x", "factor", "product"],
+      rows: [["", x, { value: factor }, { value: x.value * factor }]],
+      value: x.value * factor,
+    };
   },
   sinusoid(c, node, [t, j]) {
     const [, width] = c.record.arrays[node.name].shape;
-    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    if (c.options.positions === false)
+      return { equation: "Positions are switched off: 0 is added.", value: 0 };
     const pair = j - (j % 2);
     const angle = t / 10000 ** (pair / width);
     const f = j % 2 ? "cos" : "sin";
     return {
       equation: `PE(pos, ${j % 2 ? "2i+1" : "2i"}) = ${f}(pos / 10000^(2i/d)), pos = ${t}, 2i = ${pair}, d = ${width}`,
       lines: [
-        ["wavelength", `2π · ${brief(10000 ** (pair / width))} positions`, 2 * Math.PI * 10000 ** (pair / width)],
+        [
+          "wavelength",
+          `2π · ${brief(10000 ** (pair / width))} positions`,
+          2 * Math.PI * 10000 ** (pair / width),
+        ],
         [`pos / 10000^(${pair}/${width})`, `${t} / ${brief(10000 ** (pair / width))}`, angle],
         [`${f} of it`, `${f}(${brief(angle)})`, Math[f](angle)],
       ],
@@ -85,72 +104,138 @@ const DERIVATIONS = {
     };
   },
   position(c, node, [t, j]) {
-    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    if (c.options.positions === false)
+      return { equation: "Positions are switched off: 0 is added.", value: 0 };
     const p = weightAt(c, node.weight, [t, j]);
-    return { equation: `Row ${t} of the learned position vectors.`, columns: ["position", "vector"], rows: [[`${t}`, p]], value: p.value };
+    return {
+      equation: `Row ${t} of the learned position vectors.`,
+      columns: ["position", "vector"],
+      rows: [[`${t}`, p]],
+      value: p.value,
+    };
   },
   segment(c, node, [, j]) {
     const p = weightAt(c, node.weight, [0, j]);
-    return { equation: "The vector of segment 0.", columns: ["segment", "vector"], rows: [["0", p]], value: p.value };
+    return {
+      equation: "The vector of segment 0.",
+      columns: ["segment", "vector"],
+      rows: [["0", p]],
+      value: p.value,
+    };
   },
   weight(c, node, index) {
     const p = weightAt(c, node.weight, [0, ...index]);
     return { equation: "A learned vector.", columns: ["", "weight"], rows: [["", p]], value: p.value };
   },
   pixels(c, node, index) {
-    return { equation: "A pixel of the image, in the patch of this row.", value: placed(c, node.name, index).value };
+    return {
+      equation: "A pixel of the image, in the patch of this row.",
+      value: placed(c, node.name, index).value,
+    };
   },
   stack(c, node, [t, j]) {
     const x = t === 0 ? placed(c, node.from[0], [0, j]) : placed(c, node.from[1], [t - 1, j]);
-    return { equation: t === 0 ? "The class token comes first." : `Patch ${t}.`, columns: ["", "x"], rows: [["", x]], value: x.value };
+    return {
+      equation: t === 0 ? "The class token comes first." : `Patch ${t}.`,
+      columns: ["", "x"],
+      rows: [["", x]],
+      value: x.value,
+    };
   },
   distance(c, node, [head, t, u]) {
-    if (c.options.positions === false) return { equation: "Positions are switched off: 0 is added.", value: 0 };
+    if (c.options.positions === false)
+      return { equation: "Positions are switched off: 0 is added.", value: 0 };
     const distance = Math.abs(u - t);
     if (!node.weight) {
       const slope = c.model.slopes(c.record.arrays[node.name].shape[0])[head];
-      return productSum("Minus the distance of query and key, times the head's slope (ALiBi).", ["", "−distance", "slope"], [["", { value: -distance }, { value: slope }]]);
+      return productSum(
+        "Minus the distance of query and key, times the head's slope (ALiBi).",
+        ["", "−distance", "slope"],
+        [["", { value: -distance }, { value: slope }]],
+      );
     }
     const row = c.model.bucketOf(u - t, node.causal);
     const p = weightAt(c, node.weight, [row, head]);
-    const place = distance ? `${distance} ${u < t ? "before" : "after"} the query` : "at the query's own place";
-    return { equation: `The learned bias of head ${head + 1} for a key ${place}: row ${row} of the biases.`, columns: ["row", "bias"], rows: [[`${row}`, p]], value: p.value };
+    const place = distance
+      ? `${distance} ${u < t ? "before" : "after"} the query`
+      : "at the query's own place";
+    return {
+      equation: `The learned bias of head ${head + 1} for a key ${place}: row ${row} of the biases.`,
+      columns: ["row", "bias"],
+      rows: [[`${row}`, p]],
+      value: p.value,
+    };
   },
   add(c, node, index) {
     const rows = node.from.map(name => [describe(name), placed(c, name, index)]);
-    return { equation: "The sum of", columns: ["", "number"], rows, value: rows.reduce((sum, row) => sum + row[1].value, 0) };
+    return {
+      equation: "The sum of",
+      columns: ["", "number"],
+      rows,
+      value: rows.reduce((sum, row) => sum + row[1].value, 0),
+    };
   },
   join(c, node, [t, j]) {
     const first = c.record.arrays[node.from[0]].shape[1];
     const x = j < first ? placed(c, node.from[0], [t, j]) : placed(c, node.from[1], [t, j - first]);
-    return { equation: "The vectors of token and position stand side by side.", columns: ["", "x"], rows: [[describe(x.name), x]], value: x.value };
+    return {
+      equation: "The vectors of token and position stand side by side.",
+      columns: ["", "x"],
+      rows: [[describe(x.name), x]],
+      value: x.value,
+    };
   },
   same(c, node, index) {
     const x = placed(c, node.from[0], index);
-    return { equation: "The same number as", columns: ["", "number"], rows: [[describe(node.from[0]), x]], value: x.value };
+    return {
+      equation: "The same number as",
+      columns: ["", "number"],
+      rows: [[describe(node.from[0]), x]],
+      value: x.value,
+    };
   },
   first(c, node, [, j]) {
     const x = placed(c, node.from[0], [0, j]);
-    return { equation: "The first row, of [CLS], stands for the whole input.", columns: ["", "number"], rows: [["", x]], value: x.value };
+    return {
+      equation: "The first row, of [CLS], stands for the whole input.",
+      columns: ["", "number"],
+      rows: [["", x]],
+      value: x.value,
+    };
   },
   project(c, node, [head, t, j]) {
     const row = node.first + head * node.width + j;
     const letter = node.letter.toUpperCase();
     const input = c.record.arrays[node.from[0]];
-    const pairs = range(input.shape[1], i => [`${i}`, placed(c, node.from[0], [t, i]), weightAt(c, node.weight, [row, i])]);
+    const pairs = range(input.shape[1], i => [
+      `${i}`,
+      placed(c, node.from[0], [t, i]),
+      weightAt(c, node.weight, [row, i]),
+    ]);
     const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [row])]] : [];
     return productSum(
       `${letter}[${c.rowLabel(node.name, t)}, ${j}] of head ${head + 1} = row of X · column of W_${letter}${more.length ? " + b" : ""}`,
-      ["i", "x", `W_${letter}`], pairs, more,
+      ["i", "x", `W_${letter}`],
+      pairs,
+      more,
     );
   },
   linear(c, node, [t, j]) {
     const input = c.record.arrays[node.from[0]];
     const width = c.weights[node.weight].shape[1];
-    const pairs = range(Math.min(input.shape[1], width), i => [`${i}`, inputAt(c, node, 0, [t, i]), weightAt(c, node.weight, [j, i])]);
+    const pairs = range(Math.min(input.shape[1], width), i => [
+      `${i}`,
+      inputAt(c, node, 0, [t, i]),
+      weightAt(c, node.weight, [j, i]),
+    ]);
     const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
     const of = node.delayed === 0 ? `${describe(node.from[0])} of the step before` : describe(node.from[0]);
-    return productSum(`row of ${of} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}${delayedNote(c, node, t)}`, ["i", "x", matrixLetter(node)], pairs, more);
+    return productSum(
+      `row of ${of} · column ${j} of ${matrixLetter(node)}${more.length ? " + b" : ""}${delayedNote(c, node, t)}`,
+      ["i", "x", matrixLetter(node)],
+      pairs,
+      more,
+    );
   },
   rotate(c, node, [head, t, j]) {
     const half = c.record.arrays[node.name].shape[2] / 2;
@@ -159,14 +244,28 @@ const DERIVATIONS = {
     const a = placed(c, node.from[0], [head, t, i]);
     const b = placed(c, node.from[0], [head, t, i + half]);
     const [ca, cb] = j < half ? [Math.cos(angle), -Math.sin(angle)] : [Math.sin(angle), Math.cos(angle)];
-    return productSum(`The pair (${i}, ${i + half}) is rotated by ${brief(angle)} radians: ${c.options.positions === false ? "positions are switched off" : `position ${t} times ${brief(node.theta ** (-i / half))}`}.`,
-      ["column", "x", j < half ? "cos, −sin" : "sin, cos"], [[`${i}`, a, { value: ca }], [`${i + half}`, b, { value: cb }]]);
+    return productSum(
+      `The pair (${i}, ${i + half}) is rotated by ${brief(angle)} radians: ${c.options.positions === false ? "positions are switched off" : `position ${t} times ${brief(node.theta ** (-i / half))}`}.`,
+      ["column", "x", j < half ? "cos, −sin" : "sin, cos"],
+      [
+        [`${i}`, a, { value: ca }],
+        [`${i + half}`, b, { value: cb }],
+      ],
+    );
   },
   scores(c, node, [head, t, u]) {
     const shared = Math.floor(head / node.groups);
     const width = c.record.arrays[node.from[0]].shape[2];
-    const pairs = range(width, i => [`${i}`, placed(c, node.from[0], [head, t, i]), placed(c, node.from[1], [shared, u, i])]);
-    return productSum(`query “${c.rowLabel(node.name, t)}” · key “${c.columnLabel(node.name, u)}”`, ["i", "q", "k"], pairs);
+    const pairs = range(width, i => [
+      `${i}`,
+      placed(c, node.from[0], [head, t, i]),
+      placed(c, node.from[1], [shared, u, i]),
+    ]);
+    return productSum(
+      `query “${c.rowLabel(node.name, t)}” · key “${c.columnLabel(node.name, u)}”`,
+      ["i", "q", "k"],
+      pairs,
+    );
   },
   mask(c, node, [head, t, u]) {
     const x = placed(c, node.from[0], [head, t, u]);
@@ -177,8 +276,12 @@ const DERIVATIONS = {
     return {
       equation: hidden
         ? `“${c.columnLabel(node.name, u)}” comes later than “${c.rowLabel(node.name, t)}”: its score becomes −∞, so that its weight is 0.`
-        : node.from[1] ? "May be seen: the score plus the distance bias." : "May be seen: the score stays.",
-      columns: ["", "number"], rows, value: hidden ? -Infinity : sum,
+        : node.from[1]
+          ? "May be seen: the score plus the distance bias."
+          : "May be seen: the score stays.",
+      columns: ["", "number"],
+      rows,
+      value: hidden ? -Infinity : sum,
       lines: hidden ? [["hidden", "score + (−∞)", -Infinity]] : [],
     };
   },
@@ -198,7 +301,12 @@ const DERIVATIONS = {
     return {
       equation: "softmax: e^(x − max), divided by their sum. Each row adds up to 1.",
       columns: ["", "x", "e^(x − max)", "share"],
-      rows: shown.map(u => [c.columnLabel(node.name, u), inputs[u], { value: powers[u] }, { value: powers[u] / total, chosen: u === at }]),
+      rows: shown.map(u => [
+        c.columnLabel(node.name, u),
+        inputs[u],
+        { value: powers[u] },
+        { value: powers[u] / total, chosen: u === at },
+      ]),
       isShares: true,
       lines: [
         ["max", "", largest],
@@ -210,21 +318,37 @@ const DERIVATIONS = {
   },
   mix(c, node, [head, t, j]) {
     const shared = Math.floor(head / node.groups);
-    if ((c.options.ablated?.[node.path] ?? []).includes(head)) return { equation: "This head is switched off: it gives 0.", value: 0 };
+    if ((c.options.ablated?.[node.path] ?? []).includes(head))
+      return { equation: "This head is switched off: it gives 0.", value: 0 };
     const count = c.record.arrays[node.from[0]].shape[2];
-    const pairs = range(count, u => [c.columnLabel(node.from[0], u), placed(c, node.from[0], [head, t, u]), placed(c, node.from[1], [shared, u, j])]);
+    const pairs = range(count, u => [
+      c.columnLabel(node.from[0], u),
+      placed(c, node.from[0], [head, t, u]),
+      placed(c, node.from[1], [shared, u, j]),
+    ]);
     return productSum("Each value, weighted by the attention to its token", ["token", "weight", "v"], pairs);
   },
   concat(c, node, [t, j]) {
     const width = c.record.arrays[node.from[0]].shape[2];
     const x = placed(c, node.from[0], [Math.floor(j / width), t, j % width]);
-    return { equation: `The heads side by side: column ${j} is column ${j % width} of head ${Math.floor(j / width) + 1}.`, columns: ["", "number"], rows: [["", x]], value: x.value };
+    return {
+      equation: `The heads side by side: column ${j} is column ${j % width} of head ${Math.floor(j / width) + 1}.`,
+      columns: ["", "number"],
+      rows: [["", x]],
+      value: x.value,
+    };
   },
   mean(c, node, [t]) {
     const count = c.record.arrays[node.from[0]].shape[1];
     const rows = range(count, i => [`${i}`, placed(c, node.from[0], [t, i])]);
     const sum = rows.reduce((total, row) => total + row[1].value, 0);
-    return { equation: "The mean of the row.", columns: ["i", "x"], rows, lines: [["sum / d", `${brief(sum)} / ${count}`, sum / count]], value: sum / count };
+    return {
+      equation: "The mean of the row.",
+      columns: ["i", "x"],
+      rows,
+      lines: [["sum / d", `${brief(sum)} / ${count}`, sum / count]],
+      value: sum / count,
+    };
   },
   rstd(c, node, [t]) {
     const count = c.record.arrays[node.from[0]].shape[1];
@@ -237,8 +361,12 @@ const DERIVATIONS = {
     const { eps } = c;
     return {
       equation: describe(node.name),
-      columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"], rows,
-      lines: [[node.from[1] ? "variance" : "mean square", "sum / d", variance], [describe(node.name), `ε = ${eps}`, 1 / Math.sqrt(variance + eps)]],
+      columns: ["i", "x", node.from[1] ? "(x − mean)²" : "x²"],
+      rows,
+      lines: [
+        [node.from[1] ? "variance" : "mean square", "sum / d", variance],
+        [describe(node.name), `ε = ${eps}`, 1 / Math.sqrt(variance + eps)],
+      ],
       value: 1 / Math.sqrt(variance + eps),
     };
   },
@@ -248,9 +376,18 @@ const DERIVATIONS = {
     const mean = node.from[2] ? placed(c, node.from[2], [t, 0]) : null;
     const value = (x.value - (mean?.value ?? 0)) * rstd.value;
     return {
-      equation: mean ? "(x − mean) / √(variance + ε)" : "x / √(mean square + ε)", columns: ["", "number"],
+      equation: mean ? "(x − mean) / √(variance + ε)" : "x / √(mean square + ε)",
+      columns: ["", "number"],
       rows: [["x", x], ...(mean ? [["mean", mean]] : []), [describe(rstd.name), rstd]],
-      lines: [["result", `${mean ? `(${brief(x.value)} − ${brief(mean.value)})` : brief(x.value)} · ${brief(rstd.value)}`, value]], value, noSum: true,
+      lines: [
+        [
+          "result",
+          `${mean ? `(${brief(x.value)} − ${brief(mean.value)})` : brief(x.value)} · ${brief(rstd.value)}`,
+          value,
+        ],
+      ],
+      value,
+      noSum: true,
     };
   },
   gate(c, node, [t, j]) {
@@ -260,39 +397,81 @@ const DERIVATIONS = {
     const value = c.model.activation(node.activation).f(sum);
     const sumOf = `${brief(parts[0].value)} + ${node.from[2] ? `${brief(reset.value)} · ` : ""}${brief(parts[1].value)}`;
     return {
-      equation: node.from[2] ? "tanh(a + r · b)" : `${node.activation === "tanh" ? "tanh" : "σ"}(a + b)`, columns: ["", "number"],
-      rows: [["a, from the input", parts[0]], ["b, from the state before", parts[1]], ...(node.from[2] ? [["r, the reset gate", reset]] : [])],
-      lines: [["sum", sumOf, sum], ["result", ACTIVATION_RULES[node.activation].says, value]], value, noSum: true,
+      equation: node.from[2] ? "tanh(a + r · b)" : `${node.activation === "tanh" ? "tanh" : "σ"}(a + b)`,
+      columns: ["", "number"],
+      rows: [
+        ["a, from the input", parts[0]],
+        ["b, from the state before", parts[1]],
+        ...(node.from[2] ? [["r, the reset gate", reset]] : []),
+      ],
+      lines: [
+        ["sum", sumOf, sum],
+        ["result", ACTIVATION_RULES[node.activation].says, value],
+      ],
+      value,
+      noSum: true,
     };
   },
   times(c, node, [t, j]) {
     const [a, b] = [inputAt(c, node, 0, [t, j]), inputAt(c, node, 1, [t, j])];
     const factor = node.complement ? { value: 1 - a.value } : a;
-    const names = [node.complement ? `1 − ${describe(node.from[0])}` : describe(node.from[0]), node.delayed === 1 ? `${describe(node.from[1])} before` : describe(node.from[1])];
-    return productSum(`${names[0]} · ${names[1]}.${delayedNote(c, node, t)}`, ["", ...names], [["", factor, b]]);
+    const names = [
+      node.complement ? `1 − ${describe(node.from[0])}` : describe(node.from[0]),
+      node.delayed === 1 ? `${describe(node.from[1])} before` : describe(node.from[1]),
+    ];
+    return productSum(
+      `${names[0]} · ${names[1]}.${delayedNote(c, node, t)}`,
+      ["", ...names],
+      [["", factor, b]],
+    );
   },
   affine(c, node, [t, j]) {
     const x = placed(c, node.from[0], [t, j]);
     const gain = weightAt(c, node.weight, [j]);
     const more = isThere(c, node.bias) ? [["bias", weightAt(c, node.bias, [j])]] : [];
-    return productSum(more.length ? "gain · x + bias, both learned" : "gain · x, the gain is learned", ["i", "x", "gain"], [[`${j}`, x, gain]], more);
+    return productSum(
+      more.length ? "gain · x + bias, both learned" : "gain · x, the gain is learned",
+      ["i", "x", "gain"],
+      [[`${j}`, x, gain]],
+      more,
+    );
   },
   activate(c, node, index) {
     const x = placed(c, node.from[0], index);
     const { says } = ACTIVATION_RULES[node.activation];
     const value = c.model.activation(node.activation).f(x.value);
-    if (!node.from[1]) return { equation: says, columns: ["", "x"], rows: [["x", x]], lines: [["result", `f(${brief(x.value)})`, value]], value, noSum: true };
+    if (!node.from[1])
+      return {
+        equation: says,
+        columns: ["", "x"],
+        rows: [["x", x]],
+        lines: [["result", `f(${brief(x.value)})`, value]],
+        value,
+        noSum: true,
+      };
     const gate = placed(c, node.from[1], index);
     return {
-      equation: `The gate, ${says}, times y`, columns: ["", "number"], rows: [["x = x W₁", x], ["y = x W₃", gate]],
-      lines: [["gate", "", value], ["gate · y", `${brief(value)} · ${brief(gate.value)}`, value * gate.value]], value: value * gate.value, noSum: true,
+      equation: `The gate, ${says}, times y`,
+      columns: ["", "number"],
+      rows: [
+        ["x = x W₁", x],
+        ["y = x W₃", gate],
+      ],
+      lines: [
+        ["gate", "", value],
+        ["gate · y", `${brief(value)} · ${brief(gate.value)}`, value * gate.value],
+      ],
+      value: value * gate.value,
+      noSum: true,
     };
   },
 };
 
 /** What a step multiplies by, which may be switched off. */
 function factorOf(c, node) {
-  return node.switch && c.options[node.switch] === false ? { factor: 1, says: "1: scaling is switched off" } : node;
+  return node.switch && c.options[node.switch] === false
+    ? { factor: 1, says: "1: scaling is switched off" }
+    : node;
 }
 
 /** The angle of pair i at position t. */
@@ -308,7 +487,10 @@ const ACTIVATION_RULES = {
   tanh: { says: "tanh(x)", slope: "1 − tanh²(x)" },
   silu: { says: "silu(x) = x · σ(x)", slope: "σ(x)·(1 + x·(1 − σ(x)))" },
   gelu: { says: "gelu(x) = x · Φ(x)", slope: "Φ(x) + x·φ(x)" },
-  gelu_tanh: { says: "gelu(x) = x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))", slope: "the derivative of this gelu" },
+  gelu_tanh: {
+    says: "gelu(x) = x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))",
+    slope: "the derivative of this gelu",
+  },
 };
 
 /** What an array is called in a sentence. */
@@ -316,18 +498,63 @@ function describe(name) {
   const part = name.split(".").at(-1);
   const isCentred = page.plan.get(name)?.from.length > 1; // a layer norm's, not an RMSNorm's
   const isGated = part === "linear1" && page.plan.has(name.replace("linear1", "linear3"));
-  const where = /norm\./.test(name) ? "normalized row" : name.includes("self_attention") || name.includes("cross_attention") ? "attention output" : name.includes("feed_forward") ? "feed-forward output" : name;
+  const where = /norm\./.test(name)
+    ? "normalized row"
+    : name.includes("self_attention") || name.includes("cross_attention")
+      ? "attention output"
+      : name.includes("feed_forward")
+        ? "feed-forward output"
+        : name;
   const names = {
-    embedded: name.startsWith("encoder") && page.isImage ? "patch vector" : "token vector", scaled: name.includes("attention") ? "scaled score" : name.startsWith("head") ? "last state times 1/√d" : "vector times √d", positions: "position vector",
-    input: "input of the layers", sum: "residual sum", output: where, hidden: "hidden layer", concat: "heads side by side",
-    segments: "segment vector", normalized: "normalized row", mean: "mean", rstd: isCentred ? "1 / √(variance + ε)" : "1 / √(mean square + ε)",
-    linear1: isGated ? "gate before its activation" : "first layer", linear3: "what the gate multiplies",
-    scores: "score", masked: "masked score", weights: "attention weight", heads: "weighted sum of the values", q: "query", k: "key", v: "value", q_unrotated: "query before the rotation", k_unrotated: "key before the rotation",
-    logits: "logit", probabilities: "probability", first: "first state", pooled: "pooled state", tokens: "token vector", class: "class token",
-    from_input: "part of the gates from the input", from_state: "part of the gates from the state before",
-    input_gate: "input gate i", forget_gate: "forget gate f", output_gate: "output gate o", candidate: "candidate", reset_gate: "reset gate r", update_gate: "update gate z",
-    kept: "what is kept", added: "what is added", cell: "cell", cell_tanh: "tanh of the cell",
-    patches: "pixels", bias: "distance bias", embedding_sum: "sum of the vectors", linear: "linear layer",
+    embedded: name.startsWith("encoder") && page.isImage ? "patch vector" : "token vector",
+    scaled: name.includes("attention")
+      ? "scaled score"
+      : name.startsWith("head")
+        ? "last state times 1/√d"
+        : "vector times √d",
+    positions: "position vector",
+    input: "input of the layers",
+    sum: "residual sum",
+    output: where,
+    hidden: "hidden layer",
+    concat: "heads side by side",
+    segments: "segment vector",
+    normalized: "normalized row",
+    mean: "mean",
+    rstd: isCentred ? "1 / √(variance + ε)" : "1 / √(mean square + ε)",
+    linear1: isGated ? "gate before its activation" : "first layer",
+    linear3: "what the gate multiplies",
+    scores: "score",
+    masked: "masked score",
+    weights: "attention weight",
+    heads: "weighted sum of the values",
+    q: "query",
+    k: "key",
+    v: "value",
+    q_unrotated: "query before the rotation",
+    k_unrotated: "key before the rotation",
+    logits: "logit",
+    probabilities: "probability",
+    first: "first state",
+    pooled: "pooled state",
+    tokens: "token vector",
+    class: "class token",
+    from_input: "part of the gates from the input",
+    from_state: "part of the gates from the state before",
+    input_gate: "input gate i",
+    forget_gate: "forget gate f",
+    output_gate: "output gate o",
+    candidate: "candidate",
+    reset_gate: "reset gate r",
+    update_gate: "update gate z",
+    kept: "what is kept",
+    added: "what is added",
+    cell: "cell",
+    cell_tanh: "tanh of the cell",
+    patches: "pixels",
+    bias: "distance bias",
+    embedding_sum: "sum of the vectors",
+    linear: "linear layer",
   };
   if (/^layers\.\d+\.hidden$/.test(name)) return "state h";
   if (name === "encoder.output") return "encoder's output";

@@ -3,28 +3,74 @@
 function documentsScreen(e) {
   const { examples, note } = e.data.documents;
   return {
-    thought: "“Transformer Network” and two other texts on the Transformer work through examples by hand. Here the same is computed from their inputs. Where a printed number is further off than rounding along the way explains, both stand there.",
+    thought:
+      "“Transformer Network” and two other texts on the Transformer work through examples by hand. Here the same is computed from their inputs. Where a printed number is further off than rounding along the way explains, both stand there.",
     body: [note ? h("p", {}, note) : null, examples.map(each => documentExample(each))],
   };
 }
 
 function documentExample({ about, document: source, note, compared }) {
-  return h("section", { class: "example" }, h("h3", {}, about), h("p", { class: "hint" }, `“${source}”. ${note}`), compared.map(comparedTable));
+  return h(
+    "section",
+    { class: "example" },
+    h("h3", {}, about),
+    h("p", { class: "hint" }, `“${source}”. ${note}`),
+    compared.map(comparedTable),
+  );
 }
 
 function comparedTable({ name, theirs, ours }) {
   const printed = (t, j) => theirs[t]?.[j] ?? null;
-  const cells = ours.flatMap((row, t) => row.map((x, j) => [printed(t, j), x])).filter(([given]) => given !== null);
+  const cells = ours
+    .flatMap((row, t) => row.map((x, j) => [printed(t, j), x]))
+    .filter(([given]) => given !== null);
   const off = cells.filter(([given, x]) => isOffBy(given, x)).length;
-  return h("figure", {}, h("figcaption", {}, name, h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`)), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, h("table", { class: "compared" },
-    h("tbody", {}, ours.map((row, t) => h("tr", {}, row.map((x, j) => {
-      const computed = Number.isInteger(x) ? x.toLocaleString("en") : brief(x);
-      return h("td", {}, printed(t, j) !== null && isOffBy(printed(t, j), x) ? bothNumbers(printed(t, j), computed) : computed);
-    })))))));
+  return h(
+    "figure",
+    {},
+    h(
+      "figcaption",
+      {},
+      name,
+      h("span", { class: "size" }, ` as printed: ${cells.length - off} of ${cells.length}`),
+    ),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": name },
+      h(
+        "table",
+        { class: "compared" },
+        h(
+          "tbody",
+          {},
+          ours.map((row, t) =>
+            h(
+              "tr",
+              {},
+              row.map((x, j) => {
+                const computed = Number.isInteger(x) ? x.toLocaleString("en") : brief(x);
+                return h(
+                  "td",
+                  {},
+                  printed(t, j) !== null && isOffBy(printed(t, j), x)
+                    ? bothNumbers(printed(t, j), computed)
+                    : computed,
+                );
+              }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function bothNumbers(printed, computed) {
-  return h("span", { class: "printed" }, `the text prints ${withMinus(String(printed))}; computed: ${computed}`);
+  return h(
+    "span",
+    { class: "printed" },
+    `the text prints ${withMinus(String(printed))}; computed: ${computed}`,
+  );
 }
 
 /** Further off than 0.02, or two units of a third or later decimal: rounding along the way is not an error. */
@@ -36,7 +82,12 @@ function isOffBy(printed, x) {
 /** Under an array that a text prints, too: the reader may ask for its numbers. */
 function comparison(e, name) {
   if (!e.data.documents?.beside[name]) return null;
-  return checkbox("Compare with the numbers in “Transformer Network”", Boolean(e.compares), compares => e.set({ compares }), `compare ${name}`);
+  return checkbox(
+    "Compare with the numbers in “Transformer Network”",
+    Boolean(e.compares),
+    compares => e.set({ compares }),
+    `compare ${name}`,
+  );
 }
 
 /** What “Transformer Network” prints for a number, if the reader has asked. */
@@ -45,5 +96,11 @@ function printedNumber(e, { name, index, gradient }, x) {
   if (!beside || e.textRead !== e.data.text || !e.options.positions || !e.options.scale) return null;
   const [t, j] = index.slice(-2);
   const theirs = beside[t][j];
-  return h("span", { class: "printed" }, isOffBy(theirs, x) ? `the text prints ${withMinus(String(theirs))}; computed: ${brief(x)}` : `printed: ${withMinus(String(theirs))}`);
+  return h(
+    "span",
+    { class: "printed" },
+    isOffBy(theirs, x)
+      ? `the text prints ${withMinus(String(theirs))}; computed: ${brief(x)}`
+      : `printed: ${withMinus(String(theirs))}`,
+  );
 }

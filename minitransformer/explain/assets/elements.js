@@ -3,7 +3,12 @@
 /** A token as it is shown: spaces and line ends are visible. */
 function shownToken(token) {
   if (token === undefined) return "";
-  return token.replace(/\n/g, "↵").replace(/\u00a0/g, "⍽").replace(/^ | $/g, "␣") || "∅";
+  return (
+    token
+      .replace(/\n/g, "↵")
+      .replace(/\u00a0/g, "⍽")
+      .replace(/^ | $/g, "␣") || "∅"
+  );
 }
 
 /** What a row of the tables stands for: a word, a character, a token (a word or a part of one), or a patch. */

@@ -6,7 +6,10 @@ const LETTERS_OF_LEVELS = "abcdefghijklmnopq"; // a drawing is a letter a pixel;
 /** The darkest and the brightest number of the example, found once: each pixel that is drawn asks for them. */
 function brightness(e) {
   if (!e.brightness) {
-    const [low, high] = e.data.image.reduce(([least, most], x) => [Math.min(least, x), Math.max(most, x)], [Infinity, -Infinity]);
+    const [low, high] = e.data.image.reduce(
+      ([least, most], x) => [Math.min(least, x), Math.max(most, x)],
+      [Infinity, -Infinity],
+    );
     e.brightness = [low, high > low ? high : low + 1];
   }
   return e.brightness;
@@ -51,21 +54,34 @@ function greyOf(e, x) {
 /** Draws the pixels of a square of the image. */
 function drawPixels(e, pen, [left, top, count], unit) {
   const { image_size: size, num_channels: channels } = e.data.config;
-  for (let y = 0; y < count; y++) for (let x = 0; x < count; x++) {
-    const grey = c => greyOf(e, e.pixels[(Math.min(c, channels - 1) * size + top + y) * size + left + x])[0];
-    pen.fillStyle = `rgb(${grey(0)},${grey(1)},${grey(2)})`;
-    pen.fillRect(Math.round(x * unit), Math.round(y * unit), Math.ceil(unit), Math.ceil(unit));
-  }
+  for (let y = 0; y < count; y++)
+    for (let x = 0; x < count; x++) {
+      const grey = c =>
+        greyOf(e, e.pixels[(Math.min(c, channels - 1) * size + top + y) * size + left + x])[0];
+      pen.fillStyle = `rgb(${grey(0)},${grey(1)},${grey(2)})`;
+      pen.fillRect(Math.round(x * unit), Math.round(y * unit), Math.ceil(unit), Math.ceil(unit));
+    }
 }
 
 /**
  * The image as a canvas. `current` is a patch with a frame, from 1; `weights` are drawn over the patches, the
  * first is that of [CLS], and `bright` dims them; `brush` is a pixel [row, column] with a frame.
  */
-function imageCanvas(e, width, { current = 0, weights = null, bright = 1, brush = null, lines = true, label = null } = {}) {
+function imageCanvas(
+  e,
+  width,
+  { current = 0, weights = null, bright = 1, brush = null, lines = true, label = null } = {},
+) {
   const { image_size: size, patch_size: patch } = e.data.config;
   const count = size / patch;
-  const canvas = h("canvas", { class: "image", width: 2 * width, height: 2 * width, role: label ? "img" : null, "aria-label": label, "aria-hidden": label ? null : "true" });
+  const canvas = h("canvas", {
+    class: "image",
+    width: 2 * width,
+    height: 2 * width,
+    role: label ? "img" : null,
+    "aria-label": label,
+    "aria-hidden": label ? null : "true",
+  });
   canvas.style.width = `${width}px`;
   const pen = canvas.getContext("2d");
   const unit = (2 * width) / size;
@@ -87,11 +103,15 @@ function imageCanvas(e, width, { current = 0, weights = null, bright = 1, brush 
     pen.strokeStyle = "rgba(128,140,155,0.7)";
     range(count * count, i => pen.strokeRect(...corner(i + 1), side, side));
   }
-  const frame = (x, y, length) => [["#000", 8], ["#6ea0ff", 5]].forEach(([colour, thick]) => {
-    pen.strokeStyle = colour;
-    pen.lineWidth = Math.min(thick, length / 4);
-    pen.strokeRect(x + 2, y + 2, length - 4, length - 4);
-  });
+  const frame = (x, y, length) =>
+    [
+      ["#000", 8],
+      ["#6ea0ff", 5],
+    ].forEach(([colour, thick]) => {
+      pen.strokeStyle = colour;
+      pen.lineWidth = Math.min(thick, length / 4);
+      pen.strokeRect(x + 2, y + 2, length - 4, length - 4);
+    });
   if (current > 0) frame(...corner(current), side);
   if (brush) frame(brush[1] * unit, brush[0] * unit, unit);
   return canvas;
@@ -103,8 +123,20 @@ function pictured(label, short = false) {
   if (!number) return label;
   const { image_size: size, patch_size: patch } = page.data.config;
   const count = size / patch;
-  const canvas = h("canvas", { class: "patch", width: 44, height: 44, role: short ? "img" : null, "aria-label": short ? "patch" : null, "aria-hidden": short ? null : "true" });
-  drawPixels(page, canvas.getContext("2d"), [((number - 1) % count) * patch, Math.floor((number - 1) / count) * patch, patch], 44 / patch);
+  const canvas = h("canvas", {
+    class: "patch",
+    width: 44,
+    height: 44,
+    role: short ? "img" : null,
+    "aria-label": short ? "patch" : null,
+    "aria-hidden": short ? null : "true",
+  });
+  drawPixels(
+    page,
+    canvas.getContext("2d"),
+    [((number - 1) % count) * patch, Math.floor((number - 1) / count) * patch, patch],
+    44 / patch,
+  );
   return [canvas, short ? `${number}` : label];
 }
 
@@ -123,9 +155,20 @@ function stageImage(e) {
   const looks = ATTENTION_STAGES.includes(e.screen);
   const weights = looks ? weightsOf(e, e.path, e.head, token) : null;
   const bright = looks ? brightnessOf(e, e.path, e.head)() : 1;
-  const label = looks ? `The image, and over it what ${word} attends to` : `The image${token ? `, ${word} is framed` : ""}`;
-  return h("figure", { class: "stage-image" }, chooser(e, 112, { current: token, weights, bright, label }),
-    h("figcaption", {}, looks ? `${word} looks` : word, looks && isOff(e, e.path, e.head) ? " (head off)" : null));
+  const label = looks
+    ? `The image, and over it what ${word} attends to`
+    : `The image${token ? `, ${word} is framed` : ""}`;
+  return h(
+    "figure",
+    { class: "stage-image" },
+    chooser(e, 112, { current: token, weights, bright, label }),
+    h(
+      "figcaption",
+      {},
+      looks ? `${word} looks` : word,
+      looks && isOff(e, e.path, e.head) ? " (head off)" : null,
+    ),
+  );
 }
 
 /** The image, of which one clicks a patch, or goes there by arrow keys: it is the query from then on. */
@@ -142,11 +185,28 @@ function chooser(e, width, { label, ...options }) {
     e.set({ query, cell: null });
     announce(e.tokensOf("source")[query]);
   };
-  const chosen = h("div", { class: "chooser", tabindex: 0, role: "application", "aria-label": `${label}. Arrow keys choose a patch`, "data-key": `chooser:${width}`, onkeydown: walk, onclick: event => {
-    const box = event.currentTarget.getBoundingClientRect();
-    const place = (at, from, length) => Math.max(0, Math.min(count - 1, Math.floor(((at - from) / length) * count)));
-    e.set({ query: 1 + place(event.clientY, box.top, box.height) * count + place(event.clientX, box.left, box.width), cell: null });
-  } }, imageCanvas(e, width, options));
+  const chosen = h(
+    "div",
+    {
+      class: "chooser",
+      tabindex: 0,
+      role: "application",
+      "aria-label": `${label}. Arrow keys choose a patch`,
+      "data-key": `chooser:${width}`,
+      onkeydown: walk,
+      onclick: event => {
+        const box = event.currentTarget.getBoundingClientRect();
+        const place = (at, from, length) =>
+          Math.max(0, Math.min(count - 1, Math.floor(((at - from) / length) * count)));
+        e.set({
+          query:
+            1 + place(event.clientY, box.top, box.height) * count + place(event.clientX, box.left, box.width),
+          cell: null,
+        });
+      },
+    },
+    imageCanvas(e, width, options),
+  );
   chosen.style.width = `${width}px`;
   return chosen;
 }
@@ -162,18 +222,79 @@ function looksScreen(e) {
   return {
     thought: `Each head of each layer looks at the image in its own way. Here is what ${word} attends to: the brighter the orange, the larger the weight.`,
     body: [
-      h("div", { class: "looks" },
-        h("div", {}, h("h3", {}, `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`),
-          chooser(e, 260, { current: token, weights: own, bright: brightnessOf(e, e.path, e.head)(), label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}` }),
-          h("p", { class: "hint" }, `The patches get ${percent(own.slice(1).reduce((sum, x) => sum + x, 0))} of its attention, [CLS] gets ${percent(own[0])}. Click a patch to see where it looks.`)),
-        h("table", { class: "gazes" }, h("caption", { class: "unseen" }, "Layers and heads"),
-          h("thead", {}, h("tr", {}, h("td", {}), range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)))),
-          h("tbody", {}, e.attentionPaths().map((path, layer) => h("tr", {}, h("th", { scope: "row" }, `layer ${layer + 1}`), range(heads, i => h("td", { class: isOff(e, path, i) ? "off" : null }, h("button", {
-            type: "button", "data-key": `gaze:${layer}:${i}`, "aria-pressed": path === e.path && i === e.head ? "true" : "false", "aria-label": `Layer ${layer + 1}, head ${i + 1}`, onclick: () => {
-              e.head = i;
-              go(`looks:${path}`);
-            },
-          }, imageCanvas(e, 64, { current: token, weights: weightsOf(e, path, i, token), lines: false })))))))),
+      h(
+        "div",
+        { class: "looks" },
+        h(
+          "div",
+          {},
+          h(
+            "h3",
+            {},
+            `${titleOfPath(e.path).replace("encoder ", "").replace(", self-attention", "")}, head ${e.head + 1}${isOff(e, e.path, e.head) ? " (off: it gives 0)" : ""}`,
+          ),
+          chooser(e, 260, {
+            current: token,
+            weights: own,
+            bright: brightnessOf(e, e.path, e.head)(),
+            label: `What ${word} attends to in head ${e.head + 1} of ${titleOfPath(e.path)}`,
+          }),
+          h(
+            "p",
+            { class: "hint" },
+            `The patches get ${percent(own.slice(1).reduce((sum, x) => sum + x, 0))} of its attention, [CLS] gets ${percent(own[0])}. Click a patch to see where it looks.`,
+          ),
+        ),
+        h(
+          "table",
+          { class: "gazes" },
+          h("caption", { class: "unseen" }, "Layers and heads"),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              h("td", {}),
+              range(heads, i => h("th", { scope: "col" }, `head ${i + 1}`)),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            e.attentionPaths().map((path, layer) =>
+              h(
+                "tr",
+                {},
+                h("th", { scope: "row" }, `layer ${layer + 1}`),
+                range(heads, i =>
+                  h(
+                    "td",
+                    { class: isOff(e, path, i) ? "off" : null },
+                    h(
+                      "button",
+                      {
+                        type: "button",
+                        "data-key": `gaze:${layer}:${i}`,
+                        "aria-pressed": path === e.path && i === e.head ? "true" : "false",
+                        "aria-label": `Layer ${layer + 1}, head ${i + 1}`,
+                        onclick: () => {
+                          e.head = i;
+                          go(`looks:${path}`);
+                        },
+                      },
+                      imageCanvas(e, 64, {
+                        current: token,
+                        weights: weightsOf(e, path, i, token),
+                        lines: false,
+                      }),
+                    ),
+                  ),
+                ),
+              ),
+            ),
+          ),
+        ),
       ),
       wordRow(words, token, "Token that looks", i => e.set({ query: i, cell: null })),
       h("h3", {}, "The same as numbers"),
@@ -192,30 +313,62 @@ function drawingBoard(e, width = 240) {
     const box = event.currentTarget.getBoundingClientRect();
     return [((event.clientY - box.top) / box.height) * size, ((event.clientX - box.left) / box.width) * size];
   };
-  const board = h("div", {
-    class: "board", tabindex: 0, role: "application", "data-key": `board:${width}`, "aria-label": `Board of ${size} × ${size} pixels: arrow keys move, space paints`,
-    onpointerdown: event => {
-      event.currentTarget.setPointerCapture(event.pointerId);
-      e.stroke = at(event);
-      paintLine(e, e.stroke, e.stroke, erases());
+  const board = h(
+    "div",
+    {
+      class: "board",
+      tabindex: 0,
+      role: "application",
+      "data-key": `board:${width}`,
+      "aria-label": `Board of ${size} × ${size} pixels: arrow keys move, space paints`,
+      onpointerdown: event => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        e.stroke = at(event);
+        paintLine(e, e.stroke, e.stroke, erases());
+      },
+      onpointermove: event => {
+        if (!e.stroke) return;
+        const point = at(event);
+        paintLine(e, e.stroke, point, erases());
+        e.stroke = point;
+      },
+      onpointerup: () => {
+        e.stroke = null;
+      },
+      onpointercancel: () => {
+        e.stroke = null;
+      },
+      onkeydown: event => walkBoard(e, event),
     },
-    onpointermove: event => {
-      if (!e.stroke) return;
-      const point = at(event);
-      paintLine(e, e.stroke, point, erases());
-      e.stroke = point;
-    },
-    onpointerup: () => { e.stroke = null; },
-    onpointercancel: () => { e.stroke = null; },
-    onkeydown: event => walkBoard(e, event),
-  }, imageCanvas(e, width, { brush: e.brush }));
+    imageCanvas(e, width, { brush: e.brush }),
+  );
   board.style.width = `${width}px`;
-  return h("div", { class: "drawing" }, board,
-    h("div", { class: "together" },
-      h("button", { type: "button", "data-key": "clear", onclick: () => e.set({ drawing: "a".repeat(size * size) }) }, "Clear"),
-      h("button", { type: "button", "data-key": "example", disabled: !e.drawing, onclick: () => e.set({ drawing: null }) }, "Back to the example")),
+  return h(
+    "div",
+    { class: "drawing" },
+    board,
+    h(
+      "div",
+      { class: "together" },
+      h(
+        "button",
+        { type: "button", "data-key": "clear", onclick: () => e.set({ drawing: "a".repeat(size * size) }) },
+        "Clear",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          "data-key": "example",
+          disabled: !e.drawing,
+          onclick: () => e.set({ drawing: null }),
+        },
+        "Back to the example",
+      ),
+    ),
     checkbox("Erase", erases(), value => e.set({ erases: value })),
-    h("p", { class: "hint" }, "Draw with the mouse or a finger; or with the arrow keys and space."));
+    h("p", { class: "hint" }, "Draw with the mouse or a finger; or with the arrow keys and space."),
+  );
 }
 
 /** Arrow keys move the brush, space paints a pixel or clears it. */
@@ -231,7 +384,9 @@ function walkBoard(e, event) {
     const brush = [row + step[0], column + step[1]].map(x => Math.max(0, Math.min(size - 1, x)));
     e.set({ brush });
     const level = levelsOf(e)[brush[0] * size + brush[1]];
-    return announce(`row ${brush[0] + 1}, column ${brush[1] + 1}: ${level ? `${Math.round((100 * level) / LEVELS)} %` : "dark"}`);
+    return announce(
+      `row ${brush[0] + 1}, column ${brush[1] + 1}: ${level ? `${Math.round((100 * level) / LEVELS)} %` : "dark"}`,
+    );
   }
   const levels = drawnLetters(e);
   const at = row * size + column;
@@ -249,7 +404,9 @@ function drawnLetters(e) {
 /** The brightness of each pixel, in levels. */
 function levelsOf(e) {
   const [low, high] = brightness(e);
-  return e.pixels.slice(0, e.data.config.image_size ** 2).map(x => Math.round((LEVELS * (x - low)) / (high - low)));
+  return e.pixels
+    .slice(0, e.data.config.image_size ** 2)
+    .map(x => Math.round((LEVELS * (x - low)) / (high - low)));
 }
 
 /** Paints, or erases, a line with soft edges between two points of the board, [row, column]. */
@@ -275,11 +432,23 @@ function paintLine(e, from, to, erases) {
 /** The likeliest classes. */
 function classBars(e) {
   const row = rowOf(e.record.arrays.probabilities, 0);
-  return bars(largestIndices(row, 5).map(v => [e.wordOf(v), row[v], ...compared(e, 0, v, row[v])]), "The likeliest classes");
+  return bars(
+    largestIndices(row, 5).map(v => [e.wordOf(v), row[v], ...compared(e, 0, v, row[v])]),
+    "The likeliest classes",
+  );
 }
 
 /** In the toolbar, in place of a sentence: the image, and below it the board. */
 function imageField(e, open) {
-  return h("details", { class: "what-if draw", open }, h("summary", { "data-key": "draw-image" }, imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }), " Draw"),
-    h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))));
+  return h(
+    "details",
+    { class: "what-if draw", open },
+    h(
+      "summary",
+      { "data-key": "draw-image" },
+      imageCanvas(e, 34, { current: currentToken(e), lines: false, label: "The image that the model reads" }),
+      " Draw",
+    ),
+    h("div", {}, drawingBoard(e), h("div", {}, h("p", { class: "label" }, "It says"), classBars(e))),
+  );
 }

@@ -24,21 +24,50 @@ function inspectorContent(e, place) {
   const title = placeTitle(e, place);
   const asked = e.quiz && samePlace(e.quiz.place, place);
   const value = valueAt(e, place);
-  const close = h("button", { type: "button", class: "close", "aria-label": "Close", "data-key": "close", onclick: () => e.set({ cell: null, quiz: null }) }, "✕");
-  const back = trail.length ? h("button", { type: "button", "data-key": "back", onclick: () => e.set({ cell: trail.pop() }) }, "← Back") : null;
+  const close = h(
+    "button",
+    {
+      type: "button",
+      class: "close",
+      "aria-label": "Close",
+      "data-key": "close",
+      onclick: () => e.set({ cell: null, quiz: null }),
+    },
+    "✕",
+  );
+  const back = trail.length
+    ? h(
+        "button",
+        { type: "button", "data-key": "back", onclick: () => e.set({ cell: trail.pop() }) },
+        "← Back",
+      )
+    : null;
   const head = h("div", { class: "inspector-head" }, h("h2", {}, title), back, close);
   const number = h("p", { class: "value" }, asked ? "?" : precise(value));
-  if (asked) return [head, number, ...quizForm(e), ...derivationParts(e, derivationOf(e, place), place, true)];
+  if (asked)
+    return [head, number, ...quizForm(e), ...derivationParts(e, derivationOf(e, place), place, true)];
   return [head, number, ...derivationParts(e, derivationOf(e, place), place, false), ...otherSide(e, place)];
 }
 
 function valueAt(e, { name, index, gradient, weight }) {
-  const arrays = gradient ? (weight ? e.gradients().weights : e.gradients().activations) : weight ? e.weights : e.record.arrays;
+  const arrays = gradient
+    ? weight
+      ? e.gradients().weights
+      : e.gradients().activations
+    : weight
+      ? e.weights
+      : e.record.arrays;
   return elementOf(arrays[name], index);
 }
 
 function derivationOf(e, { name, index, gradient, weight }) {
-  if (weight) return gradient ? deriveWeightGradient(e, name, index) : { equation: "A learned number: training moved it here, step by step, against its gradient.", value: elementOf(e.weights[name], index) };
+  if (weight)
+    return gradient
+      ? deriveWeightGradient(e, name, index)
+      : {
+          equation: "A learned number: training moved it here, step by step, against its gradient.",
+          value: elementOf(e.weights[name], index),
+        };
   return gradient ? deriveGradient(e, name, index) : derive(e, name, index);
 }
 
@@ -46,7 +75,9 @@ function placeTitle(e, { name, index, gradient, weight }) {
   const [row, column] = index.slice(-2);
   const what = weight ? weightName(name) : describe(name);
   const head = !weight && index.length === 3 ? ` of head ${index[0] + 1}` : "";
-  const where = weight ? `[${index.join(", ")}]` : `${e.rowLabel(name, row)} · ${e.columnLabel(name, column)}`;
+  const where = weight
+    ? `[${index.join(", ")}]`
+    : `${e.rowLabel(name, row)} · ${e.columnLabel(name, column)}`;
   return [gradient ? "Gradient of " : "", `${what}${head}: `, h("span", { class: "place" }, where)];
 }
 
@@ -65,10 +96,29 @@ function derivationParts(e, found, place, isAsked) {
     found.parts && part.to ? h("h3", {}, `Sent back by ${describe(part.to)} `, h("code", {}, part.to)) : null,
     h("p", { class: "equation" }, part.equation),
     part.rows?.length ? partTable(e, part, isAsked) : null,
-    isAsked ? null : (part.lines ?? []).map(([label, how, value]) => h("p", { class: "line" }, `${label}${how ? `: ${how}` : ""} = `, h("b", {}, precise(value)))),
+    isAsked
+      ? null
+      : (part.lines ?? []).map(([label, how, value]) =>
+          h("p", { class: "line" }, `${label}${how ? `: ${how}` : ""} = `, h("b", {}, precise(value))),
+        ),
   ]);
-  if (found.parts?.length > 1) elements.push(h("p", { class: "line" }, `The sum of these ${found.parts.length} = `, h("b", {}, precise(found.value))));
-  if (found.parts?.length === 0) elements.push(h("p", { class: "equation" }, "Nothing that the loss is computed from uses this number: its gradient is 0."));
+  if (found.parts?.length > 1)
+    elements.push(
+      h(
+        "p",
+        { class: "line" },
+        `The sum of these ${found.parts.length} = `,
+        h("b", {}, precise(found.value)),
+      ),
+    );
+  if (found.parts?.length === 0)
+    elements.push(
+      h(
+        "p",
+        { class: "equation" },
+        "Nothing that the loss is computed from uses this number: its gradient is 0.",
+      ),
+    );
   return elements;
 }
 
@@ -83,29 +133,69 @@ function partTable(e, part, isAsked) {
     rows = order.slice(0, 100);
   }
   const largest = Math.max(...rows.map(row => Math.abs(row.at(-1).value)));
-  const body = rows.map(([label, ...numbers]) => h("tr", {}, h("th", { scope: "row" }, label), numbers.map((x, i) => {
-    const td = h("td", { class: x.chosen ? "chosen" : null }, isAsked && (x.chosen || (part.isShares && i > 0)) ? "?" : x.name ? link(e, x) : brief(x.value));
-    if (isSum && i === numbers.length - 1) tint(td, x.value, { largest });
-    return td;
-  })));
+  const body = rows.map(([label, ...numbers]) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, label),
+      numbers.map((x, i) => {
+        const td = h(
+          "td",
+          { class: x.chosen ? "chosen" : null },
+          isAsked && (x.chosen || (part.isShares && i > 0)) ? "?" : x.name ? link(e, x) : brief(x.value),
+        );
+        if (isSum && i === numbers.length - 1) tint(td, x.value, { largest });
+        return td;
+      }),
+    ),
+  );
   const span = part.columns.length;
-  const line = (label, value) => h("tr", {}, h("th", { scope: "row", colspan: span - 1 }, label), h("td", {}, value));
+  const line = (label, value) =>
+    h("tr", {}, h("th", { scope: "row", colspan: span - 1 }, label), h("td", {}, value));
   const foot = [
     rest === null ? null : line(`the other ${part.rows.length - 100} products`, brief(rest)),
     ...(part.more ?? []).map(([label, x]) => line(label, x.name ? link(e, x) : brief(x.value))),
-    isSum && !isAsked && (rows.length > 1 || part.more?.length) ? line("sum", h("b", {}, precise(part.value))) : null,
+    isSum && !isAsked && (rows.length > 1 || part.more?.length)
+      ? line("sum", h("b", {}, precise(part.value)))
+      : null,
   ];
-  return h("div", { class: "scroll terms", tabindex: 0, role: "region", "aria-label": part.equation }, h("table", {},
-    h("thead", {}, h("tr", {}, part.columns.map(column => (column ? h("th", { scope: "col" }, column) : h("td", {}))))), h("tbody", {}, body), h("tfoot", {}, foot)));
+  return h(
+    "div",
+    { class: "scroll terms", tabindex: 0, role: "region", "aria-label": part.equation },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          part.columns.map(column => (column ? h("th", { scope: "col" }, column) : h("td", {}))),
+        ),
+      ),
+      h("tbody", {}, body),
+      h("tfoot", {}, foot),
+    ),
+  );
 }
 
 /** A number that leads to its own derivation. */
 function link(e, x) {
   const place = { name: x.name, index: x.index, gradient: Boolean(x.gradient), weight: Boolean(x.weight) };
-  return h("button", { type: "button", class: "link", "aria-label": `${brief(x.value)}: where it comes from`, onclick: () => {
-    trail.push(e.cell);
-    e.set({ cell: place });
-  } }, brief(x.value));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "link",
+      "aria-label": `${brief(x.value)}: where it comes from`,
+      onclick: () => {
+        trail.push(e.cell);
+        e.set({ cell: place });
+      },
+    },
+    brief(x.value),
+  );
 }
 
 /** From a number to its gradient, and back. */
@@ -115,5 +205,15 @@ function otherSide(e, place) {
   const known = place.weight || place.name in e.gradients().activations;
   if (!known) return [];
   const label = place.gradient ? "The number itself" : "Its gradient";
-  return [h("p", {}, h("button", { type: "button", "data-key": "other", onclick: () => e.set({ cell: other }) }, `${label}: ${precise(valueAt(e, other))}`))];
+  return [
+    h(
+      "p",
+      {},
+      h(
+        "button",
+        { type: "button", "data-key": "other", onclick: () => e.set({ cell: other }) },
+        `${label}: ${precise(valueAt(e, other))}`,
+      ),
+    ),
+  ];
 }

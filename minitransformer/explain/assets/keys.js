@@ -3,7 +3,11 @@
 function listenToKeys(e) {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.key === " " && document.body.classList.contains("picturing") && !event.target.closest("button, input, select, summary, a")) {
+    if (
+      event.key === " " &&
+      document.body.classList.contains("picturing") &&
+      !event.target.closest("button, input, select, summary, a")
+    ) {
       event.preventDefault();
       return playOrStop(e);
     }

@@ -8,11 +8,32 @@ function addNormScreen(e) {
   const kind = stack.norm.kind === "layer" ? "Layer norm" : "RMSNorm";
   const row = `token:${e.sideOfRows(`${path}.sum`)}`;
   const axes = [row, "width"];
-  const added = [{ name: x, title: "x", axes }, "+", { name: f, title: stack.normFirst ? "f(norm(x))" : "f(x)", axes }, "=", { name: `${path}.sum`, title: stack.normFirst ? "x + f(norm(x))" : "x + f(x)", axes }];
+  const added = [
+    { name: x, title: "x", axes },
+    "+",
+    { name: f, title: stack.normFirst ? "f(norm(x))" : "f(x)", axes },
+    "=",
+    { name: `${path}.sum`, title: stack.normFirst ? "x + f(norm(x))" : "x + f(x)", axes },
+  ];
   const height = heightForEquations(30) / 2;
   const order = stack.normFirst
-    ? [norms(e, stack, `${path}.norm`), sign("goes through the sub-layer; its output is added to x:"), matrix(e, x, { title: "x" }), sign("+"), matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(norm(x))" })]
-    : [matrix(e, x, { title: "x, the input of the sub-layer" }), sign("+"), matrix(e, f, { title: `f(x), the ${describe(f)}` }), sign("="), matrix(e, `${path}.sum`, { title: "x + f(x)" }), norms(e, stack, `${path}.norm`)];
+    ? [
+        norms(e, stack, `${path}.norm`),
+        sign("goes through the sub-layer; its output is added to x:"),
+        matrix(e, x, { title: "x" }),
+        sign("+"),
+        matrix(e, f, { title: `f(norm(x)), the ${describe(f)}` }),
+        sign("="),
+        matrix(e, `${path}.sum`, { title: "x + f(norm(x))" }),
+      ]
+    : [
+        matrix(e, x, { title: "x, the input of the sub-layer" }),
+        sign("+"),
+        matrix(e, f, { title: `f(x), the ${describe(f)}` }),
+        sign("="),
+        matrix(e, `${path}.sum`, { title: "x + f(x)" }),
+        norms(e, stack, `${path}.norm`),
+      ];
   return {
     thought: stack.normFirst
       ? `Each sub-layer reads a normalized copy of x, and its output is added to x itself: so gradients also have a path around the sub-layer. ${kind} brings every row to the same scale.`
@@ -20,7 +41,9 @@ function addNormScreen(e) {
     choices: placeChoice(e, "residual", residualPaths(e)),
     body: [
       h("p", { class: "formula" }, stack.normFirst ? "x + f(norm(x))" : "norm(x + f(x))"),
-      stack.normFirst ? [normEquation(e, stack, `${path}.norm`, height), equation(e, added, height)] : [equation(e, added, height), normEquation(e, stack, `${path}.norm`, height, "x + f(x)")],
+      stack.normFirst
+        ? [normEquation(e, stack, `${path}.norm`, height), equation(e, added, height)]
+        : [equation(e, added, height), normEquation(e, stack, `${path}.norm`, height, "x + f(x)")],
     ],
     beside: tips(e),
     below: () => order,
@@ -34,22 +57,67 @@ function normEquation(e, stack, path, height, title = "x") {
   const bias = isThere(e, e.plan.get(part("output")).bias);
   const [x] = e.plan.get(part("rstd")).from;
   const row = `token:${e.sideOfRows(x)}`;
-  const factor = { name: part("rstd"), title: layer ? "1/σ" : "1/rms", axes: [row, "one"], columns: [layer ? "1/σ" : "1/rms"] };
-  return equation(e, [
-    layer ? ["(", { name: x, title, axes: [row, "width"] }, "−", { name: part("mean"), title: "mean", axes: [row, "one"], columns: ["mean"] }, ") ·", factor] : [{ name: x, title, axes: [row, "width"] }, "·", factor],
-    "=", { name: part("normalized"), title: "x̂", axes: [row, "width"] },
-    "→", { name: part("output"), title: bias ? "· gain + bias" : "· gain", axes: [row, "width"] },
-  ], height);
+  const factor = {
+    name: part("rstd"),
+    title: layer ? "1/σ" : "1/rms",
+    axes: [row, "one"],
+    columns: [layer ? "1/σ" : "1/rms"],
+  };
+  return equation(
+    e,
+    [
+      layer
+        ? [
+            "(",
+            { name: x, title, axes: [row, "width"] },
+            "−",
+            { name: part("mean"), title: "mean", axes: [row, "one"], columns: ["mean"] },
+            ") ·",
+            factor,
+          ]
+        : [{ name: x, title, axes: [row, "width"] }, "·", factor],
+      "=",
+      { name: part("normalized"), title: "x̂", axes: [row, "width"] },
+      "→",
+      { name: part("output"), title: bias ? "· gain + bias" : "· gain", axes: [row, "width"] },
+    ],
+    height,
+  );
 }
 
 /** What one can do with an equation; at the side of stages that have nothing else there. */
 function tips(e) {
-  return [h("h3", {}, "What one can do here"), h("ul", {},
-    h("li", {}, `Point at a cell: its row, its column and its ${unitsOf(e)} light up in every array.`),
-    h("li", {}, "Select a cell to see all its digits, and each number that it is made of."),
-    h("li", {}, e.backward ? "Below each array, framed: how the loss changes with it." : [h("b", {}, "Gradients"), " (key G) shows below each array how the loss changes with it."]),
-    h("li", {}, e.isImage ? "Draw another image, and every number follows." : "Type another text, and every number follows.")),
-  h("p", { class: "legend" }, h("span", { class: "negative" }), "negative", h("span", { class: "positive" }), "positive; the stronger, the larger")];
+  return [
+    h("h3", {}, "What one can do here"),
+    h(
+      "ul",
+      {},
+      h("li", {}, `Point at a cell: its row, its column and its ${unitsOf(e)} light up in every array.`),
+      h("li", {}, "Select a cell to see all its digits, and each number that it is made of."),
+      h(
+        "li",
+        {},
+        e.backward
+          ? "Below each array, framed: how the loss changes with it."
+          : [h("b", {}, "Gradients"), " (key G) shows below each array how the loss changes with it."],
+      ),
+      h(
+        "li",
+        {},
+        e.isImage
+          ? "Draw another image, and every number follows."
+          : "Type another text, and every number follows.",
+      ),
+    ),
+    h(
+      "p",
+      { class: "legend" },
+      h("span", { class: "negative" }),
+      "negative",
+      h("span", { class: "positive" }),
+      "positive; the stronger, the larger",
+    ),
+  ];
 }
 
 /** The steps of a layer norm or RMSNorm, whose arrays are at `path`. */
@@ -58,23 +126,49 @@ function norms(e, stack, path) {
   const layer = stack.norm.kind === "layer";
   const bias = isThere(e, e.plan.get(part("output")).bias);
   return [
-    h("p", { class: "formula" }, layer ? `norm(x) = (x − mean) / √(variance + ε) · gain${bias ? " + bias" : ""}` : "norm(x) = x / √(mean of x² + ε) · gain"),
-    h("div", { class: "columns" }, layer ? matrix(e, part("mean"), { title: "mean", columns: ["mean"] }) : null, matrix(e, part("rstd"), { title: describe(part("rstd")), columns: [layer ? "1/σ" : "1/rms"] })),
-    matrix(e, part("normalized"), { title: layer ? "normalized: mean 0, variance 1" : "normalized: mean square 1" }),
+    h(
+      "p",
+      { class: "formula" },
+      layer
+        ? `norm(x) = (x − mean) / √(variance + ε) · gain${bias ? " + bias" : ""}`
+        : "norm(x) = x / √(mean of x² + ε) · gain",
+    ),
+    h(
+      "div",
+      { class: "columns" },
+      layer ? matrix(e, part("mean"), { title: "mean", columns: ["mean"] }) : null,
+      matrix(e, part("rstd"), { title: describe(part("rstd")), columns: [layer ? "1/σ" : "1/rms"] }),
+    ),
+    matrix(e, part("normalized"), {
+      title: layer ? "normalized: mean 0, variance 1" : "normalized: mean square 1",
+    }),
     matrix(e, part("output"), { title: bias ? "times gain, plus bias" : "times gain" }),
   ];
 }
 
 function residualPaths(e) {
-  return [...e.plan.keys()].filter(name => /residual\d\.sum$/.test(name)).map(name => name.replace(/\.sum$/, ""));
+  return [...e.plan.keys()]
+    .filter(name => /residual\d\.sum$/.test(name))
+    .map(name => name.replace(/\.sum$/, ""));
 }
 
 function forwardPaths(e) {
-  return [...e.plan.keys()].filter(name => name.endsWith("feed_forward.hidden")).map(name => name.replace(/\.hidden$/, ""));
+  return [...e.plan.keys()]
+    .filter(name => name.endsWith("feed_forward.hidden"))
+    .map(name => name.replace(/\.hidden$/, ""));
 }
 
 function placeChoice(e, key, paths) {
-  return h("div", { class: "choices" }, choice("Layer", paths.map(path => [path, titleOfResidual(e, path)]), e[key], path => go(`${e.screen}:${path}`)));
+  return h(
+    "div",
+    { class: "choices" },
+    choice(
+      "Layer",
+      paths.map(path => [path, titleOfResidual(e, path)]),
+      e[key],
+      path => go(`${e.screen}:${path}`),
+    ),
+  );
 }
 
 function titleOfResidual(e, path) {
@@ -89,7 +183,8 @@ function titleOfResidual(e, path) {
 /** `relu(x W₁ + b₁) W₂ + b₂`, with the gate and without the biases that the model does not have. */
 function forwardFormula(e, path) {
   const { activation, gated } = e.stackOf(path);
-  const times = (x, name, number) => `${x} W${number}${isThere(e, e.plan.get(`${path}.${name}`).bias) ? ` + b${number}` : ""}`;
+  const times = (x, name, number) =>
+    `${x} W${number}${isThere(e, e.plan.get(`${path}.${name}`).bias) ? ` + b${number}` : ""}`;
   const first = `${activation.replace("_tanh", "")}(${times("x", "linear1", "₁")})`;
   return times(gated ? `(${first} · (${times("x", "linear3", "₃")}))` : first, "output", "₂");
 }
@@ -104,30 +199,70 @@ function feedForwardScreen(e) {
   const { says } = ACTIVATION_RULES[stack.activation];
   const f = stack.activation.replace("_tanh", "");
   const row = `token:${e.sideOfRows(part("output"))}`;
-  const product = (name, number) => sign("times ", symbol(`W_${number}`), biasOf(e, e.plan.get(part(name)).bias), " =");
+  const product = (name, number) =>
+    sign("times ", symbol(`W_${number}`), biasOf(e, e.plan.get(part(name)).bias), " =");
   return {
     thought: `Each ${unitOf(e)} goes through a wide hidden layer and back, by itself. Attention moves information between the ${unitsOf(e)}; here it is processed.`,
     choices: placeChoice(e, "forward", forwardPaths(e)),
     body: [
       h("p", { class: "formula" }, `FFN(x) = ${forwardFormula(e, path)},  ${says}`),
-      equation(e, [
-        { name: first, letter: "X", title: "", axes: [row, "width"] }, stack.gated ? "→" : "·",
-        stack.gated ? [{ name: part("linear1"), title: "gate", axes: [row, "inner"] }, ",", { name: part("linear3"), title: "times", axes: [row, "inner"] }]
-          : { name: e.plan.get(part("linear1")).weight, weight: true, transposed: true, letter: "W_1", title: "", axes: ["width", "inner"] },
-        f, { name: part("hidden"), title: "hidden layer", axes: [row, "inner"] }, "·",
-        { name: e.plan.get(part("output")).weight, weight: true, transposed: true, letter: "W_2", title: "", axes: ["inner", "out"] }, "=",
-        { name: part("output"), title: "output", axes: [row, "out"] },
-      ], heightForEquations(40)),
-      h("p", { class: "hint" }, `${on.toLocaleString("en")} of the ${hidden.data.length.toLocaleString("en")} numbers of the hidden layer are above 0.`),
+      equation(
+        e,
+        [
+          { name: first, letter: "X", title: "", axes: [row, "width"] },
+          stack.gated ? "→" : "·",
+          stack.gated
+            ? [
+                { name: part("linear1"), title: "gate", axes: [row, "inner"] },
+                ",",
+                { name: part("linear3"), title: "times", axes: [row, "inner"] },
+              ]
+            : {
+                name: e.plan.get(part("linear1")).weight,
+                weight: true,
+                transposed: true,
+                letter: "W_1",
+                title: "",
+                axes: ["width", "inner"],
+              },
+          f,
+          { name: part("hidden"), title: "hidden layer", axes: [row, "inner"] },
+          "·",
+          {
+            name: e.plan.get(part("output")).weight,
+            weight: true,
+            transposed: true,
+            letter: "W_2",
+            title: "",
+            axes: ["inner", "out"],
+          },
+          "=",
+          { name: part("output"), title: "output", axes: [row, "out"] },
+        ],
+        heightForEquations(40),
+      ),
+      h(
+        "p",
+        { class: "hint" },
+        `${on.toLocaleString("en")} of the ${hidden.data.length.toLocaleString("en")} numbers of the hidden layer are above 0.`,
+      ),
     ],
     beside: tips(e),
     below: () => [
       matrix(e, first, { title: "input", letter: "X" }),
       product("linear1", 1),
       matrix(e, part("linear1"), { title: stack.gated ? "the gate before its activation" : "first layer" }),
-      stack.gated ? [h("p", {}, "The same input, "), product("linear3", 3), matrix(e, part("linear3"), { title: "what the gate multiplies" })] : null,
+      stack.gated
+        ? [
+            h("p", {}, "The same input, "),
+            product("linear3", 3),
+            matrix(e, part("linear3"), { title: "what the gate multiplies" }),
+          ]
+        : null,
       sign(stack.gated ? `${f} of the first, times the second =` : `${f} of each number =`),
-      matrix(e, part("hidden"), { title: `hidden layer: ${on.toLocaleString("en")} of ${hidden.data.length.toLocaleString("en")} numbers are above 0` }),
+      matrix(e, part("hidden"), {
+        title: `hidden layer: ${on.toLocaleString("en")} of ${hidden.data.length.toLocaleString("en")} numbers are above 0`,
+      }),
       product("output", 2),
       matrix(e, part("output"), { title: "output" }),
     ],
@@ -138,19 +273,40 @@ function feedForwardScreen(e) {
 function outputHeadScreen(e) {
   const last = e.structure.stacks.at(-1);
   const { head, pooler } = e.structure.output;
-  const nodes = [...e.plan.values()].filter(({ name }) => name.startsWith("head.") && !name.startsWith("head.norm."));
+  const nodes = [...e.plan.values()].filter(
+    ({ name }) => name.startsWith("head.") && !name.startsWith("head.norm."),
+  );
   const thoughts = {
-    masked_lm: "BERT's head for masked tokens is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
-    image_classification: "The last state of the class token stands for the whole image: it alone is classified.",
+    masked_lm:
+      "BERT's head for masked tokens is one more linear layer with an activation and a norm. Its rows are then compared with the vectors of the vocabulary.",
+    image_classification:
+      "The last state of the class token stands for the whole image: it alone is classified.",
   };
   const signs = {
-    linear: node => sign("times a learned matrix", biasOf(e, node.bias), " ="), activate: node => sign(`${node.activation.replace("_tanh", "")} of each number =`),
-    first: () => sign("row 0, of [CLS] ="), scale: node => sign(`times 1/√d = ${precise(node.factor)} =`),
+    linear: node => sign("times a learned matrix", biasOf(e, node.bias), " ="),
+    activate: node => sign(`${node.activation.replace("_tanh", "")} of each number =`),
+    first: () => sign("row 0, of [CLS] ="),
+    scale: node => sign(`times 1/√d = ${precise(node.factor)} =`),
   };
   return {
-    thought: thoughts[head] ?? (pooler ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified." : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
+    thought:
+      thoughts[head] ??
+      (pooler
+        ? "The last state of [CLS] stands for the whole text. A linear layer and tanh turn it into the vector that is classified."
+        : "The output layer is E, the matrix of the token vectors. So that the logits do not become too large, the last states are first multiplied by 1/√d."),
     body: [
-      equation(e, [nodes[0].from[0], ...nodes.map(node => node.name)].map((name, i) => [i ? "→" : null, { name, title: describe(name), axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`] }]), heightForEquations(200)),
+      equation(
+        e,
+        [nodes[0].from[0], ...nodes.map(node => node.name)].map((name, i) => [
+          i ? "→" : null,
+          {
+            name,
+            title: describe(name),
+            axes: [e.record.arrays[name].shape[0] === 1 ? "first" : "token:source", `width ${i}`],
+          },
+        ]),
+        heightForEquations(200),
+      ),
       e.plan.has("head.norm.output") ? normEquation(e, last, "head.norm", heightForEquations() / 2) : null,
     ],
     beside: tips(e),
@@ -173,22 +329,100 @@ function layersScreen(e) {
   return {
     thought: `All layers have the same form, and each reads the output of the one before.${speaks ? ` Through the output layer, each state can be read as probabilities of ${unitsOf(e)} (logit lens).` : ""}`,
     body: [
-      e.structure.stacks.length > 1 ? h("div", { class: "choices" }, choice("Stack", e.structure.stacks.map(each => [each.name, each.name]), stack.name, name => e.set({ lensStack: name }))) : null,
-      wordRow(words, t, "Token", i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i }), side),
-      equation(e, [{
-        title: `the state of “${words[t]}” after each layer`, rows: rows.map(([label]) => label), columns: range(stack.width, j => `${j}`), axes: ["layer:all", "width"],
-        value: (i, j) => rowOf(e.record.arrays[rows[i][1]], t)[j],
-      }], Math.min(26 * rows.length, heightForEquations())),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" }, h("table", { class: "steps" },
-        h("thead", {}, h("tr", {}, ["after", "size of the state", "angle to row above", speaks ? "likeliest" : ""].map((text, i) => (text ? h("th", { scope: "col", class: i === 3 ? "wrap" : i ? "short" : null }, text) : h("td", {}))))),
-        h("tbody", {}, rows.map(([label, name], i) => {
-          const state = rowOf(e.record.arrays[name], t);
-          const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
-          const cosine = before ? dotProduct(state, before) / (norm(state) * norm(before) || 1) : 1;
-          return h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, norm(state).toFixed(2)), h("td", {}, before ? `${((180 * Math.acos(Math.max(-1, Math.min(1, cosine)))) / Math.PI).toFixed(0)}°` : ""),
-            h("td", { class: "wrap" }, speaks ? lens(e, state, stack, name === `${stack.name}.norm.output`).map(([word, p]) => h("span", { class: "chip" }, `${word} ${percent(p)}`)) : ""));
-        })))),
-      speaks ? h("p", { class: "hint" }, stack.name === "encoder" && e.isPair ? `The encoder is not trained to predict ${unitsOf(e)}: what is likeliest here need not mean anything.` : "The last line is the model's own answer. The states before it were not trained to be read in this way.") : null,
+      e.structure.stacks.length > 1
+        ? h(
+            "div",
+            { class: "choices" },
+            choice(
+              "Stack",
+              e.structure.stacks.map(each => [each.name, each.name]),
+              stack.name,
+              name => e.set({ lensStack: name }),
+            ),
+          )
+        : null,
+      wordRow(
+        words,
+        t,
+        "Token",
+        i => e.set(stack === e.structure.stacks.at(-1) ? { step: i, word: i } : { word: i }),
+        side,
+      ),
+      equation(
+        e,
+        [
+          {
+            title: `the state of “${words[t]}” after each layer`,
+            rows: rows.map(([label]) => label),
+            columns: range(stack.width, j => `${j}`),
+            axes: ["layer:all", "width"],
+            value: (i, j) => rowOf(e.record.arrays[rows[i][1]], t)[j],
+          },
+        ],
+        Math.min(26 * rows.length, heightForEquations()),
+      ),
+      h(
+        "div",
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Layers" },
+        h(
+          "table",
+          { class: "steps" },
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ["after", "size of the state", "angle to row above", speaks ? "likeliest" : ""].map(
+                (text, i) =>
+                  text
+                    ? h("th", { scope: "col", class: i === 3 ? "wrap" : i ? "short" : null }, text)
+                    : h("td", {}),
+              ),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            rows.map(([label, name], i) => {
+              const state = rowOf(e.record.arrays[name], t);
+              const before = i ? rowOf(e.record.arrays[rows[i - 1][1]], t) : null;
+              const cosine = before ? dotProduct(state, before) / (norm(state) * norm(before) || 1) : 1;
+              return h(
+                "tr",
+                {},
+                h("th", { scope: "row" }, label),
+                h("td", {}, norm(state).toFixed(2)),
+                h(
+                  "td",
+                  {},
+                  before
+                    ? `${((180 * Math.acos(Math.max(-1, Math.min(1, cosine)))) / Math.PI).toFixed(0)}°`
+                    : "",
+                ),
+                h(
+                  "td",
+                  { class: "wrap" },
+                  speaks
+                    ? lens(e, state, stack, name === `${stack.name}.norm.output`).map(([word, p]) =>
+                        h("span", { class: "chip" }, `${word} ${percent(p)}`),
+                      )
+                    : "",
+                ),
+              );
+            }),
+          ),
+        ),
+      ),
+      speaks
+        ? h(
+            "p",
+            { class: "hint" },
+            stack.name === "encoder" && e.isPair
+              ? `The encoder is not trained to predict ${unitsOf(e)}: what is likeliest here need not mean anything.`
+              : "The last line is the model's own answer. The states before it were not trained to be read in this way.",
+          )
+        : null,
     ],
     beside: tips(e),
   };
@@ -216,7 +450,8 @@ function rowOf({ data, shape }, t) {
 /** The likeliest words of a state, read with the final norm (of pre-norm models) and the output layer. */
 function lens(e, state, stack, isNormed) {
   const kind = stack.norm?.kind === "layer" ? "layer_norm" : "rms_norm";
-  const final = stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps } : null;
+  const final =
+    stack.finalNorm && !isNormed ? { path: `${stack.name}.norm`, norm: kind, layer_norm_eps: e.eps } : null;
   const p = e.model.lens(state, final);
   return largestIndices(p, 3).map(i => [shownToken(e.tokenOf(i)), p[i]]);
 }

@@ -16,25 +16,70 @@ function renderToolbar(e) {
   const bar = document.getElementById("toolbar");
   const isOpen = name => bar.querySelector(`details.${name}`)?.open ?? false;
   bar.hidden = false;
-  update(bar, flat([
-    e.isImage ? imageField(e, isOpen("draw")) : h("label", { class: "sentence" }, h("span", { class: "name" }, "Sentence"), h("input", { id: "sentence", value: e.text, "data-key": "sentence", dir: "auto", autocomplete: "off", spellcheck: "false", maxlength: 2000, oninput: event => e.set({ text: event.target.value, target: null }) })),
-    h("div", { class: "answers", tabindex: 0, role: "group", "aria-label": "The answer" }, h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)), e.problem ? null : answerBefore(e)),
-    h("button", { type: "button", "aria-pressed": e.backward ? "true" : "false", "data-key": "gradients", onclick: () => e.set({ backward: !e.backward }) }, "Gradients"),
-    h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
-    location.protocol === "about:" ? null : h("button", { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) }, e.copied ? "Copied" : "Copy link"),
-    h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
-    e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
-    linkField(e),
-    unknownWords(e),
-    e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
-  ]));
+  update(
+    bar,
+    flat([
+      e.isImage
+        ? imageField(e, isOpen("draw"))
+        : h(
+            "label",
+            { class: "sentence" },
+            h("span", { class: "name" }, "Sentence"),
+            h("input", {
+              id: "sentence",
+              value: e.text,
+              "data-key": "sentence",
+              dir: "auto",
+              autocomplete: "off",
+              spellcheck: "false",
+              maxlength: 2000,
+              oninput: event => e.set({ text: event.target.value, target: null }),
+            }),
+          ),
+      h(
+        "div",
+        { class: "answers", tabindex: 0, role: "group", "aria-label": "The answer" },
+        h("output", { class: "answer", dir: "auto" }, e.problem ? "" : answerOf(e)),
+        e.problem ? null : answerBefore(e),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": e.backward ? "true" : "false",
+          "data-key": "gradients",
+          onclick: () => e.set({ backward: !e.backward }),
+        },
+        "Gradients",
+      ),
+      h("button", { type: "button", "data-key": "quiz", onclick: () => startQuiz(e) }, "Quiz me"),
+      location.protocol === "about:"
+        ? null
+        : h(
+            "button",
+            { type: "button", "data-key": "copy-link", onclick: () => copyLink(e) },
+            e.copied ? "Copied" : "Copy link",
+          ),
+      h("details", { class: "what-if switches", open: isOpen("switches") }, whatIfMenu(e)),
+      e.problem ? h("p", { class: "problem", role: "alert" }, e.problem) : null,
+      linkField(e),
+      unknownWords(e),
+      e.notice ? h("p", { class: "note", role: "status" }, e.notice) : null,
+    ]),
+  );
 }
 
 /** Which words the model does not know. */
 function unknownWords(e) {
   const words = e.unknownTexts();
   const token = e.tokenOf(e.data.tokenizer?.unk_id);
-  return words.length ? h("p", { class: "note unknown", role: "status" }, `The model does not know ${words.map(word => `“${word}”`).join(", ")}: it reads ${token} instead.`) : null;
+  return words.length
+    ? h(
+        "p",
+        { class: "note unknown", role: "status" },
+        `The model does not know ${words.map(word => `“${word}”`).join(", ")}: it reads ${token} instead.`,
+      )
+    : null;
 }
 
 /** What the model makes of the sentence. */
@@ -56,7 +101,10 @@ function render(e) {
   const focused = document.activeElement;
   const panel = document.getElementById("inspector").contains(focused);
   renderToolbar(e);
-  document.documentElement.style.setProperty("--header", `${document.querySelector("header").offsetHeight}px`); // below it, the map sticks
+  document.documentElement.style.setProperty(
+    "--header",
+    `${document.querySelector("header").offsetHeight}px`,
+  ); // below it, the map sticks
   renderMap(e);
   renderScreen(e);
   renderInspector(e);

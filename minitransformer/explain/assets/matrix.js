@@ -22,44 +22,88 @@ function matrixFigure(e, name, options) {
   const view = matrixView(e, name, options);
   const { rows, columns } = view;
   const size = `${rows} × ${columns}`;
-  const title = options.gradient ? `Gradient of ${options.title ?? describe(name)}` : options.title ?? describe(name);
-  const caption = h("figcaption", {}, options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null, h("span", {}, title), h("span", { class: "size" }, ` ${size}`));
+  const title = options.gradient
+    ? `Gradient of ${options.title ?? describe(name)}`
+    : (options.title ?? describe(name));
+  const caption = h(
+    "figcaption",
+    {},
+    options.letter ? [options.gradient ? "∂loss / ∂" : "", symbol(options.letter), " "] : null,
+    h("span", {}, title),
+    h("span", { class: "size" }, ` ${size}`),
+  );
   const width = columnsThatFit();
   const isWide = columns > (view.overTokens ? MOST_TOKENS : width + 2);
   const first = isWide ? windowStart(e, columns, columns - width) : 0;
   const shown = isWide ? width : columns;
   const isHigh = rows > MOST_TOKENS;
   const top = isHigh ? windowStart(e, `rows ${rows}`, rows - MOST_TOKENS) : 0;
-  return h("figure", { class: options.gradient ? "matrix gradient" : "matrix" }, caption,
-    isWide ? [strip(view, first, shown, title), windowSlider(e, name, first, width, columns, title, options.gradient)] : null,
+  return h(
+    "figure",
+    { class: options.gradient ? "matrix gradient" : "matrix" },
+    caption,
+    isWide
+      ? [
+          strip(view, first, shown, title),
+          windowSlider(e, name, first, width, columns, title, options.gradient),
+        ]
+      : null,
     isHigh ? rowSlider(e, top, rows, title, options.gradient) : null,
     h("div", { class: "scroll" }, table(e, view, first, shown, title, top, Math.min(rows, MOST_TOKENS))),
-    options.gradient ? null : comparison(e, name));
+    options.gradient ? null : comparison(e, name),
+  );
 }
 
 /** The numbers of a figure: where they are, and what their rows and columns are called. */
 function matrixView(e, name, options) {
-  const source = options.weight ? (options.gradient ? e.gradients().weights : e.weights) : options.gradient ? e.gradients().activations : e.record.arrays;
+  const source = options.weight
+    ? options.gradient
+      ? e.gradients().weights
+      : e.weights
+    : options.gradient
+      ? e.gradients().activations
+      : e.record.arrays;
   const array = source[name];
   const head = options.head;
   const shape = array.shape.slice(-2);
   if (shape.length === 1) shape.unshift(1);
   const [firstRow, rows] = options.rowRange ?? [0, shape[0]];
-  const place = (t, j) => (head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, firstRow + t, j]);
+  const place = (t, j) =>
+    head === undefined ? (array.shape.length === 1 ? [j] : [firstRow + t, j]) : [head, firstRow + t, j];
   const columns = shape[1];
   let largest = 0;
-  for (let t = 0; t < rows; t++) for (let j = 0; j < columns; j++) {
-    const x = Math.abs(elementOf(array, place(t, j)));
-    if (Number.isFinite(x) && x > largest) largest = x;
-  }
+  for (let t = 0; t < rows; t++)
+    for (let j = 0; j < columns; j++) {
+      const x = Math.abs(elementOf(array, place(t, j)));
+      if (Number.isFinite(x) && x > largest) largest = x;
+    }
   const overTokens = !options.weight && e.isOverTokens(name);
   return {
-    tokenOfRow: t => (options.weight || array.shape.length < 2 || rows === 1 ? null : `${e.sideOfRows(name)}:${firstRow + t}`),
-    e, name, array, at: place, rows, columns, largest, overTokens, gradient: options.gradient, weight: options.weight, options,
+    tokenOfRow: t =>
+      options.weight || array.shape.length < 2 || rows === 1 ? null : `${e.sideOfRows(name)}:${firstRow + t}`,
+    e,
+    name,
+    array,
+    at: place,
+    rows,
+    columns,
+    largest,
+    overTokens,
+    gradient: options.gradient,
+    weight: options.weight,
+    options,
     isProbability: !options.gradient && /(weights|probabilities)$/.test(name) && !options.weight,
     decimals: overTokens && !options.gradient && /weights$/.test(name) ? 3 : decimalsFor(largest),
-    rowLabel: options.rows ? t => options.rows[t] : options.weight ? t => `${t}` : t => e.rowLabel(name, firstRow + t),
-    columnLabel: options.columns ? j => options.columns[j] : options.weight ? j => `${j}` : j => e.columnLabel(name, j),
+    rowLabel: options.rows
+      ? t => options.rows[t]
+      : options.weight
+        ? t => `${t}`
+        : t => e.rowLabel(name, firstRow + t),
+    columnLabel: options.columns
+      ? j => options.columns[j]
+      : options.weight
+        ? j => `${j}`
+        : j => e.columnLabel(name, j),
   };
 }
 
@@ -67,7 +111,10 @@ function matrixView(e, name, options) {
  * Numbers that are no cells of the record: `rows` and `columns` are labels, `value(t, u)` a number. Of many, a
  * window is shown, which sliders move; `most` is its height. `heads(t)` has further cells at the side of a row.
  */
-function plainTable(e, { title, corner = "", rows, columns, value, text, look, heads = () => [], most = MOST_TOKENS }) {
+function plainTable(
+  e,
+  { title, corner = "", rows, columns, value, text, look, heads = () => [], most = MOST_TOKENS },
+) {
   const [high, wide] = [rows.length > most, columns.length > MOST_TOKENS];
   const top = high ? windowStart(e, `rows ${rows.length}`, rows.length - most) : 0;
   const first = wide ? windowStart(e, columns.length, columns.length - MOST_TOKENS) : 0;
@@ -76,14 +123,43 @@ function plainTable(e, { title, corner = "", rows, columns, value, text, look, h
   return [
     wide ? windowSlider(e, title, first, MOST_TOKENS, columns.length, title) : null,
     high ? rowSlider(e, top, rows.length, title, false, most) : null,
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, h("td", {}, corner), range(side, () => h("td", { class: "quiet" })), shown.map(word => h("th", { scope: "col", class: "token" }, pictured(word, true))))),
-      h("tbody", {}, rows.slice(top, top + most).map((word, i) => h("tr", {}, h("th", { scope: "row" }, pictured(word)), heads(top + i).map(content => h("td", { class: "quiet" }, content)), shown.map((_, j) => {
-        const x = value(top + i, first + j);
-        const td = h("td", { class: "shown" }, text(x));
-        tint(td, x, look);
-        return td;
-      })))))),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+      h(
+        "table",
+        { class: "numbers" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("td", {}, corner),
+            range(side, () => h("td", { class: "quiet" })),
+            shown.map(word => h("th", { scope: "col", class: "token" }, pictured(word, true))),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.slice(top, top + most).map((word, i) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, pictured(word)),
+              heads(top + i).map(content => h("td", { class: "quiet" }, content)),
+              shown.map((_, j) => {
+                const x = value(top + i, first + j);
+                const td = h("td", { class: "shown" }, text(x));
+                tint(td, x, look);
+                return td;
+              }),
+            ),
+          ),
+        ),
+      ),
+    ),
   ];
 }
 
@@ -95,10 +171,33 @@ function windowStart(e, key, last) {
 function table(e, view, first, count, title, top, height) {
   const [side] = view.tokenOfRow(top)?.split(":") ?? [];
   const corner = h("td", { class: "quiet" }, titleOfRows(e, `token:${side}`));
-  const head = h("tr", {}, corner, range(count, j => h("th", { scope: "col", class: view.overTokens ? "token" : null }, pictured(view.columnLabel(first + j), true))));
-  const rows = range(height, i => top + i).map(t => h("tr", { class: view.options.current === t ? "current" : null },
-    h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(view.rowLabel(t))), range(count, j => cell(e, view, t, first + j, t === top && j === 0))));
-  return h("table", { class: "numbers", onkeydown: walkCells }, h("caption", { class: "unseen" }, title), h("thead", {}, head), h("tbody", {}, rows));
+  const head = h(
+    "tr",
+    {},
+    corner,
+    range(count, j =>
+      h(
+        "th",
+        { scope: "col", class: view.overTokens ? "token" : null },
+        pictured(view.columnLabel(first + j), true),
+      ),
+    ),
+  );
+  const rows = range(height, i => top + i).map(t =>
+    h(
+      "tr",
+      { class: view.options.current === t ? "current" : null },
+      h("th", { scope: "row", "data-token": view.tokenOfRow(t) }, pictured(view.rowLabel(t))),
+      range(count, j => cell(e, view, t, first + j, t === top && j === 0)),
+    ),
+  );
+  return h(
+    "table",
+    { class: "numbers", onkeydown: walkCells },
+    h("caption", { class: "unseen" }, title),
+    h("thead", {}, head),
+    h("tbody", {}, rows),
+  );
 }
 
 function cell(e, view, t, j, isFirst) {
@@ -108,12 +207,24 @@ function cell(e, view, t, j, isFirst) {
   const selected = samePlace(e.cell, place);
   const asked = e.quiz && samePlace(e.quiz.place, place);
   const text = asked ? "?" : inTable(x, view.decimals);
-  const button = h("button", {
-    type: "button", tabindex: isFirst || selected ? 0 : -1, "aria-pressed": selected ? "true" : "false",
-    "data-key": placeKey(place), "aria-label": `${view.rowLabel(t)}, ${view.columnLabel(j)}: ${text}`,
-    onclick: () => e.set({ cell: selected ? null : place }),
-  }, text);
-  const td = h("td", { class: x === -Infinity ? "hidden-cell" : asked ? "asked" : null }, button, asked ? null : printedNumber(e, place, x));
+  const button = h(
+    "button",
+    {
+      type: "button",
+      tabindex: isFirst || selected ? 0 : -1,
+      "aria-pressed": selected ? "true" : "false",
+      "data-key": placeKey(place),
+      "aria-label": `${view.rowLabel(t)}, ${view.columnLabel(j)}: ${text}`,
+      onclick: () => e.set({ cell: selected ? null : place }),
+    },
+    text,
+  );
+  const td = h(
+    "td",
+    { class: x === -Infinity ? "hidden-cell" : asked ? "asked" : null },
+    button,
+    asked ? null : printedNumber(e, place, x),
+  );
   tint(td, x, view);
   return td;
 }
@@ -142,7 +253,8 @@ function walkCells(event) {
   if (!step || !td) return;
   const row = td.parentElement;
   const body = row.parentElement;
-  const next = body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
+  const next =
+    body.rows[row.sectionRowIndex + step[0]]?.cells[td.cellIndex + step[1]]?.querySelector("button");
   event.preventDefault();
   event.stopPropagation();
   if (!next) return;
@@ -155,13 +267,23 @@ function walkCells(event) {
 function strip(view, first, count, title) {
   const height = view.rows > 24 ? 3 : view.rows > 8 ? 6 : 10;
   const unit = Math.max(1, Math.floor(512 / view.columns));
-  const canvas = h("canvas", { class: "strip", width: view.columns * unit, height: view.rows * height, role: "img", "aria-label": `${title}: all ${view.columns} columns as colours, ${first} to ${first + count - 1} framed` });
+  const canvas = h("canvas", {
+    class: "strip",
+    width: view.columns * unit,
+    height: view.rows * height,
+    role: "img",
+    "aria-label": `${title}: all ${view.columns} columns as colours, ${first} to ${first + count - 1} framed`,
+  });
   const pen = canvas.getContext("2d");
   const colours = stripColours();
   for (let t = 0; t < view.rows; t++) {
     for (let j = 0; j < view.columns; j++) {
       const x = elementOf(view.array, view.at(t, j));
-      pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x) / (view.largest || 1));
+      pen.fillStyle = blend(
+        colours.paper,
+        x < 0 ? colours.negative : colours.positive,
+        Math.abs(x) / (view.largest || 1),
+      );
       pen.fillRect(j * unit, t * height, unit, height);
     }
   }
@@ -173,8 +295,18 @@ function strip(view, first, count, title) {
 
 function stripColours() {
   const style = getComputedStyle(document.documentElement);
-  const read = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(x => parseInt(x, 16));
-  return { paper: read("--paper"), positive: read("--positive"), negative: read("--negative"), line: read("--line") };
+  const read = name =>
+    style
+      .getPropertyValue(name)
+      .trim()
+      .match(/[\da-f]{2}/gi)
+      .map(x => parseInt(x, 16));
+  return {
+    paper: read("--paper"),
+    positive: read("--positive"),
+    negative: read("--negative"),
+    line: read("--line"),
+  };
 }
 
 function blend(from, to, share) {
@@ -185,19 +317,38 @@ function blend(from, to, share) {
 function rowSlider(e, top, rows, title, gradient, most = MOST_TOKENS) {
   const key = `rows ${rows}`;
   const label = `rows ${top} to ${top + most - 1} of ${rows}`;
-  return h("label", { class: "window" }, h("input", {
-    type: "range", min: 0, max: rows - most, value: top, "aria-label": `First row of ${title}`, "aria-valuetext": label, "data-key": `rows${gradient ? "g" : ""}:${title}`,
-    oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
-  }), h("span", {}, label));
+  return h(
+    "label",
+    { class: "window" },
+    h("input", {
+      type: "range",
+      min: 0,
+      max: rows - most,
+      value: top,
+      "aria-label": `First row of ${title}`,
+      "aria-valuetext": label,
+      "data-key": `rows${gradient ? "g" : ""}:${title}`,
+      oninput: event => e.set({ windows: { ...e.windows, [key]: Number(event.target.value) } }),
+    }),
+    h("span", {}, label),
+  );
 }
 
 function windowSlider(e, name, first, width, columns, title, gradient) {
   const label = `columns ${first} to ${first + width - 1}`;
-  return h("label", { class: "window" },
+  return h(
+    "label",
+    { class: "window" },
     h("input", {
-      type: "range", min: 0, max: columns - width, value: first, "aria-label": `First column of ${title}`, "aria-valuetext": label,
+      type: "range",
+      min: 0,
+      max: columns - width,
+      value: first,
+      "aria-label": `First column of ${title}`,
+      "aria-valuetext": label,
       "data-key": `window${gradient ? "g" : ""}:${name}`,
       oninput: event => e.set({ windows: { ...e.windows, [columns]: Number(event.target.value) } }),
     }),
-    h("span", {}, label));
+    h("span", {}, label),
+  );
 }

@@ -39,7 +39,13 @@ function withMinus(text) {
 
 function percent(p) {
   if (Number.isNaN(p)) return "nan";
-  return p >= 0.0995 ? `${(100 * p).toFixed(0)} %` : p >= 0.001 ? `${(100 * p).toFixed(1)} %` : p > 0 ? "< 0.1 %" : "0 %";
+  return p >= 0.0995
+    ? `${(100 * p).toFixed(0)} %`
+    : p >= 0.001
+      ? `${(100 * p).toFixed(1)} %`
+      : p > 0
+        ? "< 0.1 %"
+        : "0 %";
 }
 
 function norm(data) {

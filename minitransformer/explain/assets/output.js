@@ -3,7 +3,10 @@
 function stepChoice(e) {
   if (e.record.arrays.logits.shape[0] === 1) return null;
   const words = e.isPair ? e.tokensOf("target") : e.tokensOf("source");
-  return [h("p", { class: "label" }, e.structure.output.head ? "The place:" : "Read up to:"), wordRow(words, e.step, "Step", i => e.set({ step: i }))];
+  return [
+    h("p", { class: "label" }, e.structure.output.head ? "The place:" : "Read up to:"),
+    wordRow(words, e.step, "Step", i => e.set({ step: i })),
+  ];
 }
 
 function stepRow(e) {
@@ -20,14 +23,24 @@ function logitsScreen(e) {
   const best = largestIndices(logits, 10);
   const row = `token:${e.isPair ? "target" : "source"}`;
   return {
-    thought: answerUnit(e) === "class"
-      ? "The state is multiplied by a learned vector for each class: the dot products are the logits."
-      : `The state is multiplied by ${tied ? "the vector of each token of the vocabulary, a row of the same E that the tokens were looked up in" : "a learned vector for each token of the vocabulary"}: the dot products are the logits.`,
+    thought:
+      answerUnit(e) === "class"
+        ? "The state is multiplied by a learned vector for each class: the dot products are the logits."
+        : `The state is multiplied by ${tied ? "the vector of each token of the vocabulary, a row of the same E that the tokens were looked up in" : "a learned vector for each token of the vocabulary"}: the dot products are the logits.`,
     body: [
       stepChoice(e),
       equation(e, [
-        { name: node.from[0], rowRange: [t, 1], title: describe(node.from[0]), axes: [row, "width"] }, "·",
-        { name: node.weight, weight: true, transposed: true, pickRows: best, letter: tied ? "E" : "W", title: "of the likeliest", axes: ["width", "word:all"] },
+        { name: node.from[0], rowRange: [t, 1], title: describe(node.from[0]), axes: [row, "width"] },
+        "·",
+        {
+          name: node.weight,
+          weight: true,
+          transposed: true,
+          pickRows: best,
+          letter: tied ? "E" : "W",
+          title: "of the likeliest",
+          axes: ["width", "word:all"],
+        },
         isThere(e, node.bias) ? "+ b =" : "=",
         { name: "logits", rowRange: [t, 1], pick: best, title: "logits", axes: [row, "word:all"] },
       ]),
@@ -35,8 +48,22 @@ function logitsScreen(e) {
     beside: tips(e),
     below: () => [
       matrix(e, node.from[0], { title: describe(node.from[0]), current: t }),
-      half ? h("p", { class: "hint" }, `Of each row, the first ${half} numbers are used: positions were put beside the others.`) : null,
-      h("p", { class: "sign" }, "times ", symbol(tied ? "E" : "W"), h("sup", {}, "⊤"), biasOf(e, node.bias), " ="),
+      half
+        ? h(
+            "p",
+            { class: "hint" },
+            `Of each row, the first ${half} numbers are used: positions were put beside the others.`,
+          )
+        : null,
+      h(
+        "p",
+        { class: "sign" },
+        "times ",
+        symbol(tied ? "E" : "W"),
+        h("sup", {}, "⊤"),
+        biasOf(e, node.bias),
+        " =",
+      ),
       picked(e, "logits", t, best, `the ${best.length} largest logits`),
     ],
   };
@@ -46,17 +73,66 @@ function logitsScreen(e) {
 function picked(e, name, t, indices, title) {
   const values = e.record.arrays[name];
   const gradients = e.backward && name === "logits" ? e.gradients().activations.logits : null;
-  const line = (array, gradient, label) => h("tr", {}, h("th", { scope: "row" }, label), indices.map(v => {
-    const place = { name, index: [t, v], gradient, weight: false };
-    const x = elementOf(array, [t, v]);
-    const asked = e.quiz && samePlace(e.quiz.place, place);
-    const td = h("td", {}, h("button", { type: "button", "data-key": placeKey(place), "aria-pressed": samePlace(e.cell, place) ? "true" : "false", "aria-label": `${label} of ${shownToken(e.wordOf(v))}: ${asked ? "?" : inTable(x, gradient ? 4 : 3)}`, onclick: () => e.set({ cell: place }) }, asked ? "?" : inTable(x, gradient ? 4 : 3)));
-    tint(td, x, { largest: largestOf(indices.map(i => elementOf(array, [t, i]))), isProbability: name === "probabilities" });
-    return td;
-  }));
-  return h("figure", {}, h("figcaption", {}, title), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "numbers" },
-    h("thead", {}, h("tr", {}, h("td", {}), indices.map(v => h("th", { scope: "col", class: "token" }, shownToken(e.wordOf(v)))))),
-    h("tbody", {}, line(values, false, e.rowLabel(name, t)), gradients ? line(gradients, true, "gradient") : null))));
+  const line = (array, gradient, label) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, label),
+      indices.map(v => {
+        const place = { name, index: [t, v], gradient, weight: false };
+        const x = elementOf(array, [t, v]);
+        const asked = e.quiz && samePlace(e.quiz.place, place);
+        const td = h(
+          "td",
+          {},
+          h(
+            "button",
+            {
+              type: "button",
+              "data-key": placeKey(place),
+              "aria-pressed": samePlace(e.cell, place) ? "true" : "false",
+              "aria-label": `${label} of ${shownToken(e.wordOf(v))}: ${asked ? "?" : inTable(x, gradient ? 4 : 3)}`,
+              onclick: () => e.set({ cell: place }),
+            },
+            asked ? "?" : inTable(x, gradient ? 4 : 3),
+          ),
+        );
+        tint(td, x, {
+          largest: largestOf(indices.map(i => elementOf(array, [t, i]))),
+          isProbability: name === "probabilities",
+        });
+        return td;
+      }),
+    );
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, title),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+      h(
+        "table",
+        { class: "numbers" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("td", {}),
+            indices.map(v => h("th", { scope: "col", class: "token" }, shownToken(e.wordOf(v)))),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          line(values, false, e.rowLabel(name, t)),
+          gradients ? line(gradients, true, "gradient") : null,
+        ),
+      ),
+    ),
+  );
 }
 
 function probabilitiesScreen(e) {
@@ -76,18 +152,91 @@ function probabilitiesScreen(e) {
       : "Softmax turns the logits into probabilities: they are positive and add up to 1.",
     body: [
       stepChoice(e),
-      h("div", { class: samples ? "bars-beside" : null },
-        h("div", {}, bars(best.map((v, i) => {
-          const [text, before] = compared(e, t, v, plain[v]);
-          return [shownToken(e.wordOf(v)), changed[v], isSampled ? `${text} → ${percent(changed[v])}` : text, { chosen: i === 0, faded: changed[v] === 0, ...before, ...(isSampled ? { before: plain[v] } : {}) }];
-        }), "The likeliest, with their probabilities"), isSampled ? null : comparedHint(e)),
-        samples ? h("div", {}, h("div", { class: "sliders" },
-          slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
-          slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `the ${topK} likeliest` : "all", oninput: value => change({ topK: value }) }),
-          slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) })),
-        isSampled ? h("p", { class: "hint" }, `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`) : null,
-        h("p", {}, h("button", { type: "button", "data-key": "draw", onclick: () => draw(e, changed) }, "Draw one"), " ", e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null)) : null),
-      picked(e, "probabilities", t, best.slice(0, 8), samples ? "the same as numbers, at temperature 1" : "the same as numbers"),
+      h(
+        "div",
+        { class: samples ? "bars-beside" : null },
+        h(
+          "div",
+          {},
+          bars(
+            best.map((v, i) => {
+              const [text, before] = compared(e, t, v, plain[v]);
+              return [
+                shownToken(e.wordOf(v)),
+                changed[v],
+                isSampled ? `${text} → ${percent(changed[v])}` : text,
+                {
+                  chosen: i === 0,
+                  faded: changed[v] === 0,
+                  ...before,
+                  ...(isSampled ? { before: plain[v] } : {}),
+                },
+              ];
+            }),
+            "The likeliest, with their probabilities",
+          ),
+          isSampled ? null : comparedHint(e),
+        ),
+        samples
+          ? h(
+              "div",
+              {},
+              h(
+                "div",
+                { class: "sliders" },
+                slider("Temperature", {
+                  min: 0.1,
+                  max: 3,
+                  step: 0.1,
+                  value: temperature,
+                  text: temperature.toFixed(1),
+                  oninput: value => change({ temperature: value }),
+                }),
+                slider("Top-k", {
+                  min: 0,
+                  max: 20,
+                  step: 1,
+                  value: topK,
+                  text: topK ? `the ${topK} likeliest` : "all",
+                  oninput: value => change({ topK: value }),
+                }),
+                slider("Top-p", {
+                  min: 0.05,
+                  max: 1,
+                  step: 0.05,
+                  value: topP,
+                  text: topP < 1 ? topP.toFixed(2) : "all",
+                  oninput: value => change({ topP: value }),
+                }),
+              ),
+              isSampled
+                ? h(
+                    "p",
+                    { class: "hint" },
+                    `${left.toLocaleString("en")} of ${plain.length.toLocaleString("en")} tokens can be drawn. Probabilities before → after the sliders.`,
+                  )
+                : null,
+              h(
+                "p",
+                {},
+                h(
+                  "button",
+                  { type: "button", "data-key": "draw", onclick: () => draw(e, changed) },
+                  "Draw one",
+                ),
+                " ",
+                e.drawn ? h("span", { class: "drawn", role: "status" }, e.drawn) : null,
+              ),
+            )
+          : null,
+      ),
+      picked(
+        e,
+        "probabilities",
+        t,
+        best.slice(0, 8),
+        samples ? "the same as numbers, at temperature 1" : "the same as numbers",
+      ),
     ],
   };
 }
@@ -110,31 +259,103 @@ function nextWordScreen(e) {
   const first = e.isPair ? 0 : e.prompt - 1;
   const rows = range(Math.max(0, e.step - first) + 1, i => first + i);
   const end = e.step >= labels.length - 1;
-  const table = h("table", { class: "steps" }, h("thead", {}, h("tr", {}, ["step", "reads", "likeliest next", "takes"].map(text => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, rows.map(t => {
-      const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
-      const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
-      return h("tr", { class: t === e.step ? "current" : null }, h("th", { scope: "row" }, `${t - first + 1}`), h("td", { class: "wrap word" }, read.slice(-8).join(" ")),
-        h("td", { class: "wrap" }, largestIndices(p, 3).map(v => h("span", { class: v === labels[t] ? "chip chosen" : "chip" }, `${shownToken(e.tokenOf(v))} ${percent(p[v])}`))),
-        h("td", { class: "word" }, e.labelShown(t)));
-    })));
+  const table = h(
+    "table",
+    { class: "steps" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["step", "reads", "likeliest next", "takes"].map(text => h("th", { scope: "col" }, text)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map(t => {
+        const p = data.subarray(t * shape[1], (t + 1) * shape[1]);
+        const read = e.tokensOf(e.isPair ? "target" : "source").slice(0, t + 1);
+        return h(
+          "tr",
+          { class: t === e.step ? "current" : null },
+          h("th", { scope: "row" }, `${t - first + 1}`),
+          h("td", { class: "wrap word" }, read.slice(-8).join(" ")),
+          h(
+            "td",
+            { class: "wrap" },
+            largestIndices(p, 3).map(v =>
+              h(
+                "span",
+                { class: v === labels[t] ? "chip chosen" : "chip" },
+                `${shownToken(e.tokenOf(v))} ${percent(p[v])}`,
+              ),
+            ),
+          ),
+          h("td", { class: "word" }, e.labelShown(t)),
+        );
+      }),
+    ),
+  );
   return {
     thought: e.isPair
       ? `Each new ${unitOf(e)} is appended to what the decoder has read, and it runs again, until it writes ${e.data.tokenizer.tokens[endId()] ?? "the end token"}. Step with N.`
       : `Each new ${unitOf(e)} is appended to the text, and the model runs again. Step with N.`,
     body: [
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps" }, table),
-      h("p", {}, h("button", { type: "button", class: "primary", disabled: end, "data-key": "next-word", onclick: () => nextWord(e) }, `Next ${unitOf(e)}`), " ",
-        h("button", { type: "button", "data-key": "first-word", onclick: () => e.set({ step: first }) }, "From the start"),
-        end ? h("span", { class: "drawn" }, e.answer.stopped ? " The end token: the sentence is done." : " That is as far as this page goes.") : null),
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          {
+            type: "button",
+            class: "primary",
+            disabled: end,
+            "data-key": "next-word",
+            onclick: () => nextWord(e),
+          },
+          `Next ${unitOf(e)}`,
+        ),
+        " ",
+        h(
+          "button",
+          { type: "button", "data-key": "first-word", onclick: () => e.set({ step: first }) },
+          "From the start",
+        ),
+        end
+          ? h(
+              "span",
+              { class: "drawn" },
+              e.answer.stopped
+                ? " The end token: the sentence is done."
+                : " That is as far as this page goes.",
+            )
+          : null,
+      ),
       h("p", { class: "result", dir: "auto" }, e.model.decode(labels.slice(first, e.step + 1))),
-      e.target ? h("p", { class: "note" }, "This is the right answer that you gave, not the model's own.") : null,
-      e.before && !e.target ? h("p", { class: "note" }, `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`) : null,
+      e.target
+        ? h("p", { class: "note" }, "This is the right answer that you gave, not the model's own.")
+        : null,
+      e.before && !e.target
+        ? h(
+            "p",
+            { class: "note" },
+            `This is the answer of the whole model. Without the parts that are off, it writes: ${e.model.decode(e.answer.ids)}`,
+          )
+        : null,
     ],
-    beside: [h("h3", {}, `After reading up to “${e.rowLabel("logits", e.step)}”`), bars(largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
-      const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
-      return [shownToken(e.tokenOf(v)), p, percent(p), { chosen: v === labels[e.step] }];
-    }), "The likeliest next")],
+    beside: [
+      h("h3", {}, `After reading up to “${e.rowLabel("logits", e.step)}”`),
+      bars(
+        largestIndices(rowOf(e.record.arrays.probabilities, stepRow(e)), 8).map(v => {
+          const p = elementOf(e.record.arrays.probabilities, [stepRow(e), v]);
+          return [shownToken(e.tokenOf(v)), p, percent(p), { chosen: v === labels[e.step] }];
+        }),
+        "The likeliest next",
+      ),
+    ],
   };
 }
 
@@ -145,15 +366,42 @@ function nextWord(e) {
 }
 
 function beamsScreen(e) {
-  const found = e.model.beams(e.record.source.slice(0, e.prompt), { beams: e.beamCount, maxNew: e.isPair ? null : 8 }, e.options);
+  const found = e.model.beams(
+    e.record.source.slice(0, e.prompt),
+    { beams: e.beamCount, maxNew: e.isPair ? null : 8 },
+    e.options,
+  );
   return {
     thought: `Beam search keeps the ${e.beamCount} best beginnings at each step, not only the best one: a good text may start with a less likely ${unitOf(e)}.`,
     body: [
-      slider("Beams", { min: 2, max: 5, step: 1, value: e.beamCount, text: `${e.beamCount}`, oninput: beamCount => e.set({ beamCount }) }),
+      slider("Beams", {
+        min: 2,
+        max: 5,
+        step: 1,
+        value: e.beamCount,
+        text: `${e.beamCount}`,
+        oninput: beamCount => e.set({ beamCount }),
+      }),
       beamTree(e, found),
-      h("p", { class: "hint" }, `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`),
+      h(
+        "p",
+        { class: "hint" },
+        `Each box: a ${unitOf(e)} with its probability, and below it the sum of the log-probabilities so far. Bold: the best text.`,
+      ),
       h("h3", {}, "Texts, the best first"),
-      h("ol", {}, found.texts.map(({ ids, score }) => h("li", { dir: "auto" }, e.model.decode(ids), " ", h("span", { class: "quiet" }, `score ${precise(score)}`)))),
+      h(
+        "ol",
+        {},
+        found.texts.map(({ ids, score }) =>
+          h(
+            "li",
+            { dir: "auto" },
+            e.model.decode(ids),
+            " ",
+            h("span", { class: "quiet" }, `score ${precise(score)}`),
+          ),
+        ),
+      ),
     ],
   };
 }
@@ -170,19 +418,62 @@ function beamTree(e, found) {
   const y = j => 8 + j * (hgt + 10);
   const root = [8, y(0)];
   const lines = [];
-  const boxes = [s("g", { class: "beam best" }, s("rect", { x: root[0], y: root[1], width: w, height: hgt, rx: 6 }), s("text", { x: root[0] + w / 2, y: root[1] + 25, "text-anchor": "middle" }, "start"))];
-  steps.forEach((step, i) => step.forEach((node, j) => {
-    const from = i === 0 ? root : [x(i - 1), y(node.parent)];
-    const kind = onBest[i] === j ? "best" : "kept";
-    lines.push(s("path", { class: `beam-line ${kind}`, d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + gap / 2} ${from[1] + hgt / 2} ${x(i) - gap / 2} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}` }));
-    boxes.push(s("g", { class: `beam ${kind}` }, s("rect", { x: x(i), y: y(j), width: w, height: hgt, rx: 6 }),
-      s("text", { x: x(i) + w / 2, y: y(j) + 17, "text-anchor": "middle", class: "beam-word" }, `${shownToken(e.tokenOf(node.token)).slice(0, 9)} ${percent(Math.exp(node.logProbability))}`),
-      s("text", { x: x(i) + w / 2, y: y(j) + 33, "text-anchor": "middle" }, withMinus(node.score.toFixed(3)))));
-  }));
+  const boxes = [
+    s(
+      "g",
+      { class: "beam best" },
+      s("rect", { x: root[0], y: root[1], width: w, height: hgt, rx: 6 }),
+      s("text", { x: root[0] + w / 2, y: root[1] + 25, "text-anchor": "middle" }, "start"),
+    ),
+  ];
+  steps.forEach((step, i) =>
+    step.forEach((node, j) => {
+      const from = i === 0 ? root : [x(i - 1), y(node.parent)];
+      const kind = onBest[i] === j ? "best" : "kept";
+      lines.push(
+        s("path", {
+          class: `beam-line ${kind}`,
+          d: `M${from[0] + w} ${from[1] + hgt / 2}C${from[0] + w + gap / 2} ${from[1] + hgt / 2} ${x(i) - gap / 2} ${y(j) + hgt / 2} ${x(i)} ${y(j) + hgt / 2}`,
+        }),
+      );
+      boxes.push(
+        s(
+          "g",
+          { class: `beam ${kind}` },
+          s("rect", { x: x(i), y: y(j), width: w, height: hgt, rx: 6 }),
+          s(
+            "text",
+            { x: x(i) + w / 2, y: y(j) + 17, "text-anchor": "middle", class: "beam-word" },
+            `${shownToken(e.tokenOf(node.token)).slice(0, 9)} ${percent(Math.exp(node.logProbability))}`,
+          ),
+          s(
+            "text",
+            { x: x(i) + w / 2, y: y(j) + 33, "text-anchor": "middle" },
+            withMinus(node.score.toFixed(3)),
+          ),
+        ),
+      );
+    }),
+  );
   const width = x(steps.length - 1) + w + 8;
   const height = y(rows - 1) + hgt + 8;
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree of beams" },
-    s("svg", { class: "beams", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Tree of ${e.beamCount} beams over ${steps.length} steps; the best sentence is ${e.model.decode(found.best)}` }, lines, boxes));
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree of beams" },
+    s(
+      "svg",
+      {
+        class: "beams",
+        viewBox: `0 0 ${width} ${height}`,
+        width,
+        height,
+        role: "img",
+        "aria-label": `Tree of ${e.beamCount} beams over ${steps.length} steps; the best sentence is ${e.model.decode(found.best)}`,
+      },
+      lines,
+      boxes,
+    ),
+  );
 }
 
 /** Which node of each step is on the way to the best sentence. */

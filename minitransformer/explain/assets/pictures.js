@@ -2,24 +2,53 @@
 
 /** Horizontal bars: [label, value in 0..1, text, {chosen, faded, before}]; the value before is an outline. */
 function bars(rows, label) {
-  return h("table", { class: "bars" }, h("caption", { class: "unseen" }, label), h("tbody", {}, rows.map(([name, share, text, more = {}]) => {
-    const bar = h("span", { class: "bar" });
-    bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-    const ghost = !(more.before > 0.005) ? null : h("span", { class: "ghost" });
-    if (ghost) ghost.style.width = `calc(${more.before} * (100% - 16px))`;
-    return h("tr", { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
-      h("th", { scope: "row" }, typeof name === "string" ? breakable(name) : name), h("td", { class: "track" }, bar, ghost), h("td", { class: "amount" }, text));
-  })));
+  return h(
+    "table",
+    { class: "bars" },
+    h("caption", { class: "unseen" }, label),
+    h(
+      "tbody",
+      {},
+      rows.map(([name, share, text, more = {}]) => {
+        const bar = h("span", { class: "bar" });
+        bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+        const ghost = !(more.before > 0.005) ? null : h("span", { class: "ghost" });
+        if (ghost) ghost.style.width = `calc(${more.before} * (100% - 16px))`;
+        return h(
+          "tr",
+          { class: [more.chosen ? "chosen" : "", more.faded ? "faded" : ""].join(" ").trim() || null },
+          h("th", { scope: "row" }, typeof name === "string" ? breakable(name) : name),
+          h("td", { class: "track" }, bar, ghost),
+          h("td", { class: "amount" }, text),
+        );
+      }),
+    ),
+  );
 }
 
 /** Bars from a line at zero, to the left if negative: [label, share in -1..1, text, {chosen}]. */
 function signedBars(rows, label) {
-  return h("table", { class: "bars signed" }, h("caption", { class: "unseen" }, label), h("tbody", {}, rows.map(([name, share, text, more = {}]) => {
-    const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
-    bar.style.width = `${50 * Math.abs(share)}%`;
-    bar.style.marginLeft = `${share < 0 ? 50 + 50 * share : 50}%`;
-    return h("tr", { class: more.chosen ? "chosen" : null }, h("th", { scope: "row" }, breakable(name)), h("td", { class: "track" }, bar), h("td", { class: "amount" }, text));
-  })));
+  return h(
+    "table",
+    { class: "bars signed" },
+    h("caption", { class: "unseen" }, label),
+    h(
+      "tbody",
+      {},
+      rows.map(([name, share, text, more = {}]) => {
+        const bar = h("span", { class: share < 0 ? "bar negative" : "bar" });
+        bar.style.width = `${50 * Math.abs(share)}%`;
+        bar.style.marginLeft = `${share < 0 ? 50 + 50 * share : 50}%`;
+        return h(
+          "tr",
+          { class: more.chosen ? "chosen" : null },
+          h("th", { scope: "row" }, breakable(name)),
+          h("td", { class: "track" }, bar),
+          h("td", { class: "amount" }, text),
+        );
+      }),
+    ),
+  );
 }
 
 /** A name that may be broken after its dots: `decoder.layers.0.feed_forward`. */
@@ -32,13 +61,20 @@ function heatPicture(array, head, label) {
   const [, rows, columns] = array.shape;
   const most = window.innerHeight < 800 ? 78 : 110;
   const size = Math.max(1, Math.min(20, Math.floor(most / Math.max(rows, columns))));
-  const canvas = h("canvas", { class: "heat", width: columns * size, height: rows * size, role: "img", "aria-label": label });
+  const canvas = h("canvas", {
+    class: "heat",
+    width: columns * size,
+    height: rows * size,
+    role: "img",
+    "aria-label": label,
+  });
   const pen = canvas.getContext("2d");
   const { paper, positive } = stripColours();
-  for (let t = 0; t < rows; t++) for (let u = 0; u < columns; u++) {
-    pen.fillStyle = blend(paper, positive, elementOf(array, [head, t, u]));
-    pen.fillRect(u * size, t * size, size, size);
-  }
+  for (let t = 0; t < rows; t++)
+    for (let u = 0; u < columns; u++) {
+      pen.fillStyle = blend(paper, positive, elementOf(array, [head, t, u]));
+      pen.fillRect(u * size, t * size, size, size);
+    }
   return canvas;
 }
 
@@ -47,7 +83,9 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
   const count = Math.max(queries.length, keys.length);
   const longest = Math.min(11, Math.max(...[...queries, ...keys].map(text => text.length)));
   const isNarrow = window.innerWidth < 600; // as many as fit, with shorter words
-  const step = isNarrow ? Math.max(40, Math.min(110, (widthForEquations() - 20) / count)) : Math.max(58, 9 * longest, Math.min(110, (Math.min(640, widthForEquations()) - 20) / count));
+  const step = isNarrow
+    ? Math.max(40, Math.min(110, (widthForEquations() - 20) / count))
+    : Math.max(58, 9 * longest, Math.min(110, (Math.min(640, widthForEquations()) - 20) / count));
   const most = isNarrow ? Math.max(3, Math.floor(step / 8.5)) : 11;
   const width = count * step + 20;
   const height = rowsTitle ? 197 : 190;
@@ -57,15 +95,49 @@ function arcs(weights, head, queries, keys, sides, bright, rowsTitle) {
     keys.forEach((_, u) => {
       const weight = elementOf(weights, [head, t, u]);
       if (weight < 0.02) return;
-      lines.push(s("path", { class: "arc", "data-query": `${sides[0]}:${t}`, "data-attended": `${sides[1]}:${u}`, d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`, "stroke-width": (1 + 9 * weight).toFixed(1), "stroke-opacity": (bright(t, u) * (0.15 + 0.85 * weight)).toFixed(2) }, s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`)));
+      lines.push(
+        s(
+          "path",
+          {
+            class: "arc",
+            "data-query": `${sides[0]}:${t}`,
+            "data-attended": `${sides[1]}:${u}`,
+            d: `M${x(t)} 34 C${x(t)} 95 ${x(u)} 95 ${x(u)} 156`,
+            "stroke-width": (1 + 9 * weight).toFixed(1),
+            "stroke-opacity": (bright(t, u) * (0.15 + 0.85 * weight)).toFixed(2),
+          },
+          s("title", {}, `${queries[t]} attends to ${keys[u]}: ${percent(weight)}`),
+        ),
+      );
     });
   });
   const title = (text, y) => s("text", { class: "arcs-title", x: 3, y }, text);
-  const word = (text, i, y, side) => s("text", { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` }, text.length > most ? `${text.slice(0, most - 1)}…` : text, text.length > most ? s("title", {}, text) : null);
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
-    s("svg", { class: "arcs", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}` },
-      lines, queries.map((text, i) => word(text, i, 24, sides[0])), keys.map((text, i) => word(text, i, 178, sides[1])),
-      rowsTitle ? [title(`${rowsTitle}:`, 9), title("looks at", 194)] : null));
+  const word = (text, i, y, side) =>
+    s(
+      "text",
+      { x: x(i), y, "text-anchor": "middle", "data-token": `${side}:${i}` },
+      text.length > most ? `${text.slice(0, most - 1)}…` : text,
+      text.length > most ? s("title", {}, text) : null,
+    );
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arcs of attention" },
+    s(
+      "svg",
+      {
+        class: "arcs",
+        viewBox: `0 0 ${width} ${height}`,
+        width,
+        height,
+        role: "img",
+        "aria-label": `Arcs from each query to the keys that it attends to, head ${head + 1}`,
+      },
+      lines,
+      queries.map((text, i) => word(text, i, 24, sides[0])),
+      keys.map((text, i) => word(text, i, 178, sides[1])),
+      rowsTitle ? [title(`${rowsTitle}:`, 9), title("looks at", 194)] : null,
+    ),
+  );
 }
 
 const MOST_ARCS = 12; // from as many words on, arcs are a tangle
@@ -75,30 +147,115 @@ function attentionPicture(e, weights, head, [queries, keys], sides, bright) {
   const isHeat = e.asHeat ?? Math.max(queries.length, keys.length) >= MOST_ARCS;
   const value = (t, u) => elementOf(weights, [head, t, u]);
   const height = Math.max(150, Math.min(330, window.innerHeight - (e.isImage ? 560 : 420))); // to the end of the screen
-  return h("div", { class: "attention-picture" },
-    h("div", { class: "together", role: "group", "aria-label": "Attention as" }, [["Arcs", false], ["Heat map", true]].map(([text, asHeat]) => h("button", {
-      type: "button", "aria-pressed": asHeat === isHeat ? "true" : "false", "data-key": `picture:${text}`, onclick: () => e.set({ asHeat }),
-    }, text))),
-    isHeat ? equation(e, [{ title: "weights: queries down, keys across", rows: queries, columns: keys, value, bright, isProbability: true, axes: [`token:${sides[0]}`, `key:${sides[1]}`] }], height, Math.min(340, widthForEquations())) : arcs(weights, head, queries, keys, sides, bright, titleOfRows(e, `token:${sides[0]}`)));
+  return h(
+    "div",
+    { class: "attention-picture" },
+    h(
+      "div",
+      { class: "together", role: "group", "aria-label": "Attention as" },
+      [
+        ["Arcs", false],
+        ["Heat map", true],
+      ].map(([text, asHeat]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": asHeat === isHeat ? "true" : "false",
+            "data-key": `picture:${text}`,
+            onclick: () => e.set({ asHeat }),
+          },
+          text,
+        ),
+      ),
+    ),
+    isHeat
+      ? equation(
+          e,
+          [
+            {
+              title: "weights: queries down, keys across",
+              rows: queries,
+              columns: keys,
+              value,
+              bright,
+              isProbability: true,
+              axes: [`token:${sides[0]}`, `key:${sides[1]}`],
+            },
+          ],
+          height,
+          Math.min(340, widthForEquations()),
+        )
+      : arcs(weights, head, queries, keys, sides, bright, titleOfRows(e, `token:${sides[0]}`)),
+  );
 }
 
 /** Words in a row, one of them current. `side`: whose tokens they are. */
 function wordRow(words, current, label, onclick, side = null) {
-  return h("ol", { class: words.length < MOST_ARCS ? "words" : "words many", "aria-label": label }, words.map((word, i) => h("li", { class: i === current ? "current" : null, "data-token": side ? `${side}:${i}` : null },
-    h("button", { type: "button", "aria-pressed": i === current ? "true" : "false", "data-key": `${label}:${i}`, onclick: () => onclick(i) }, pictured(word, true)))));
+  return h(
+    "ol",
+    { class: words.length < MOST_ARCS ? "words" : "words many", "aria-label": label },
+    words.map((word, i) =>
+      h(
+        "li",
+        { class: i === current ? "current" : null, "data-token": side ? `${side}:${i}` : null },
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": i === current ? "true" : "false",
+            "data-key": `${label}:${i}`,
+            onclick: () => onclick(i),
+          },
+          pictured(word, true),
+        ),
+      ),
+    ),
+  );
 }
 
 function choice(label, options, value, onchange) {
-  return h("label", { class: "choice" }, h("span", { class: "name" }, label), h("select", { "data-key": `choice:${label}`, onchange: event => onchange(event.target.value) },
-    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text))));
+  return h(
+    "label",
+    { class: "choice" },
+    h("span", { class: "name" }, label),
+    h(
+      "select",
+      { "data-key": `choice:${label}`, onchange: event => onchange(event.target.value) },
+      options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)),
+    ),
+  );
 }
 
 function slider(label, { min, max, step, value, text, oninput }) {
-  return h("label", { class: "slider" }, h("span", {}, label), h("input", {
-    type: "range", min, max, step, value, "aria-valuetext": text, "data-key": `slider:${label}`, oninput: event => oninput(Number(event.target.value)),
-  }), h("output", {}, text));
+  return h(
+    "label",
+    { class: "slider" },
+    h("span", {}, label),
+    h("input", {
+      type: "range",
+      min,
+      max,
+      step,
+      value,
+      "aria-valuetext": text,
+      "data-key": `slider:${label}`,
+      oninput: event => oninput(Number(event.target.value)),
+    }),
+    h("output", {}, text),
+  );
 }
 
 function checkbox(label, checked, onchange, key = label) {
-  return h("label", { class: "switch" }, h("input", { type: "checkbox", checked, "data-key": `check:${key}`, onchange: event => onchange(event.target.checked) }), label);
+  return h(
+    "label",
+    { class: "switch" },
+    h("input", {
+      type: "checkbox",
+      checked,
+      "data-key": `check:${key}`,
+      onchange: event => onchange(event.target.checked),
+    }),
+    label,
+  );
 }

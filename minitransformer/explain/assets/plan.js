@@ -41,8 +41,17 @@ function planStack(add, stack, memory) {
 /** The matrices of a recurrent layer hold those of all gates, one below the other. */
 const GATES = {
   rnn: [["hidden", "tanh"]],
-  lstm: [["input_gate", "sigmoid"], ["forget_gate", "sigmoid"], ["candidate", "tanh"], ["output_gate", "sigmoid"]],
-  gru: [["reset_gate", "sigmoid"], ["update_gate", "sigmoid"], ["candidate", "tanh"]],
+  lstm: [
+    ["input_gate", "sigmoid"],
+    ["forget_gate", "sigmoid"],
+    ["candidate", "tanh"],
+    ["output_gate", "sigmoid"],
+  ],
+  gru: [
+    ["reset_gate", "sigmoid"],
+    ["update_gate", "sigmoid"],
+    ["candidate", "tanh"],
+  ],
 };
 
 /** A step that uses the state of the step before is `delayed`: an input's row t - 1 for its row t. */
@@ -55,7 +64,10 @@ function planRecurrent(add, stack, x) {
     add(name("from_state"), "linear", [name("hidden")], { ...weight("hh"), delayed: 0 });
     GATES[type].forEach(([gate, activation], k) => {
       const reset = type === "gru" && gate === "candidate" ? [name("reset_gate")] : [];
-      add(name(gate), "gate", [name("from_input"), name("from_state"), ...reset], { first: k * H, activation });
+      add(name(gate), "gate", [name("from_input"), name("from_state"), ...reset], {
+        first: k * H,
+        activation,
+      });
     });
     if (type === "lstm") {
       add(name("kept"), "times", [name("forget_gate"), name("cell")], { delayed: 1 });
@@ -79,7 +91,10 @@ function planEmbedding(add, stack, side) {
   if (stack.embedding) x = add(name("embedded"), "lookup", [], { side, weight: stack.embedding });
   else {
     add("patches", "pixels", [], { side });
-    add(name("embedded"), "linear", ["patches"], { weight: "patches.projection.weight", bias: "patches.projection.bias" });
+    add(name("embedded"), "linear", ["patches"], {
+      weight: "patches.projection.weight",
+      bias: "patches.projection.bias",
+    });
     add(name("class"), "weight", [], { weight: "class_token" });
     x = add(name("tokens"), "stack", [name("class"), name("embedded")]);
   }
@@ -105,7 +120,14 @@ function planResidual(add, stack, path, x, f) {
   return planNorm(add, stack.norm, path, add(`${path}.sum`, "add", [x, f(x)]));
 }
 
-function planNorm(add, norm, path, x, word = "norm", weight = path === "head" ? "head.words.norm" : `${path}.norm`) {
+function planNorm(
+  add,
+  norm,
+  path,
+  x,
+  word = "norm",
+  weight = path === "head" ? "head.words.norm" : `${path}.norm`,
+) {
   const name = part => `${path}.${word}.${part}`;
   const centred = norm.kind === "layer" ? [add(name("mean"), "mean", [x])] : [];
   add(name("rstd"), "rstd", [x, ...centred]);
@@ -120,31 +142,52 @@ function planAttention(add, stack, path, x, memory, causal) {
   const weight = `${path}.in_proj_weight`;
   const bias = `${path}.in_proj_bias`;
   const project = (part, from, first, count) =>
-    add(name(part), "project", [from], { weight, bias, first, heads: count, width: headWidth, letter: part[0] });
+    add(name(part), "project", [from], {
+      weight,
+      bias,
+      first,
+      heads: count,
+      width: headWidth,
+      letter: part[0],
+    });
   const q = heads * headWidth;
   const kv = kvHeads * headWidth;
   const turned = stack.rotary && path.endsWith("self_attention");
   const suffix = turned ? "_unrotated" : "";
   project(`q${suffix}`, x, 0, heads);
   project(`k${suffix}`, memory, q, kvHeads);
-  if (turned) for (const part of ["q", "k"]) add(name(part), "rotate", [name(`${part}_unrotated`)], { theta: stack.rotary });
+  if (turned)
+    for (const part of ["q", "k"])
+      add(name(part), "rotate", [name(`${part}_unrotated`)], { theta: stack.rotary });
   project("v", memory, q + kv, kvHeads);
   add(name("scores"), "scores", [name("q"), name("k")], { groups: heads / kvHeads });
-  add(name("scaled"), "scale", [name("scores")], { factor: stack.scale, says: stack.scale === 1 ? "1: this model does not scale" : "1/√d_k", switch: "scale" });
+  add(name("scaled"), "scale", [name("scores")], {
+    factor: stack.scale,
+    says: stack.scale === 1 ? "1: this model does not scale" : "1/√d_k",
+    switch: "scale",
+  });
   const biased = stack.bias && path.endsWith("self_attention");
-  if (biased) add(name("bias"), "distance", [], { weight: stack.bias === "t5" ? `${stack.name}.positions.weight` : null, causal: stack.causal });
+  if (biased)
+    add(name("bias"), "distance", [], {
+      weight: stack.bias === "t5" ? `${stack.name}.positions.weight` : null,
+      causal: stack.causal,
+    });
   add(name("masked"), "mask", [name("scaled"), ...(biased ? [name("bias")] : [])], { causal });
   add(name("weights"), "softmax", [name("masked")]);
   add(name("heads"), "mix", [name("weights"), name("v")], { groups: heads / kvHeads, path });
   add(name("concat"), "concat", [name("heads")]);
   return add(name("output"), "linear", [name("concat")], {
-    weight: `${path}.out_proj.weight`, bias: `${path}.out_proj.bias`,
+    weight: `${path}.out_proj.weight`,
+    bias: `${path}.out_proj.bias`,
   });
 }
 
 function planFeedForward(add, stack, path, x) {
   const linear = (part, from) =>
-    add(`${path}.${part}`, "linear", [from], { weight: `${path}.${part}.weight`, bias: `${path}.${part}.bias` });
+    add(`${path}.${part}`, "linear", [from], {
+      weight: `${path}.${part}.weight`,
+      bias: `${path}.${part}.bias`,
+    });
   const inner = [linear("linear1", x)];
   if (stack.gated) inner.push(linear("linear3", x));
   add(`${path}.hidden`, "activate", inner, { activation: stack.activation });
@@ -157,7 +200,10 @@ function planOutput(add, structure, states) {
   const last = structure.stacks.at(-1);
   let x = states;
   if (head === "masked_lm") {
-    x = add("head.linear", "linear", [x], { weight: "head.words.linear.weight", bias: "head.words.linear.bias" });
+    x = add("head.linear", "linear", [x], {
+      weight: "head.words.linear.weight",
+      bias: "head.words.linear.bias",
+    });
     x = add("head.hidden", "activate", [x], { activation: last.activation });
     x = planNorm(add, last.norm, "head", x);
   } else if (head && head !== "token_classification") {
@@ -167,7 +213,8 @@ function planOutput(add, structure, states) {
       x = add("head.pooled", "activate", [x], { activation: "tanh" });
     }
   }
-  if (structure.output.factor) x = add("head.scaled", "scale", [x], { factor: structure.output.factor, says: "1/√d" });
+  if (structure.output.factor)
+    x = add("head.scaled", "scale", [x], { factor: structure.output.factor, says: "1/√d" });
   add("logits", "linear", [x], { weight, bias });
   add("probabilities", "softmax", ["logits"]);
 }

@@ -13,12 +13,15 @@ function makeSchedule(e, layout) {
   const readEnd = first < count ? READ : WRITTEN - 0.04;
   const slice = (WRITTEN - READ) / Math.max(1, count - first);
   const order = layout.columns.flatMap(({ blocks }) => blocks);
-  const within = new Map(layout.columns.flatMap(({ blocks }) => blocks.map((block, i) => [block.id, [i, blocks.length]])));
+  const within = new Map(
+    layout.columns.flatMap(({ blocks }) => blocks.map((block, i) => [block.id, [i, blocks.length]])),
+  );
   const back = [...layout.columns].reverse().flatMap(({ blocks }) => [...blocks].reverse());
   const backAt = new Map(back.map((block, i) => [block.id, LOSS + ((0.99 - LOSS) * i) / back.length]));
   const step = (0.99 - LOSS) / back.length;
   return {
-    order, back,
+    order,
+    back,
     forward(block, t, at) {
       const [i, blocks] = within.get(block.id);
       if (isPrompt(block, t)) {
@@ -43,8 +46,10 @@ function ramp(at, start, length) {
 /** The steps of the slow walk: each block forward, the answer, the loss, and each block backward. Each has a name. */
 function walkSteps({ order, back }, output) {
   const steps = [
-    ...order.map(block => ({ block, isBack: false })), { block: output, isBack: false },
-    { block: output, isBack: true }, ...back.filter(block => block.array).map(block => ({ block, isBack: true })),
+    ...order.map(block => ({ block, isBack: false })),
+    { block: output, isBack: false },
+    { block: output, isBack: true },
+    ...back.filter(block => block.array).map(block => ({ block, isBack: true })),
   ];
   return steps.map(step => ({ ...step, name: `${step.isBack ? "back" : "on"}-${step.block.id}` }));
 }
@@ -63,8 +68,11 @@ function lightOf(view, play) {
   const at = stepIndex(view, play);
   if (at === null) {
     return {
-      forward: (block, t) => schedule.forward(block, t, play.at), backward: block => schedule.backward(block, play.at),
-      output: t => schedule.output(t, play.at), loss: schedule.loss(play.at), current: null,
+      forward: (block, t) => schedule.forward(block, t, play.at),
+      backward: block => schedule.backward(block, play.at),
+      output: t => schedule.output(t, play.at),
+      loss: schedule.loss(play.at),
+      current: null,
     };
   }
   const done = (id, isBack) => {
@@ -72,15 +80,20 @@ function lightOf(view, play) {
     return i < 0 ? Number(at >= schedule.order.length) : i < at ? 1 : i === at ? play.share : 0;
   };
   return {
-    forward: block => done(block.id, false), backward: block => (block.array ? done(block.id, true) : 0),
-    output: () => done("probabilities", false), loss: done("probabilities", true), current: steps[at].block.id,
+    forward: block => done(block.id, false),
+    backward: block => (block.array ? done(block.id, true) : 0),
+    output: () => done("probabilities", false),
+    loss: done("probabilities", true),
+    current: steps[at].block.id,
   };
 }
 
 /** Where a step of the walk stands on the time line. */
 function timeOfStep(view, i) {
   const forward = view.schedule.order.length + 1;
-  return i < forward ? (0.5 * (i + 1)) / forward : 0.5 + (0.5 * (i + 1 - forward)) / (view.steps.length - forward);
+  return i < forward
+    ? (0.5 * (i + 1)) / forward
+    : 0.5 + (0.5 * (i + 1 - forward)) / (view.steps.length - forward);
 }
 
 function prefersStill() {
@@ -117,11 +130,21 @@ function playOrStop(e) {
   }
   const isBack = e.screen === "backward";
   const low = isBack ? 0.5 : 0;
-  const from = e.play.at >= 0.999 || (!isBack && e.play.at === 0.5 && e.play.step === null) ? low : Math.max(low, e.play.at);
-  if (prefersStill()) return e.set({ play: { at: e.play.at >= 0.5 && e.play.at < 1 ? 1 : 0.5, step: null, share: 1, running: false } });
+  const from =
+    e.play.at >= 0.999 || (!isBack && e.play.at === 0.5 && e.play.step === null)
+      ? low
+      : Math.max(low, e.play.at);
+  if (prefersStill())
+    return e.set({
+      play: { at: e.play.at >= 0.5 && e.play.at < 1 ? 1 : 0.5, step: null, share: 1, running: false },
+    });
   stageView.back ??= gradientPicture(e, stageView); // which takes longer than a frame
   e.set({ play: { at: from, step: null, share: 1, running: true } });
-  moveFor(PLAY_SECONDS * (1 - from), share => showMoment(e, from + (1 - from) * share), () => e.set({ play: { ...e.play, running: false } }));
+  moveFor(
+    PLAY_SECONDS * (1 - from),
+    share => showMoment(e, from + (1 - from) * share),
+    () => e.set({ play: { ...e.play, running: false } }),
+  );
 }
 
 /** A moment of the time line, without rendering the page. */
@@ -141,7 +164,12 @@ function momentText(at) {
 /** To a step of the slow walk. */
 function walkTo(e, step) {
   stopMotion();
-  const play = { at: timeOfStep(stageView, step), step: stageView.steps[step].name, share: 1, running: false };
+  const play = {
+    at: timeOfStep(stageView, step),
+    step: stageView.steps[step].name,
+    share: 1,
+    running: false,
+  };
   if (prefersStill()) return e.set({ play });
   e.set({ play: { ...play, share: 0 } });
   moveFor(0.7, share => {

@@ -5,16 +5,25 @@ function inputSum(e, stack, current = null) {
   const name = part => `${stack.name}.${part}`;
   const input = { title: "input of the first layer", letter: "X", current };
   const { name: sum, kind, from } = e.plan.get(name(stack.embeddingNorm ? "embedding_sum" : "input"));
-  if (kind === "same") return matrix(e, sum, { ...input, title: `${unitOf(e)} vectors, the input of the first layer` });
+  if (kind === "same")
+    return matrix(e, sum, { ...input, title: `${unitOf(e)} vectors, the input of the first layer` });
   const titles = {
-    embedded: `${unitOf(e)} vectors`, scaled: `${unitOf(e)} vectors times √d`, tokens: "class token and patch vectors",
-    segments: "segment vectors", positions: "position vectors",
+    embedded: `${unitOf(e)} vectors`,
+    scaled: `${unitOf(e)} vectors times √d`,
+    tokens: "class token and patch vectors",
+    segments: "segment vectors",
+    positions: "position vectors",
   };
   return [
-    from.map((part, i) => [i ? sign(kind === "join" ? "beside" : "+") : null, matrix(e, part, { title: titles[part.split(".").at(-1)], current })]),
+    from.map((part, i) => [
+      i ? sign(kind === "join" ? "beside" : "+") : null,
+      matrix(e, part, { title: titles[part.split(".").at(-1)], current }),
+    ]),
     sign("="),
     matrix(e, sum, stack.embeddingNorm ? { title: "sum of the vectors", current } : input),
-    stack.embeddingNorm ? [sign(h("a", { href: "#input-norm" }, "normalized"), " ="), matrix(e, name("input"), input)] : null,
+    stack.embeddingNorm
+      ? [sign(h("a", { href: "#input-norm" }, "normalized"), " ="), matrix(e, name("input"), input)]
+      : null,
   ];
 }
 
@@ -23,11 +32,30 @@ function sumEquation(e, stack) {
   const name = part => `${stack.name}.${part}`;
   const row = `token:${e.sideOfRows(name("input"))}`;
   const { name: sum, kind, from } = e.plan.get(name(stack.embeddingNorm ? "embedding_sum" : "input"));
-  if (kind === "same") return equation(e, [{ name: sum, letter: "X", title: `${unitOf(e)} vectors`, axes: [row, "width"] }]);
+  if (kind === "same")
+    return equation(e, [{ name: sum, letter: "X", title: `${unitOf(e)} vectors`, axes: [row, "width"] }]);
   return equation(e, [
-    from.map((part, i) => [i ? (kind === "join" ? "beside" : "+") : null, { name: part, title: `${describe(part)}s`.replace("√ds", "√d"), axes: [row, kind === "join" ? `part ${i}` : "width"] }]),
-    "=", { name: sum, letter: stack.embeddingNorm ? null : "X", title: stack.embeddingNorm ? "sum" : "input of the first layer", axes: [row, "width"] },
-    stack.embeddingNorm ? ["norm", { name: name("input"), letter: "X", title: "input of the first layer", axes: [row, "width"] }] : null,
+    from.map((part, i) => [
+      i ? (kind === "join" ? "beside" : "+") : null,
+      {
+        name: part,
+        title: `${describe(part)}s`.replace("√ds", "√d"),
+        axes: [row, kind === "join" ? `part ${i}` : "width"],
+      },
+    ]),
+    "=",
+    {
+      name: sum,
+      letter: stack.embeddingNorm ? null : "X",
+      title: stack.embeddingNorm ? "sum" : "input of the first layer",
+      axes: [row, "width"],
+    },
+    stack.embeddingNorm
+      ? [
+          "norm",
+          { name: name("input"), letter: "X", title: "input of the first layer", axes: [row, "width"] },
+        ]
+      : null,
   ]);
 }
 
@@ -38,14 +66,28 @@ function sign(...content) {
 function segmentsScreen(e) {
   const { shape } = e.weights["token_types.weight"];
   return {
-    thought: "BERT can read two texts at once, such as a question and an answer. A learned vector tells which of them a token belongs to. This page reads one text: every token gets the vector of segment 0.",
-    body: [equation(e, [
-      { name: "token_types.weight", weight: true, title: "learned", rows: range(shape[0], i => `segment ${i}`), axes: ["segment:all", "width"] }, "row 0 =",
-      { name: "encoder.segments", title: "segment vectors", axes: ["token:source", "width"] },
-    ])],
+    thought:
+      "BERT can read two texts at once, such as a question and an answer. A learned vector tells which of them a token belongs to. This page reads one text: every token gets the vector of segment 0.",
+    body: [
+      equation(e, [
+        {
+          name: "token_types.weight",
+          weight: true,
+          title: "learned",
+          rows: range(shape[0], i => `segment ${i}`),
+          axes: ["segment:all", "width"],
+        },
+        "row 0 =",
+        { name: "encoder.segments", title: "segment vectors", axes: ["token:source", "width"] },
+      ]),
+    ],
     beside: tips(e),
     below: () => [
-      matrix(e, "token_types.weight", { weight: true, title: "learned segment vectors", rows: range(shape[0], i => `segment ${i}`) }),
+      matrix(e, "token_types.weight", {
+        weight: true,
+        title: "learned segment vectors",
+        rows: range(shape[0], i => `segment ${i}`),
+      }),
       sign("row 0 for each token ="),
       matrix(e, "encoder.segments", { title: "segment vectors" }),
     ],
@@ -55,18 +97,46 @@ function segmentsScreen(e) {
 /** How the model knows the order: vectors that are added, rotated queries and keys, or biases of the scores. */
 function positionsScreen(e) {
   const stack = e.structure.stacks[0];
-  const { thought, body, ...more } = stack.rotary ? rotations(e) : stack.bias ? distances(e) : positionVectors(e, stack);
-  const off = h("p", { class: "note" }, e.isImage ? "Positions are switched off: the model does not know where in the image a patch was." : "Positions are switched off: the model cannot tell “dog bites man” from “man bites dog”, except by what a causal mask hides.");
-  return { thought: `Attention alone does not know the order of the ${unitsOf(e)}. ${thought}`, body: [e.options.positions ? null : off, body], ...more };
+  const { thought, body, ...more } = stack.rotary
+    ? rotations(e)
+    : stack.bias
+      ? distances(e)
+      : positionVectors(e, stack);
+  const off = h(
+    "p",
+    { class: "note" },
+    e.isImage
+      ? "Positions are switched off: the model does not know where in the image a patch was."
+      : "Positions are switched off: the model cannot tell “dog bites man” from “man bites dog”, except by what a causal mask hides.",
+  );
+  return {
+    thought: `Attention alone does not know the order of the ${unitsOf(e)}. ${thought}`,
+    body: [e.options.positions ? null : off, body],
+    ...more,
+  };
 }
 
 function positionVectors(e, stack) {
   const learned = stack.positions === "learned";
-  const added = stack.concatenate ? `which stands beside the vector of the ${unitOf(e)}` : `which is added to the vector of the ${unitOf(e)}`;
+  const added = stack.concatenate
+    ? `which stands beside the vector of the ${unitOf(e)}`
+    : `which is added to the vector of the ${unitOf(e)}`;
   return {
-    thought: learned ? `So each position has a learned vector, ${added}.` : `So each position has a pattern of sines and cosines, ${added}.`,
+    thought: learned
+      ? `So each position has a learned vector, ${added}.`
+      : `So each position has a pattern of sines and cosines, ${added}.`,
     body: [
-      learned ? null : h("p", { class: "formula" }, "PE(pos, 2i) = sin(pos / 10000", h("sup", {}, "2i/d"), "),  PE(pos, 2i+1) = cos(pos / 10000", h("sup", {}, "2i/d"), ")"),
+      learned
+        ? null
+        : h(
+            "p",
+            { class: "formula" },
+            "PE(pos, 2i) = sin(pos / 10000",
+            h("sup", {}, "2i/d"),
+            "),  PE(pos, 2i+1) = cos(pos / 10000",
+            h("sup", {}, "2i/d"),
+            ")",
+          ),
       sumEquation(e, stack),
     ],
     beside: tips(e),
@@ -84,21 +154,50 @@ function rotations(e) {
   const words = { q: "queries", k: "keys" };
   const rows = e.tokensOf(e.sideOfRows(partOf(e, "q")));
   return {
-    thought: "So each query and each key is rotated by angles that grow with its position (RoPE). The dot product of the two then depends on how far apart they are, not on where they stand.",
+    thought:
+      "So each query and each key is rotated by angles that grow with its position (RoPE). The dot product of the two then depends on how far apart they are, not on where they stand.",
     body: [
       attentionChoice(e),
-      cross ? h("p", { class: "note" }, "Cross-attention does not rotate: its queries and keys stand in two different texts. Choose a self-attention.") : [
-        lettersChoice(e, ["q", "k"], letter),
-        h("p", { class: "formula" }, "(a, b) → (a cos α − b sin α, b cos α + a sin α),  α = position · ", `${theta.toLocaleString("en")}`, h("sup", {}, "−2i/d"), `,  d = ${headWidth}`),
-        matrix(e, partOf(e, `${letter}_unrotated`), { title: `${words[letter]} before the rotation`, head }),
-        sign(e.options.positions ? `rotated: column i is a, column i + ${half} is b =` : "not rotated ="),
-        matrix(e, partOf(e, letter), { title: words[letter], letter: letter.toUpperCase(), head }),
-        h("figure", {}, h("figcaption", {}, "The angles α, in radians: a row for each position, a column for each pair (i, i + d/2)"),
-          plainTable(e, {
-            title: "Angles", rows, columns: range(half, i => `${i}, ${i + half}`), value: (t, i) => (e.options.positions ? t * theta ** (-i / half) : 0),
-            text: x => inTable(x, 2), look: { largest: Math.max(1, rows.length - 1) },
-          })),
-      ],
+      cross
+        ? h(
+            "p",
+            { class: "note" },
+            "Cross-attention does not rotate: its queries and keys stand in two different texts. Choose a self-attention.",
+          )
+        : [
+            lettersChoice(e, ["q", "k"], letter),
+            h(
+              "p",
+              { class: "formula" },
+              "(a, b) → (a cos α − b sin α, b cos α + a sin α),  α = position · ",
+              `${theta.toLocaleString("en")}`,
+              h("sup", {}, "−2i/d"),
+              `,  d = ${headWidth}`,
+            ),
+            matrix(e, partOf(e, `${letter}_unrotated`), {
+              title: `${words[letter]} before the rotation`,
+              head,
+            }),
+            sign(e.options.positions ? `rotated: column i is a, column i + ${half} is b =` : "not rotated ="),
+            matrix(e, partOf(e, letter), { title: words[letter], letter: letter.toUpperCase(), head }),
+            h(
+              "figure",
+              {},
+              h(
+                "figcaption",
+                {},
+                "The angles α, in radians: a row for each position, a column for each pair (i, i + d/2)",
+              ),
+              plainTable(e, {
+                title: "Angles",
+                rows,
+                columns: range(half, i => `${i}, ${i + half}`),
+                value: (t, i) => (e.options.positions ? t * theta ** (-i / half) : 0),
+                text: x => inTable(x, 2),
+                look: { largest: Math.max(1, rows.length - 1) },
+              }),
+            ),
+          ],
     ],
   };
 }
@@ -115,14 +214,43 @@ function distances(e) {
       : "So each head subtracts the distance from the query to the key, times the head's slope, from each score (ALiBi): the steeper the slope, the nearer the head looks.",
     body: [
       attentionChoice(e),
-      cross ? h("p", { class: "note" }, "Cross-attention adds no bias: its queries and keys stand in two different texts. Choose a self-attention.") : [
-        matrix(e, node.name, { title: isLearned ? "bias of each score" : `minus the distance, times the slope ${brief(e.model.slopes(heads)[e.head])}`, head: e.head, current: currentRow(e) }),
-        isLearned ? matrix(e, node.weight, {
-          weight: true, title: "learned biases: a row for each bucket of distances, a column for each head", rows: bucketLabels(e, node), columns: range(heads, i => `head ${i + 1}`),
-        }) : null,
-        isLearned ? h("p", { class: "hint" }, "“3 before”: the key stands 3 places before the query. Short distances have a number each; longer ones share one.") : null,
-        h("p", {}, "Where the bias is added: ", h("a", { href: `#mask:${e.path}` }, "before the softmax"), "."),
-      ],
+      cross
+        ? h(
+            "p",
+            { class: "note" },
+            "Cross-attention adds no bias: its queries and keys stand in two different texts. Choose a self-attention.",
+          )
+        : [
+            matrix(e, node.name, {
+              title: isLearned
+                ? "bias of each score"
+                : `minus the distance, times the slope ${brief(e.model.slopes(heads)[e.head])}`,
+              head: e.head,
+              current: currentRow(e),
+            }),
+            isLearned
+              ? matrix(e, node.weight, {
+                  weight: true,
+                  title: "learned biases: a row for each bucket of distances, a column for each head",
+                  rows: bucketLabels(e, node),
+                  columns: range(heads, i => `head ${i + 1}`),
+                })
+              : null,
+            isLearned
+              ? h(
+                  "p",
+                  { class: "hint" },
+                  "“3 before”: the key stands 3 places before the query. Short distances have a number each; longer ones share one.",
+                )
+              : null,
+            h(
+              "p",
+              {},
+              "Where the bias is added: ",
+              h("a", { href: `#mask:${e.path}` }, "before the softmax"),
+              ".",
+            ),
+          ],
     ],
   };
 }
@@ -132,7 +260,8 @@ function bucketLabels(e, node) {
   const count = e.weights[node.weight].shape[0];
   const most = 2 * e.data.config.relative_attention_max_distance;
   const found = range(count, () => []);
-  for (let length = 0; length <= most; length++) for (const distance of [-length, length]) found[e.model.bucketOf(distance, node.causal)].push(distance);
+  for (let length = 0; length <= most; length++)
+    for (const distance of [-length, length]) found[e.model.bucketOf(distance, node.causal)].push(distance);
   return found.map(all => {
     if (!all.length) return "unused";
     if (all.includes(0)) return all.some(distance => distance > 0) ? "0 or after" : "0";
@@ -149,7 +278,10 @@ function inputNormScreen(e) {
     choices: stack.choice,
     body: normEquation(e, stack, `${stack.name}.embedding_norm`),
     beside: tips(e),
-    below: () => [matrix(e, `${stack.name}.embedding_sum`, { title: "sum of the vectors" }), norms(e, stack, `${stack.name}.embedding_norm`)],
+    below: () => [
+      matrix(e, `${stack.name}.embedding_sum`, { title: "sum of the vectors" }),
+      norms(e, stack, `${stack.name}.embedding_norm`),
+    ],
   };
 }
 
@@ -176,7 +308,19 @@ function normSays({ norm }) {
 function stackChoice(e) {
   const { stacks } = e.structure;
   const stack = stacks.find(each => each.name === e.normStack) ?? stacks.at(-1);
-  const control = stacks.length > 1 ? h("div", { class: "choices" }, choice("Stack", stacks.map(each => [each.name, each.name]), stack.name, name => e.set({ normStack: name }))) : null;
+  const control =
+    stacks.length > 1
+      ? h(
+          "div",
+          { class: "choices" },
+          choice(
+            "Stack",
+            stacks.map(each => [each.name, each.name]),
+            stack.name,
+            name => e.set({ normStack: name }),
+          ),
+        )
+      : null;
   return { ...stack, choice: control };
 }
 
@@ -190,53 +334,131 @@ function wavelengthsScreen(e) {
   const pair = Math.min(look.pair, Math.floor(width / 2) - 1);
   const scale = 10000 ** ((2 * pair) / width);
   const wavelength = 2 * Math.PI * scale;
-  const encode = pos => Float64Array.from({ length: width }, (_, j) => Math[j % 2 ? "cos" : "sin"](pos / 10000 ** ((j - (j % 2)) / width)));
+  const encode = pos =>
+    Float64Array.from({ length: width }, (_, j) =>
+      Math[j % 2 ? "cos" : "sin"](pos / 10000 ** ((j - (j % 2)) / width)),
+    );
   const positions = POSITIONS_SHOWN;
   const rows = range(positions, encode);
   return {
-    thought: "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
-    body: h("div", { class: "halves" }, h("div", {},
-      positionsPicture(rows, width, look.position, pair),
-      slider("Columns", { min: 0, max: Math.floor(width / 2) - 1, step: 1, value: pair, text: `${2 * pair} and ${2 * pair + 1}: wavelength ${brief(wavelength)}`, oninput: value => e.set({ look: { ...look, pair: value } }) }),
-      waves(scale, positions, look.position),
-      h("p", { class: "hint" }, "This pair over the positions: the sine is solid, the cosine dashed."),
-      slider("Position", { min: 0, max: positions - 1, step: 1, value: look.position, text: `${look.position}`, oninput: value => e.set({ look: { ...look, position: value } }) }),
-      h("p", {}, `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `, h("b", {}, precise(Math.sin(look.position / scale))), `, cos = `, h("b", {}, precise(Math.cos(look.position / scale))))),
-    h("section", {}, h("h3", {}, "How alike two positions are"),
-      h("p", {}, `The dot product of position ${look.position} with each other one. It depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.`),
-      curve(rows.map(row => dotProduct(row, rows[look.position])), look.position, "Dot product with each position"))),
+    thought:
+      "Each pair of columns is a wave. The first pair changes quickly from position to position, the last very slowly: like the last and the first digit of a number that counts up.",
+    body: h(
+      "div",
+      { class: "halves" },
+      h(
+        "div",
+        {},
+        positionsPicture(rows, width, look.position, pair),
+        slider("Columns", {
+          min: 0,
+          max: Math.floor(width / 2) - 1,
+          step: 1,
+          value: pair,
+          text: `${2 * pair} and ${2 * pair + 1}: wavelength ${brief(wavelength)}`,
+          oninput: value => e.set({ look: { ...look, pair: value } }),
+        }),
+        waves(scale, positions, look.position),
+        h("p", { class: "hint" }, "This pair over the positions: the sine is solid, the cosine dashed."),
+        slider("Position", {
+          min: 0,
+          max: positions - 1,
+          step: 1,
+          value: look.position,
+          text: `${look.position}`,
+          oninput: value => e.set({ look: { ...look, position: value } }),
+        }),
+        h(
+          "p",
+          {},
+          `At position ${look.position}: sin(${look.position} / ${brief(scale)}) = `,
+          h("b", {}, precise(Math.sin(look.position / scale))),
+          `, cos = `,
+          h("b", {}, precise(Math.cos(look.position / scale))),
+        ),
+      ),
+      h(
+        "section",
+        {},
+        h("h3", {}, "How alike two positions are"),
+        h(
+          "p",
+          {},
+          `The dot product of position ${look.position} with each other one. It depends on the distance alone, since PE(pos + k) is PE(pos) with each pair rotated.`,
+        ),
+        curve(
+          rows.map(row => dotProduct(row, rows[look.position])),
+          look.position,
+          "Dot product with each position",
+        ),
+      ),
+    ),
   };
 }
 
 function positionsPicture(rows, width, position, pair) {
   const unit = Math.max(2, Math.floor(640 / width));
-  const canvas = h("canvas", { class: "strip", width: width * unit, height: rows.length * 3, role: "img", "aria-label": `Position vectors of ${rows.length} positions, from above, and ${width} columns` });
+  const canvas = h("canvas", {
+    class: "strip",
+    width: width * unit,
+    height: rows.length * 3,
+    role: "img",
+    "aria-label": `Position vectors of ${rows.length} positions, from above, and ${width} columns`,
+  });
   const pen = canvas.getContext("2d");
   const colours = stripColours();
-  rows.forEach((row, t) => row.forEach((x, j) => {
-    pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x));
-    pen.fillRect(j * unit, t * 3, unit, 3);
-  }));
+  rows.forEach((row, t) =>
+    row.forEach((x, j) => {
+      pen.fillStyle = blend(colours.paper, x < 0 ? colours.negative : colours.positive, Math.abs(x));
+      pen.fillRect(j * unit, t * 3, unit, 3);
+    }),
+  );
   const frame = h("div", { class: "strip-window" });
   frame.style.left = `${(200 * pair) / width}%`;
   frame.style.width = `${200 / width}%`;
   const line = h("div", { class: "strip-row" });
   line.style.top = `${(100 * position) / rows.length}%`;
-  return h("figure", {}, h("figcaption", {}, `${rows.length} positions (down) × ${width} columns`), h("div", { class: "strip-box" }, canvas, frame, line));
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, `${rows.length} positions (down) × ${width} columns`),
+    h("div", { class: "strip-box" }, canvas, frame, line),
+  );
 }
 
 function waves(scale, positions, position) {
-  const path = f => range(positions * 2, i => `${i ? "L" : "M"}${(i * 3.2).toFixed(1)} ${(60 - 46 * f(i / 2 / scale)).toFixed(1)}`).join("");
-  return s("svg", { class: "waves", viewBox: "0 0 640 120", role: "img", "aria-label": "Sine and cosine of this pair over the positions" },
-    s("path", { class: "axis", d: "M0 60H640" }), s("path", { class: "sine", d: path(Math.sin) }), s("path", { class: "cosine", d: path(Math.cos) }),
-    s("path", { class: "marker", d: `M${position * 6.4} 6V114` }));
+  const path = f =>
+    range(
+      positions * 2,
+      i => `${i ? "L" : "M"}${(i * 3.2).toFixed(1)} ${(60 - 46 * f(i / 2 / scale)).toFixed(1)}`,
+    ).join("");
+  return s(
+    "svg",
+    {
+      class: "waves",
+      viewBox: "0 0 640 120",
+      role: "img",
+      "aria-label": "Sine and cosine of this pair over the positions",
+    },
+    s("path", { class: "axis", d: "M0 60H640" }),
+    s("path", { class: "sine", d: path(Math.sin) }),
+    s("path", { class: "cosine", d: path(Math.cos) }),
+    s("path", { class: "marker", d: `M${position * 6.4} 6V114` }),
+  );
 }
 
 function curve(values, position, label) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const y = x => (112 - (100 * (x - low)) / (high - low || 1)).toFixed(1);
-  const d = values.map((x, i) => `${i ? "L" : "M"}${((i * 400) / (values.length - 1)).toFixed(1)} ${y(x)}`).join("");
-  return s("svg", { class: "waves", viewBox: "0 0 400 120", role: "img", "aria-label": label }, s("path", { class: "sine", d }),
+  const d = values
+    .map((x, i) => `${i ? "L" : "M"}${((i * 400) / (values.length - 1)).toFixed(1)} ${y(x)}`)
+    .join("");
+  return s(
+    "svg",
+    { class: "waves", viewBox: "0 0 400 120", role: "img", "aria-label": label },
+    s("path", { class: "sine", d }),
     s("path", { class: "marker", d: `M${((position * 400) / (values.length - 1)).toFixed(1)} 6V114` }),
-    s("text", { x: 4, y: 14 }, brief(high)), s("text", { x: 4, y: 116 }, brief(low)));
+    s("text", { x: 4, y: 14 }, brief(high)),
+    s("text", { x: 4, y: 116 }, brief(low)),
+  );
 }

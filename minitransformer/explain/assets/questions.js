@@ -1,9 +1,17 @@
 // Questions of understanding: what would happen? The answer is what the model then computes.
 
 const QUESTIONS = {
-  positions: [positionsQuestion], attention: [positionsQuestion], softmax: [positionsQuestion], looks: [headQuestion, positionsQuestion],
-  scale: [scaleQuestion], heads: [headQuestion], alignment: [headQuestion], "cross-attention": [headQuestion],
-  logits: [stepQuestion], loss: [stepQuestion], probabilities: [stepQuestion, temperatureQuestion],
+  positions: [positionsQuestion],
+  attention: [positionsQuestion],
+  softmax: [positionsQuestion],
+  looks: [headQuestion, positionsQuestion],
+  scale: [scaleQuestion],
+  heads: [headQuestion],
+  alignment: [headQuestion],
+  "cross-attention": [headQuestion],
+  logits: [stepQuestion],
+  loss: [stepQuestion],
+  probabilities: [stepQuestion, temperatureQuestion],
 };
 
 /** A card below the stage: a question on request, its options, and what the model says. */
@@ -16,15 +24,52 @@ function questionCard(e) {
     const made = makers.map((_, i) => makers[(turn + i) % makers.length](e)).find(Boolean);
     e.set({ turn, question: { ...made, record: e.record, screen: e.screen, chosen: null } });
   };
-  const start = h("button", { type: "button", "data-key": "ask", onclick: ask }, question ? "Another question" : "What would happen if …?");
+  const start = h(
+    "button",
+    { type: "button", "data-key": "ask", onclick: ask },
+    question ? "Another question" : "What would happen if …?",
+  );
   if (!question) return h("section", { class: "question" }, start);
-  if (!question.text) return h("section", { class: "question" }, start, h("p", { class: "reply", role: "status" }, "There is nothing to ask here: switch the model's parts on, or choose another place."));
+  if (!question.text)
+    return h(
+      "section",
+      { class: "question" },
+      start,
+      h(
+        "p",
+        { class: "reply", role: "status" },
+        "There is nothing to ask here: switch the model's parts on, or choose another place.",
+      ),
+    );
   const { text, options, right, why, chosen } = question;
-  return h("section", { class: "question", "aria-label": "A question of understanding" }, h("p", {}, text),
-    h("div", { class: "options", role: "group", "aria-label": "Answers" }, options.map((option, i) => h("button", {
-      type: "button", class: chosen !== null && i === right ? "right" : null, "data-key": `option:${i}`, "aria-pressed": chosen === i ? "true" : "false", onclick: () => e.set({ question: { ...question, chosen: i } }),
-    }, pictured(option)))),
-    h("p", { class: "reply", role: "status" }, chosen === null ? "" : `${chosen === right ? "Right." : `No: ${options[right]}.`} ${why}`), start);
+  return h(
+    "section",
+    { class: "question", "aria-label": "A question of understanding" },
+    h("p", {}, text),
+    h(
+      "div",
+      { class: "options", role: "group", "aria-label": "Answers" },
+      options.map((option, i) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: chosen !== null && i === right ? "right" : null,
+            "data-key": `option:${i}`,
+            "aria-pressed": chosen === i ? "true" : "false",
+            onclick: () => e.set({ question: { ...question, chosen: i } }),
+          },
+          pictured(option),
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "reply", role: "status" },
+      chosen === null ? "" : `${chosen === right ? "Right." : `No: ${options[right]}.`} ${why}`,
+    ),
+    start,
+  );
 }
 
 /** The pass over the same tokens with other options. */
@@ -35,8 +80,10 @@ function passWith(e, options) {
 
 /** A row of an attention in which at least two keys are seen: the one that is looked at, or the last. */
 function queryRow(e, weights) {
-  const t = Math.min(e.isImage ? currentToken(e) : e.query ?? currentRow(e) ?? 0, weights.shape[1] - 1);
-  return range(weights.shape[2], u => elementOf(weights, [e.head, t, u])).filter(w => w > 0).length > 1 ? t : weights.shape[1] - 1;
+  const t = Math.min(e.isImage ? currentToken(e) : (e.query ?? currentRow(e) ?? 0), weights.shape[1] - 1);
+  return range(weights.shape[2], u => elementOf(weights, [e.head, t, u])).filter(w => w > 0).length > 1
+    ? t
+    : weights.shape[1] - 1;
 }
 
 function positionsQuestion(e) {
@@ -44,14 +91,21 @@ function positionsQuestion(e) {
   const name = partOf(e, "weights");
   const [before, after] = [e.record.arrays[name], passWith(e, { positions: false })[name]];
   const t = queryRow(e, before);
-  const keys = range(before.shape[2], u => ({ u, was: elementOf(before, [e.head, t, u]), is: elementOf(after, [e.head, t, u]) })).filter(key => key.was > 0 || key.is > 0);
+  const keys = range(before.shape[2], u => ({
+    u,
+    was: elementOf(before, [e.head, t, u]),
+    is: elementOf(after, [e.head, t, u]),
+  })).filter(key => key.was > 0 || key.is > 0);
   keys.sort((a, b) => b.is - b.was - (a.is - a.was));
   if (keys.length < 2 || !(keys[0].is - keys[0].was > 0.001)) return null;
   const shown = [keys[0], ...keys.slice(-3).filter(key => key !== keys[0])].sort((a, b) => a.u - b.u);
   return {
     text: `If positions are switched off, which of these gets more attention from “${e.rowLabel(name, t)}” in head ${e.head + 1} of ${titleOfPath(e.path)}?`,
-    options: shown.map(({ u }) => e.columnLabel(name, u)), right: shown.indexOf(keys[0]),
-    why: shown.map(({ u, was, is }) => `${e.columnLabel(name, u)}: ${was.toFixed(3)} → ${is.toFixed(3)}`).join("; "),
+    options: shown.map(({ u }) => e.columnLabel(name, u)),
+    right: shown.indexOf(keys[0]),
+    why: shown
+      .map(({ u, was, is }) => `${e.columnLabel(name, u)}: ${was.toFixed(3)} → ${is.toFixed(3)}`)
+      .join("; "),
   };
 }
 
@@ -62,16 +116,22 @@ function scaleQuestion(e) {
   const t = queryRow(e, before);
   const largest = array => Math.max(...range(array.shape[2], u => elementOf(array, [e.head, t, u])));
   const [was, is] = [largest(before), largest(after)];
-  return Math.abs(was - is) < 1e-4 ? null : {
-    text: `If the scores are not divided by √d, does the largest weight of “${e.rowLabel(name, t)}” become larger or smaller?`,
-    options: ["larger", "smaller"], right: is > was ? 0 : 1, why: `It goes from ${was.toFixed(3)} to ${is.toFixed(3)}.`,
-  };
+  return Math.abs(was - is) < 1e-4
+    ? null
+    : {
+        text: `If the scores are not divided by √d, does the largest weight of “${e.rowLabel(name, t)}” become larger or smaller?`,
+        options: ["larger", "smaller"],
+        right: is > was ? 0 : 1,
+        why: `It goes from ${was.toFixed(3)} to ${is.toFixed(3)}.`,
+      };
 }
 
 function headQuestion(e) {
-  const path = e.screen === "alignment" ? e.alignPath ?? e.attentionPaths().at(-1) : e.path;
+  const path = e.screen === "alignment" ? (e.alignPath ?? e.attentionPaths().at(-1)) : e.path;
   const off = e.options.ablated[path] ?? [];
-  const heads = range(e.stackOf(path).heads, i => i).filter(i => !off.includes(i)).slice(0, 4);
+  const heads = range(e.stackOf(path).heads, i => i)
+    .filter(i => !off.includes(i))
+    .slice(0, 4);
   if (heads.length < 2) return null;
   const t = stepRow(e);
   const id = e.labels()[t];
@@ -80,7 +140,8 @@ function headQuestion(e) {
   const right = left.indexOf(Math.min(...left));
   return {
     text: `Which of these heads of ${titleOfPath(path)} does the model need most to say “${e.labelShown(t)}”: without which one is it least likely?`,
-    options: heads.map(i => `head ${i + 1}`), right,
+    options: heads.map(i => `head ${i + 1}`),
+    right,
     why: `With all of them, ${(100 * share(e.record.arrays)).toFixed(2)} %; without ${heads.map((i, n) => `head ${i + 1}: ${(100 * left[n]).toFixed(2)} %`).join(", ")}.`,
   };
 }
@@ -91,7 +152,12 @@ const STEP_LENGTH = 0.05; // of all weights together
 function logitsAfterStep(e) {
   const { weights } = e.gradients();
   const length = Math.hypot(...Object.values(weights).map(({ data }) => norm(data))) || 1;
-  const stepped = Object.fromEntries(Object.entries(e.weights).map(([name, { shape, data }]) => [name, { shape, data: data.map((x, i) => x - ((weights[name]?.data[i] ?? 0) * STEP_LENGTH) / length) }]));
+  const stepped = Object.fromEntries(
+    Object.entries(e.weights).map(([name, { shape, data }]) => [
+      name,
+      { shape, data: data.map((x, i) => x - ((weights[name]?.data[i] ?? 0) * STEP_LENGTH) / length) },
+    ]),
+  );
   const { source, target } = e.record;
   return createModel({ ...e.data, weights: stepped }).run({ source, target }, e.options).arrays.logits;
 }
@@ -102,10 +168,14 @@ function stepQuestion(e) {
   const label = e.labels()[t];
   const others = largestIndices(row, 4).filter(v => v !== label);
   const v = [label, ...others][((e.turn ?? -1) + 1) % (1 + others.length)];
-  return Math.abs(after[v] - row[v]) < 1e-5 ? null : {
-    text: `The right ${answerUnit(e)} here is “${e.labelShown(t)}”. All weights take a small step against the gradient of the loss. Which way does the logit of “${shownToken(e.wordOf(v))}” move?`,
-    options: ["up", "down"], right: after[v] > row[v] ? 0 : 1, why: `It goes from ${precise(row[v])} to ${precise(after[v])}; the gradient of this logit is ${precise(rowOf(e.gradients().activations.logits, t)[v])}.`,
-  };
+  return Math.abs(after[v] - row[v]) < 1e-5
+    ? null
+    : {
+        text: `The right ${answerUnit(e)} here is “${e.labelShown(t)}”. All weights take a small step against the gradient of the loss. Which way does the logit of “${shownToken(e.wordOf(v))}” move?`,
+        options: ["up", "down"],
+        right: after[v] > row[v] ? 0 : 1,
+        why: `It goes from ${precise(row[v])} to ${precise(after[v])}; the gradient of this logit is ${precise(rowOf(e.gradients().activations.logits, t)[v])}.`,
+      };
 }
 
 function temperatureQuestion(e) {
@@ -115,6 +185,8 @@ function temperatureQuestion(e) {
   const v = best[((e.turn ?? -1) + 1) % best.length];
   return {
     text: `If the logits are divided by a temperature of 2, does “${shownToken(e.wordOf(v))}” become more or less likely?`,
-    options: ["more", "less"], right: is[v] > was[v] ? 0 : 1, why: `Its probability goes from ${(100 * was[v]).toPrecision(3)} % to ${(100 * is[v]).toPrecision(3)} %.`,
+    options: ["more", "less"],
+    right: is[v] > was[v] ? 0 : 1,
+    why: `Its probability goes from ${(100 * was[v]).toPrecision(3)} % to ${(100 * is[v]).toPrecision(3)} %.`,
   };
 }

@@ -2,9 +2,14 @@
 
 function startQuiz(e) {
   if (!e.numbers && document.querySelector('#screen [data-key="numbers"]')) e.set({ numbers: true }); // it asks for one of them
-  const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell => /[1-9]/.test(cell.textContent)); // not those of 0 and −∞
-  const askable = cells.map(cell => readKey(cell.dataset.key)).filter(place => !place.weight && !["lookup", "pixels"].includes(e.plan.get(place.name)?.kind));
-  if (!askable.length) return e.set({ notice: "There is no number to ask for on this stage: choose one with a table." });
+  const cells = [...document.querySelectorAll("#screen table.numbers [data-key]")].filter(cell =>
+    /[1-9]/.test(cell.textContent),
+  ); // not those of 0 and −∞
+  const askable = cells
+    .map(cell => readKey(cell.dataset.key))
+    .filter(place => !place.weight && !["lookup", "pixels"].includes(e.plan.get(place.name)?.kind));
+  if (!askable.length)
+    return e.set({ notice: "There is no number to ask for on this stage: choose one with a table." });
   const place = askable[Math.floor(Math.random() * askable.length)];
   e.set({ quiz: { place, reply: "" }, cell: place });
   document.querySelector("td.asked")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -18,16 +23,33 @@ function readKey(key) {
 
 function quizForm(e) {
   const right = valueAt(e, e.quiz.place);
-  return [h("form", { class: "quiz", onsubmit: event => {
-    event.preventDefault();
-    const typed = parseTyped(new FormData(event.target).get("answer"));
-    if (typed === null || Number.isNaN(typed)) return e.set({ quiz: { ...e.quiz, reply: "Type a number, such as 0.25." } });
-    if (!isRight(typed, right)) return e.set({ quiz: { ...e.quiz, reply: typed > right ? "Smaller." : "Larger." } });
-    e.set({ quiz: null });
-    announce(`Right: ${precise(right)}`);
-  } },
-  h("label", { for: "answer" }, "What is this number?"), h("input", { id: "answer", name: "answer", inputmode: "decimal", autocomplete: "off", "data-key": `answer:${placeKey(e.quiz.place)}` }),
-  h("button", { type: "submit", class: "primary", "data-key": "check" }, "Check"),
-  h("button", { type: "button", "data-key": "show", onclick: () => e.set({ quiz: null }) }, "Show it"),
-  h("p", { class: "reply", role: "status" }, e.quiz.reply))];
+  return [
+    h(
+      "form",
+      {
+        class: "quiz",
+        onsubmit: event => {
+          event.preventDefault();
+          const typed = parseTyped(new FormData(event.target).get("answer"));
+          if (typed === null || Number.isNaN(typed))
+            return e.set({ quiz: { ...e.quiz, reply: "Type a number, such as 0.25." } });
+          if (!isRight(typed, right))
+            return e.set({ quiz: { ...e.quiz, reply: typed > right ? "Smaller." : "Larger." } });
+          e.set({ quiz: null });
+          announce(`Right: ${precise(right)}`);
+        },
+      },
+      h("label", { for: "answer" }, "What is this number?"),
+      h("input", {
+        id: "answer",
+        name: "answer",
+        inputmode: "decimal",
+        autocomplete: "off",
+        "data-key": `answer:${placeKey(e.quiz.place)}`,
+      }),
+      h("button", { type: "submit", class: "primary", "data-key": "check" }, "Check"),
+      h("button", { type: "button", "data-key": "show", onclick: () => e.set({ quiz: null }) }, "Show it"),
+      h("p", { class: "reply", role: "status" }, e.quiz.reply),
+    ),
+  ];
 }

@@ -1,7 +1,18 @@
 // The stages in their order, and how an address leads to one.
 
 /** The stages inside of a Transformer's layer. */
-const TRANSFORMERS = ["attention", "qkv", "scores", "scale", "mask", "softmax", "weighted-sum", "heads", "add-norm", "feed-forward"];
+const TRANSFORMERS = [
+  "attention",
+  "qkv",
+  "scores",
+  "scale",
+  "mask",
+  "softmax",
+  "weighted-sum",
+  "heads",
+  "add-norm",
+  "feed-forward",
+];
 
 /** Which stages a model has. Addresses are stable: `page.html#positions`. */
 function makeScreens(e) {
@@ -14,7 +25,11 @@ function makeScreens(e) {
     text && ["embeddings", "Tokens to vectors", embeddingsScreen],
     !text && ["patches", "Image to patches", patchesScreen],
     stacks[0].segments && ["segments", "Segments", segmentsScreen],
-    (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && ["positions", "Positions", positionsScreen],
+    (stacks[0].positions !== "none" || stacks[0].rotary || stacks[0].bias) && [
+      "positions",
+      "Positions",
+      positionsScreen,
+    ],
     stacks[0].positions === "sinusoidal" && ["wavelengths", "Wavelengths", wavelengthsScreen],
     stacks[0].embeddingNorm && ["input-norm", "The norm of the input", inputNormScreen],
     ...(e.isRecurrent ? recurrentStages(e) : []),
@@ -58,7 +73,12 @@ function follow(e, hash) {
   if (changed || state !== undefined) stopMotion();
   if (changed) closeWhatIf();
   if (changed) e.mapOver = false; // over a picture, the map covers what one has chosen
-  if (changed) Object.assign(e, { cell: null, opened: null, play: { at: e.backward && address === "walkthrough" ? 1 : 0.5, step: null, share: 1, running: false } });
+  if (changed)
+    Object.assign(e, {
+      cell: null,
+      opened: null,
+      play: { at: e.backward && address === "walkthrough" ? 1 : 0.5, step: null, share: 1, running: false },
+    });
   if (state !== undefined) restore(e, new URLSearchParams(state));
   const changes = { screen: address };
   if (address === "alignment") {
@@ -70,8 +90,10 @@ function follow(e, hash) {
     if (!changes.alignPath) Object.assign(changes, inLayer(e, stack, Number(layer)));
   }
   const [, recurrentLayer] = (e.isRecurrent && path?.match(/^layers\.(\d+)$/)) || [];
-  if (Number(recurrentLayer) < e.structure.stacks[0].layers) changes.layers = { layers: Number(recurrentLayer) };
-  if (address === "mask" && !path && !hides(e, e.path)) changes.path = e.attentionPaths().find(each => hides(e, each)) ?? e.path;
+  if (Number(recurrentLayer) < e.structure.stacks[0].layers)
+    changes.layers = { layers: Number(recurrentLayer) };
+  if (address === "mask" && !path && !hides(e, e.path))
+    changes.path = e.attentionPaths().find(each => hides(e, each)) ?? e.path;
   if (address !== "alignment" && e.attentionPaths().includes(path)) changes.path = path;
   if (e.structure.stacks.some(stack => stack.name === path)) changes.normStack = path;
   if (path && residualPaths(e).includes(path)) changes.residual = path;
@@ -95,21 +117,59 @@ function renderScreen(e) {
   const main = document.getElementById("screen");
   const image = e.isImage && !["walkthrough", "looks", "pull"].includes(e.screen) ? stageImage(e) : null;
   const isAside = beside && window.innerWidth >= 1280; // the image has its place at the side
-  const content = picture ? flat(picture) : flat([
-    h("div", { class: "title" }, h("h2", { id: screen.address }, screen.title), h("nav", { class: "turn", "aria-label": "Previous and next stage" },
-      before ? h("a", { href: `#${before.address}`, title: before.title, "aria-label": `Previous: ${before.title}` }, "← ", h("span", {}, before.title)) : null,
-      h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
-      after ? h("a", { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` }, h("span", {}, after.title), " →") : null)),
-    isAside ? null : image,
-    h("p", { class: "thought" }, thought),
-    choices,
-    beside ? h("div", { class: "with-side" }, h("div", {}, body, below ? readout(e) : null), h("div", { class: "beside" }, isAside ? image : null, beside)) : [body, below ? readout(e) : null],
-    below && e.numbers ? h("section", { class: "below" }, below()) : null,
-    questionCard(e),
-    h("nav", { class: "turn", "aria-label": "Next and previous stage" },
-      before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
-      after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {})),
-  ]);
+  const content = picture
+    ? flat(picture)
+    : flat([
+        h(
+          "div",
+          { class: "title" },
+          h("h2", { id: screen.address }, screen.title),
+          h(
+            "nav",
+            { class: "turn", "aria-label": "Previous and next stage" },
+            before
+              ? h(
+                  "a",
+                  {
+                    href: `#${before.address}`,
+                    title: before.title,
+                    "aria-label": `Previous: ${before.title}`,
+                  },
+                  "← ",
+                  h("span", {}, before.title),
+                )
+              : null,
+            h("span", { class: "count" }, `${at + 1} of ${e.screens.length}`),
+            after
+              ? h(
+                  "a",
+                  { href: `#${after.address}`, title: after.title, "aria-label": `Next: ${after.title}` },
+                  h("span", {}, after.title),
+                  " →",
+                )
+              : null,
+          ),
+        ),
+        isAside ? null : image,
+        h("p", { class: "thought" }, thought),
+        choices,
+        beside
+          ? h(
+              "div",
+              { class: "with-side" },
+              h("div", {}, body, below ? readout(e) : null),
+              h("div", { class: "beside" }, isAside ? image : null, beside),
+            )
+          : [body, below ? readout(e) : null],
+        below && e.numbers ? h("section", { class: "below" }, below()) : null,
+        questionCard(e),
+        h(
+          "nav",
+          { class: "turn", "aria-label": "Next and previous stage" },
+          before ? h("a", { href: `#${before.address}`, rel: "prev" }, `← ${before.title}`) : h("span", {}),
+          after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : h("span", {}),
+        ),
+      ]);
   if (main.querySelector("h2")?.id === screen.address) update(main, content);
   else main.replaceChildren(...content);
   document.body.classList.toggle("picturing", Boolean(picture));
@@ -132,5 +192,9 @@ function attentionPathsHere(e) {
 }
 
 function crossAttentionScreen(e) {
-  return { ...attentionScreen(e), thought: "Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. The four steps are the same." };
+  return {
+    ...attentionScreen(e),
+    thought:
+      "Here the decoder reads the input: the queries come from the decoder, the keys and values from the encoder. The four steps are the same.",
+  };
 }

@@ -16,9 +16,20 @@ function pictureOf(e, isBack) {
   const view = viewOf(e, width, Math.max(380, window.innerHeight - header - controls - below - 2));
   const { layout } = view;
   const box = { width: layout.width, height: layout.height };
-  const canvas = filled(emptyCanvas("cells", layout), { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) }, []);
-  const stage = h("div", { class: "stage" }, canvas, drawing(e, view), foldChoices(e, view),
-    e.opened ? answerCard(e, view) ?? blockCard(e, view) : null, layout.panel ? panel(e, view, isBack) : null);
+  const canvas = filled(
+    emptyCanvas("cells", layout),
+    { id: "cells", role: "img", "aria-label": pictureLabel(e, layout) },
+    [],
+  );
+  const stage = h(
+    "div",
+    { class: "stage" },
+    canvas,
+    drawing(e, view),
+    foldChoices(e, view),
+    e.opened ? (answerCard(e, view) ?? blockCard(e, view)) : null,
+    layout.panel ? panel(e, view, isBack) : null,
+  );
   const selected = e.cell && placeOnStage(e, view, e.cell);
   document.body.classList.toggle("aside", Boolean(selected) && selected.x > width / 2); // the panel is at the other side
   place(canvas, { width: box.width, height: box.height });
@@ -43,11 +54,18 @@ function controlRow(e, view, isBack) {
   const steps = isBack ? view.steps.findIndex(step => step.isBack) : 0;
   const at = stepIndex(view, e.play);
   const most = view.steps.length - 1;
-  const shown = by => (isBack ? journeyIndex(e, view) : at ?? (by > 0 ? -1 : most + 1)); // the step one comes from
+  const shown = by => (isBack ? journeyIndex(e, view) : (at ?? (by > 0 ? -1 : most + 1))); // the step one comes from
   const go_ = by => walkTo(e, Math.max(steps, Math.min(most, shown(by) + by)));
   const timeline = h("input", {
-    id: "timeline", type: "range", min: isBack ? 500 : 0, max: 1000, step: 1, value: Math.round(1000 * e.play.at), "data-key": "timeline",
-    "aria-label": "Moment: forward, then backward", "aria-valuetext": momentText(e.play.at),
+    id: "timeline",
+    type: "range",
+    min: isBack ? 500 : 0,
+    max: 1000,
+    step: 1,
+    value: Math.round(1000 * e.play.at),
+    "data-key": "timeline",
+    "aria-label": "Moment: forward, then backward",
+    "aria-valuetext": momentText(e.play.at),
     oninput: event => {
       stopMotion();
       e.play.running = false;
@@ -55,41 +73,111 @@ function controlRow(e, view, isBack) {
     },
     onchange: () => e.set({ play: { ...e.play, running: false } }),
   });
-  const slider = h("span", { class: "timeline" }, timeline, isBack ? null : h("span", { class: "ends", "aria-hidden": "true" }, h("span", {}, "forward →"), h("span", {}, "← gradients")));
-  return h("div", { class: "controls" },
+  const slider = h(
+    "span",
+    { class: "timeline" },
+    timeline,
+    isBack
+      ? null
+      : h(
+          "span",
+          { class: "ends", "aria-hidden": "true" },
+          h("span", {}, "forward →"),
+          h("span", {}, "← gradients"),
+        ),
+  );
+  return h(
+    "div",
+    { class: "controls" },
     h("h2", { id: e.screen, class: "picture-title" }, isBack ? "The backward pass" : "Overview"),
-    h("button", { type: "button", class: "primary play", "data-key": "play", onclick: () => playOrStop(e) }, e.play.running ? "❚❚ Stop" : "▶ Play"),
+    h(
+      "button",
+      { type: "button", class: "primary play", "data-key": "play", onclick: () => playOrStop(e) },
+      e.play.running ? "❚❚ Stop" : "▶ Play",
+    ),
     slider,
-    h("span", { class: "together", role: "group", "aria-label": "Slow walk" },
-      h("button", { type: "button", "data-key": "walk-back", "aria-label": "Previous step of the slow walk", onclick: () => go_(-1), disabled: at !== null && at <= steps }, "‹"),
-      h("button", { type: "button", "data-key": "walk-on", onclick: () => go_(1), disabled: at === most }, isBack ? "Step ›" : "Slow walk ›")),
+    h(
+      "span",
+      { class: "together", role: "group", "aria-label": "Slow walk" },
+      h(
+        "button",
+        {
+          type: "button",
+          "data-key": "walk-back",
+          "aria-label": "Previous step of the slow walk",
+          onclick: () => go_(-1),
+          disabled: at !== null && at <= steps,
+        },
+        "‹",
+      ),
+      h(
+        "button",
+        { type: "button", "data-key": "walk-on", onclick: () => go_(1), disabled: at === most },
+        isBack ? "Step ›" : "Slow walk ›",
+      ),
+    ),
     headChoice(e),
-    turnLinks(e));
+    turnLinks(e),
+  );
 }
 
 function headChoice(e) {
   const heads = Math.max(...e.structure.stacks.map(stack => stack.heads));
   if (heads < 2) return null;
-  return choice("Lines", [["mean", "mean of heads"], ...range(heads, i => [`${i}`, `head ${i + 1}${e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i)) ? " (off)" : ""}`])], e.pictureHead === null ? "mean" : `${e.pictureHead}`, value => e.set({ pictureHead: value === "mean" ? null : Number(value) }));
+  return choice(
+    "Lines",
+    [
+      ["mean", "mean of heads"],
+      ...range(heads, i => [
+        `${i}`,
+        `head ${i + 1}${e.attentionPaths().every(path => i >= e.stackOf(path).heads || isOff(e, path, i)) ? " (off)" : ""}`,
+      ]),
+    ],
+    e.pictureHead === null ? "mean" : `${e.pictureHead}`,
+    value => e.set({ pictureHead: value === "mean" ? null : Number(value) }),
+  );
 }
 
 function turnLinks(e) {
   const at = e.screens.findIndex(screen => screen.address === e.screen);
   const [before, after] = [e.screens[at - 1], e.screens[at + 1]];
-  return h("nav", { class: "turns", "aria-label": "Next and previous stage" },
-    before ? h("a", { href: `#${before.address}`, rel: "prev", "aria-label": `Previous stage: ${before.title}` }, "←") : null,
-    after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : null);
+  return h(
+    "nav",
+    { class: "turns", "aria-label": "Next and previous stage" },
+    before
+      ? h(
+          "a",
+          { href: `#${before.address}`, rel: "prev", "aria-label": `Previous stage: ${before.title}` },
+          "←",
+        )
+      : null,
+    after ? h("a", { href: `#${after.address}`, rel: "next" }, `${after.title} →`) : null,
+  );
 }
 
 // ------------------------------------------------------------ labels, words and answers
 
 function drawing(e, view) {
   const { layout } = view;
-  return s("svg", { class: "over", width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group", "aria-label": "The model as it ran", onclick: event => clickStage(e, event), onpointermove: event => pointStage(e, event), onpointerleave: () => pointAt(e, null, null) },
+  return s(
+    "svg",
+    {
+      class: "over",
+      width: layout.width,
+      height: layout.height,
+      viewBox: `0 0 ${layout.width} ${layout.height}`,
+      role: "group",
+      "aria-label": "The model as it ran",
+      onclick: event => clickStage(e, event),
+      onpointermove: event => pointStage(e, event),
+      onpointerleave: () => pointAt(e, null, null),
+    },
     layout.columns.map(column => residuals(column, layout)),
     layout.columns.map(column => wordsBelow(e, view, column)),
     layout.blocks.map(block => tagOf(e, view, block)),
-    tagOf(e, view, layout.output), outputs(e, view));
+    tagOf(e, view, layout.output),
+    outputs(e, view),
+  );
 }
 
 /** Residual connections, at the side of the labels. */
@@ -102,7 +190,9 @@ function residuals({ blocks }, { isCompact }) {
     const at = block.tileY + block.tileHeight / 2;
     const edge = middleOf(block, block.labelsRight ? block.count - 1 : 0);
     const out = block.labelsRight ? block.x + block.width + 12 : block.x - 12;
-    const end = tileX(block, block.labelsRight ? block.count - 1 : block.skips) + (block.labelsRight ? block.tileWidth + 3 : -3);
+    const end =
+      tileX(block, block.labelsRight ? block.count - 1 : block.skips) +
+      (block.labelsRight ? block.tileWidth + 3 : -3);
     return s("path", { class: "around", d: `M${edge} ${y}H${out}V${at}H${end}`, "data-around": block.id });
   });
 }
@@ -119,7 +209,20 @@ function wordsBelow(e, view, column) {
     if (t % every) return null;
     const text = fitted(word, room, "14.5px");
     const [x, y] = [middleOf(base, t), base.y + (isTurned ? 6 : 17)];
-    return s("text", { class: "token", x, y, "text-anchor": isTurned ? "end" : "middle", transform: isTurned ? `rotate(-90 ${x} ${y})` : null, dy: isTurned ? "0.35em" : null, "data-word": `${stack.name}:${t}` }, text, s("title", {}, word));
+    return s(
+      "text",
+      {
+        class: "token",
+        x,
+        y,
+        "text-anchor": isTurned ? "end" : "middle",
+        transform: isTurned ? `rotate(-90 ${x} ${y})` : null,
+        dy: isTurned ? "0.35em" : null,
+        "data-word": `${stack.name}:${t}`,
+      },
+      text,
+      s("title", {}, word),
+    );
   });
 }
 
@@ -130,22 +233,38 @@ function tagOf(e, view, block) {
   const size = Math.max(18, Math.min(26, height));
   const top = y + height / 2 - size / 2;
   const text = fitted(block.text, width - 6, "12px");
-  return s("a", {
-    class: ["tag", isOpen ? "open" : "", e.cell?.name === block.array && block.array ? "here" : ""].filter(Boolean).join(" "),
-    href: `#${block.to}`, role: "button", "aria-expanded": isOpen ? "true" : "false", "aria-label": block.label, "data-key": `block:${block.id}`, "data-block": block.id,
-    onclick: event => {
-      if (event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      event.stopPropagation();
-      e.set({ opened: isOpen ? null : block.id, cell: null });
+  return s(
+    "a",
+    {
+      class: ["tag", isOpen ? "open" : "", e.cell?.name === block.array && block.array ? "here" : ""]
+        .filter(Boolean)
+        .join(" "),
+      href: `#${block.to}`,
+      role: "button",
+      "aria-expanded": isOpen ? "true" : "false",
+      "aria-label": block.label,
+      "data-key": `block:${block.id}`,
+      "data-block": block.id,
+      onclick: event => {
+        if (event.ctrlKey || event.metaKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        e.set({ opened: isOpen ? null : block.id, cell: null });
+      },
     },
-  }, s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }), lengthBar(e, block, { x: x + 1, y: top + size - 5, width: width - 2 }), s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text));
+    s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }),
+    lengthBar(e, block, { x: x + 1, y: top + size - 5, width: width - 2 }),
+    s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text),
+  );
 }
 
 /** The likeliest words of each token, or of one where columns are narrow. */
 function outputs(e, view) {
   const { output } = view.layout;
-  if (!output.isNarrow) return range(output.count, t => candidates(e, output, t, output.x + t * output.step + 5, output.step - 14, output.height < 70 ? 2 : 3));
+  if (!output.isNarrow)
+    return range(output.count, t =>
+      candidates(e, output, t, output.x + t * output.step + 5, output.step - 14, output.height < 70 ? 2 : 3),
+    );
   const t = e.screen === "backward" ? targetPlace(e) : stepRow(e);
   const width = Math.min(Math.max(output.room, 150), 260);
   return candidates(e, output, t, output.x + output.room - Math.max(output.room, width), width, 4);
@@ -156,26 +275,59 @@ function candidates(e, output, t, x, width, most) {
   const right = e.labels()[t];
   const best = likeliest(e, t, most);
   const isBack = e.screen === "backward" && e.lossPositions().includes(t);
-  if (isBack && !best.some(({ id }) => id === right)) best[most - 1] = { id: right, p: distributionOf(e, t)[right] };
+  if (isBack && !best.some(({ id }) => id === right))
+    best[most - 1] = { id: right, p: distributionOf(e, t)[right] };
   const isQuiet = isPromptRow(e, t);
   const line = Math.min(23, (output.height - 4) / most);
-  return s("g", { class: isQuiet ? "says quiet" : "says", "data-says": t }, best.map(({ id, p }, i) => {
-    const y = output.y + output.height - (most - i) * line;
-    const word = shownToken(e.wordOf(id));
-    const was = before ? elementOf(before, [t, id]) : 0;
-    const size = i ? "12px" : "700 14px";
-    const percentage = percent(p);
-    const room = width - widthOf(percentage, "12px") - 4;
-    const share = width < 50 || widthOf(word, size) > room ? "" : percentage; // a word comes before its number
-    const shown = fitted(word, share ? room : width, size);
-    return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [
-      s("rect", { class: "hit", x: x - 2, y: y - 2, width: width + 4, height: line, rx: 4 }),
-      width * p < 1 ? null : s("rect", { class: "chance", x, y: y + line - 4, width: width * p, height: 3 }),
-      was > 0.005 ? s("rect", { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 }, s("title", {}, `before: ${percent(was)}`)) : null,
-      s("text", { class: ["word", i ? "" : "best", isBack && id === right ? "right" : ""].filter(Boolean).join(" "), x, y: y + line - 7 }, shown, s("title", {}, `${word}: ${percentage}`)),
-      share ? s("text", { class: id === right ? "share right" : "share", x: x + width, y: y + line - 7, "text-anchor": "end" }, share) : null,
-    ]);
-  }));
+  return s(
+    "g",
+    { class: isQuiet ? "says quiet" : "says", "data-says": t },
+    best.map(({ id, p }, i) => {
+      const y = output.y + output.height - (most - i) * line;
+      const word = shownToken(e.wordOf(id));
+      const was = before ? elementOf(before, [t, id]) : 0;
+      const size = i ? "12px" : "700 14px";
+      const percentage = percent(p);
+      const room = width - widthOf(percentage, "12px") - 4;
+      const share = width < 50 || widthOf(word, size) > room ? "" : percentage; // a word comes before its number
+      const shown = fitted(word, share ? room : width, size);
+      return answerButton(e, output, { t, i, id, isBack, label: `“${word}”: ${percentage}` }, [
+        s("rect", { class: "hit", x: x - 2, y: y - 2, width: width + 4, height: line, rx: 4 }),
+        width * p < 1
+          ? null
+          : s("rect", { class: "chance", x, y: y + line - 4, width: width * p, height: 3 }),
+        was > 0.005
+          ? s(
+              "rect",
+              { class: "was", x, y: y + line - 5, width: Math.max(0.5, width * was), height: 5 },
+              s("title", {}, `before: ${percent(was)}`),
+            )
+          : null,
+        s(
+          "text",
+          {
+            class: ["word", i ? "" : "best", isBack && id === right ? "right" : ""].filter(Boolean).join(" "),
+            x,
+            y: y + line - 7,
+          },
+          shown,
+          s("title", {}, `${word}: ${percentage}`),
+        ),
+        share
+          ? s(
+              "text",
+              {
+                class: id === right ? "share right" : "share",
+                x: x + width,
+                y: y + line - 7,
+                "text-anchor": "end",
+              },
+              share,
+            )
+          : null,
+      ]);
+    }),
+  );
 }
 
 /** A candidate opens its card, or on the backward stage counts as right; with the focus, its lines are alone. */
@@ -183,17 +335,27 @@ function answerButton(e, output, { t, i, id, isBack, label }, content) {
   const name = `why-${t + 1}-${i + 1}`;
   const isOpen = e.opened === name;
   const changes = isBack ? { wanted: { t, id } } : { opened: isOpen ? null : name, cell: null };
-  return s("a", {
-    class: isOpen ? "candidate open" : "candidate", href: "#probabilities", role: "button", "aria-expanded": isBack ? null : isOpen ? "true" : "false",
-    "aria-label": `${isBack ? "Counts as right:" : i ? "Why not" : "Why"} ${label}`, "data-key": name, "data-word-id": id,
-    onfocus: () => pointAt(e, { column: output.column, t }, null), onblur: () => pointAt(e, null, null),
-    onclick: event => {
-      if (event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      event.stopPropagation();
-      e.set({ step: t, ...changes });
+  return s(
+    "a",
+    {
+      class: isOpen ? "candidate open" : "candidate",
+      href: "#probabilities",
+      role: "button",
+      "aria-expanded": isBack ? null : isOpen ? "true" : "false",
+      "aria-label": `${isBack ? "Counts as right:" : i ? "Why not" : "Why"} ${label}`,
+      "data-key": name,
+      "data-word-id": id,
+      onfocus: () => pointAt(e, { column: output.column, t }, null),
+      onblur: () => pointAt(e, null, null),
+      onclick: event => {
+        if (event.ctrlKey || event.metaKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        e.set({ step: t, ...changes });
+      },
     },
-  }, content);
+    content,
+  );
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -212,7 +374,8 @@ function widthOf(text, size) {
 /** The text, cut where it does not fit. */
 function fitted(text, room, size) {
   let shown = text;
-  for (let length = text.length - 1; length > 0 && widthOf(shown, size) > room; length--) shown = `${text.slice(0, length)}…`;
+  for (let length = text.length - 1; length > 0 && widthOf(shown, size) > room; length--)
+    shown = `${text.slice(0, length)}…`;
   return shown;
 }
 
@@ -232,8 +395,11 @@ function showLight(e, view, light) {
     const block = view.layout.blocks.find(each => each.id === tag.dataset.block);
     const { current } = light;
     const isCurrent = current === tag.dataset.block;
-    tag.classList.toggle("lit", isCurrent || (block ? isMoving(block, light) : light.loss > 0 && light.loss < 1));
-    tag.classList.toggle("flows", (block ? light.backward(block) > 0 : light.loss > 0));
+    tag.classList.toggle(
+      "lit",
+      isCurrent || (block ? isMoving(block, light) : light.loss > 0 && light.loss < 1),
+    );
+    tag.classList.toggle("flows", block ? light.backward(block) > 0 : light.loss > 0);
     const bar = tag.querySelector(".length");
     if (bar) bar.style.opacity = light.backward(block);
   }
@@ -248,7 +414,8 @@ function showLight(e, view, light) {
     const first = last.blocks.find(block => block.array); // in the slow walk, all words go through it at once
     word.style.opacity = isGiven ? 1 : light.current === null ? light.output(t - 1) : light.forward(first, t);
   }
-  for (const said of document.querySelectorAll(".saying .said, .answers .answer")) said.style.opacity = light.output(last.blocks[0].count - 1);
+  for (const said of document.querySelectorAll(".saying .said, .answers .answer"))
+    said.style.opacity = light.output(last.blocks[0].count - 1);
   const caption = document.querySelector(".panel .thought");
   if (!caption || e.screen !== "walkthrough" || light.current !== null) return;
   const words = h("p", {}, captionOf(e, view, light));
@@ -275,21 +442,31 @@ function pointOf(event) {
 function clickStage(e, event) {
   const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
   const found = cellAt(e, stageView, ...pointOf(event));
-  if (writesAfter(e, side, Number(t))) e.set({ step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
+  if (writesAfter(e, side, Number(t)))
+    e.set({ step: Number(t), opened: `why-${Number(t) + 1}-1`, cell: null });
   else if (found) e.set({ cell: samePlace(e.cell, found.cell) ? null : found.cell, opened: null });
   else if (e.opened) e.set({ opened: null });
 }
 
 /** Whether the model answers after reading this word: those of a decoder, but for a prompt's. */
 function writesAfter(e, side, t) {
-  return side === stageView.layout.columns.at(-1).stack.name && !e.structure.output.head && e.screen === "walkthrough" && !isPromptRow(e, t);
+  return (
+    side === stageView.layout.columns.at(-1).stack.name &&
+    !e.structure.output.head &&
+    e.screen === "walkthrough" &&
+    !isPromptRow(e, t)
+  );
 }
 
 function pointStage(e, event) {
   const { columns, output } = stageView.layout;
   const [side, t] = event.target.closest("[data-word]")?.dataset.word.split(":") ?? [];
   const says = event.target.closest("[data-says]")?.dataset.says; // it was written by the column below it
-  const word = side ? { column: columns.findIndex(({ stack }) => stack.name === side), t: Number(t) } : says ? { column: output.column, t: Number(says) } : null;
+  const word = side
+    ? { column: columns.findIndex(({ stack }) => stack.name === side), t: Number(t) }
+    : says
+      ? { column: output.column, t: Number(says) }
+      : null;
   pointAt(e, word, word ? null : cellAt(e, stageView, ...pointOf(event)));
 }
 
@@ -308,8 +485,20 @@ function foldChoices(e, { layout }) {
     const inLayer = blocks.filter(block => block.layer !== undefined);
     const attention = inLayer.find(block => block.kind === "attention"); // below its label there is room
     const y = attention ? attention.tileY + attention.tileHeight + 4 : inLayer.at(-1).y - 22;
-    const label = h("label", { class: "fold" }, h("select", { "data-key": `layer:${stack.name}`, "aria-label": `Layer of the ${stack.name}`, onchange: event => e.set({ layers: { ...e.layers, [stack.name]: Number(event.target.value) } }) },
-      range(stack.layers, j => h("option", { value: j, selected: j === layout.fold[i] }, `layer ${j + 1}`))), ` × ${stack.layers}`);
+    const label = h(
+      "label",
+      { class: "fold" },
+      h(
+        "select",
+        {
+          "data-key": `layer:${stack.name}`,
+          "aria-label": `Layer of the ${stack.name}`,
+          onchange: event => e.set({ layers: { ...e.layers, [stack.name]: Number(event.target.value) } }),
+        },
+        range(stack.layers, j => h("option", { value: j, selected: j === layout.fold[i] }, `layer ${j + 1}`)),
+      ),
+      ` × ${stack.layers}`,
+    );
     return place(label, { left: inLayer[0].tag.x, top: Math.max(0, y) });
   });
 }
@@ -319,7 +508,14 @@ function foldChoices(e, { layout }) {
 function panel(e, view, isBack) {
   const box = view.layout.panel;
   const isRoomy = !e.before && box && !isBack && box.height > ROOMY; // of a changed model there is more to say
-  const element = h("section", { class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below", "aria-label": isBack ? "The step" : "What the model does" }, isBack ? journeyStep(e, view) : overviewText(e, view));
+  const element = h(
+    "section",
+    {
+      class: box ? (isRoomy ? "panel roomy" : "panel") : "panel below",
+      "aria-label": isBack ? "The step" : "What the model does",
+    },
+    isBack ? journeyStep(e, view) : overviewText(e, view),
+  );
   return box ? place(element, { left: box.x, top: box.y, width: box.width, height: box.height }) : element;
 }
 
@@ -327,17 +523,39 @@ function overviewText(e, view) {
   const step = view.steps[stepIndex(view, e.play)];
   return [
     saying(e),
-    h("p", { class: "thought", role: "status" }, step ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)] : e.before ? whatChanged(e) : opening(e)),
-    e.play.at >= 0.99 && e.play.step === null ? vanishingText(e, view) : e.structure.output.head ? null : samplingSliders(e),
+    h(
+      "p",
+      { class: "thought", role: "status" },
+      step
+        ? [h("b", {}, step.block.label, step.isBack ? ", backward. " : ". "), sentenceOf(e, step)]
+        : e.before
+          ? whatChanged(e)
+          : opening(e),
+    ),
+    e.play.at >= 0.99 && e.play.step === null
+      ? vanishingText(e, view)
+      : e.structure.output.head
+        ? null
+        : samplingSliders(e),
     legend(e, view),
   ];
 }
 
 /** What is read, and in large type what is said. */
 function saying(e) {
-  if (e.isImage) return [h("p", { class: "saying" }, h("span", { class: "said" }, answerOf(e))), drawingBoard(e, 190)];
-  const read = e.isPair || e.structure.output.head ? e.textRead : e.model.decode([...e.record.source].slice(0, e.prompt));
-  return h("p", { class: "saying", dir: "auto" }, h("span", { class: "read" }, read.length > 90 ? `${read.slice(0, 88)}…` : read), " ", h("span", { class: "said" }, saidOf(e)));
+  if (e.isImage)
+    return [h("p", { class: "saying" }, h("span", { class: "said" }, answerOf(e))), drawingBoard(e, 190)];
+  const read =
+    e.isPair || e.structure.output.head
+      ? e.textRead
+      : e.model.decode([...e.record.source].slice(0, e.prompt));
+  return h(
+    "p",
+    { class: "saying", dir: "auto" },
+    h("span", { class: "read" }, read.length > 90 ? `${read.slice(0, 88)}…` : read),
+    " ",
+    h("span", { class: "said" }, saidOf(e)),
+  );
 }
 
 function saidOf(e) {
@@ -350,17 +568,52 @@ function saidOf(e) {
 function samplingSliders(e) {
   const { temperature, topK, topP } = e.sampling;
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
-  return h("div", { class: "sampling" },
-    slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: temperature, text: temperature.toFixed(1), oninput: value => change({ temperature: value }) }),
-    slider("Top-k", { min: 0, max: 20, step: 1, value: topK, text: topK ? `${topK}` : "all", oninput: value => change({ topK: value }) }),
-    slider("Top-p", { min: 0.05, max: 1, step: 0.05, value: topP, text: topP < 1 ? topP.toFixed(2) : "all", oninput: value => change({ topP: value }) }));
+  return h(
+    "div",
+    { class: "sampling" },
+    slider("Temperature", {
+      min: 0.1,
+      max: 3,
+      step: 0.1,
+      value: temperature,
+      text: temperature.toFixed(1),
+      oninput: value => change({ temperature: value }),
+    }),
+    slider("Top-k", {
+      min: 0,
+      max: 20,
+      step: 1,
+      value: topK,
+      text: topK ? `${topK}` : "all",
+      oninput: value => change({ topK: value }),
+    }),
+    slider("Top-p", {
+      min: 0.05,
+      max: 1,
+      step: 0.05,
+      value: topP,
+      text: topP < 1 ? topP.toFixed(2) : "all",
+      oninput: value => change({ topP: value }),
+    }),
+  );
 }
 
 /** What the colours say. */
 function legend(e, view, isBack = false) {
-  const least = view.back ? `±${brief(view.brightest * 10 ** -SPAN)}` : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
+  const least = view.back
+    ? `±${brief(view.brightest * 10 ** -SPAN)}`
+    : `10⁻${"⁰¹²³⁴⁵⁶"[SPAN]} of the largest`;
   const most = view.back ? `±${brief(view.brightest)}` : "it";
-  const key = (kind, label) => h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
-  const outline = e.before ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", {}, "before: the whole model")) : null;
-  return h("p", { class: "scales" }, outline, isBack ? null : key("values", "values, − to +"), key("gradients", `gradients, by powers of ten: ${least} to ${most}`));
+  const key = (kind, label) =>
+    h("span", { class: "key" }, h("span", { class: `ramp ${kind}` }), h("span", {}, label));
+  const outline = e.before
+    ? h("span", { class: "key" }, h("span", { class: "outline" }), h("span", {}, "before: the whole model"))
+    : null;
+  return h(
+    "p",
+    { class: "scales" },
+    outline,
+    isBack ? null : key("values", "values, − to +"),
+    key("gradients", `gradients, by powers of ten: ${least} to ${most}`),
+  );
 }

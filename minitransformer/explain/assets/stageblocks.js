@@ -10,7 +10,16 @@ function stackBlocks(e, stack, { isCompact, layer }) {
   const second = e.isPair && stack.name === "decoder";
   const blocks = [];
   const add = (text, kind, array, to, more = {}) =>
-    blocks.push({ id: array ?? `${stack.name}.words`, text, label: `${text}${where}`, kind, array, to, units: 1, ...more });
+    blocks.push({
+      id: array ?? `${stack.name}.words`,
+      text,
+      label: `${text}${where}`,
+      kind,
+      array,
+      to,
+      units: 1,
+      ...more,
+    });
   if (e.isImage) add("Patches", "text", "patches", "patches", { skips: 1 });
   else add("Tokens", "text", null, second ? "shifted" : "tokens", { units: 0 });
   const [embedded, input] = embeddingArrays(e, stack);
@@ -20,10 +29,19 @@ function stackBlocks(e, stack, { isCompact, layer }) {
     const text = stack.concatenate ? "Positions beside" : stack.segments ? "+ Segments, pos." : "+ Positions";
     add(isCompact ? "Input" : text, "embedding", input, second ? "shifted" : "positions");
   }
-  if (stack.embeddingNorm && !isCompact) add("Norm", "norm", `${stack.name}.input`, `input-norm:${stack.name}`);
+  if (stack.embeddingNorm && !isCompact)
+    add("Norm", "norm", `${stack.name}.input`, `input-norm:${stack.name}`);
   const layers = layer === null ? range(stack.layers, i => i) : [layer];
-  for (const i of layers) blocks.push(...(stack.recurrent ? recurrentBlocks(stack, i, isCompact) : isCompact ? [wholeLayer(e, stack, i)] : layerBlocks(stack, i)));
-  if (stack.finalNorm && !isCompact) add("Norm", "norm", `${stack.name}.norm.output`, `final-norm:${stack.name}`);
+  for (const i of layers)
+    blocks.push(
+      ...(stack.recurrent
+        ? recurrentBlocks(stack, i, isCompact)
+        : isCompact
+          ? [wholeLayer(e, stack, i)]
+          : layerBlocks(stack, i)),
+    );
+  if (stack.finalNorm && !isCompact)
+    add("Norm", "norm", `${stack.name}.norm.output`, `final-norm:${stack.name}`);
   for (const block of blocks) Object.assign(block, { stack: stack.name, side });
   return blocks;
 }
@@ -44,10 +62,30 @@ function layerBlocks(stack, i) {
     const residual = `${stack.name}.layers.${i}.residual${j + 1}`;
     const sum = stack.normFirst ? "Add" : "Add & norm";
     return [
-      { id: path, text, label: `${text}, ${where}`, kind, to, path, layer: i, units: isAttention ? 2.1 : 1,
-        array: isAttention ? `${path}.output` : `${path}.hidden`, attention: isAttention ? path : null },
-      { id: residual, text: sum, label: `${sum} after ${name}, ${where}`, kind: "norm", to: `add-norm:${residual}`,
-        path: residual, layer: i, units: 1, array: `${residual}.${stack.normFirst ? "sum" : "norm.output"}`, around: 1 },
+      {
+        id: path,
+        text,
+        label: `${text}, ${where}`,
+        kind,
+        to,
+        path,
+        layer: i,
+        units: isAttention ? 2.1 : 1,
+        array: isAttention ? `${path}.output` : `${path}.hidden`,
+        attention: isAttention ? path : null,
+      },
+      {
+        id: residual,
+        text: sum,
+        label: `${sum} after ${name}, ${where}`,
+        kind: "norm",
+        to: `add-norm:${residual}`,
+        path: residual,
+        layer: i,
+        units: 1,
+        array: `${residual}.${stack.normFirst ? "sum" : "norm.output"}`,
+        around: 1,
+      },
     ];
   });
 }
@@ -59,8 +97,19 @@ function wholeLayer(e, stack, i) {
   const { array, id } = all.at(-1);
   const where = stack.name === "layers" ? "" : `, ${stack.name}`;
   const cross = all.find(block => block.path.includes("cross"))?.path ?? null;
-  return { id, array, text: `Layer ${i + 1}`, label: `Layer ${i + 1}${where}`, kind: "attention", to: own.to, path: own.path, layer: i,
-    units: 2.1, attention: cross ?? own.path, parts: all };
+  return {
+    id,
+    array,
+    text: `Layer ${i + 1}`,
+    label: `Layer ${i + 1}${where}`,
+    kind: "attention",
+    to: own.to,
+    path: own.path,
+    layer: i,
+    units: 2.1,
+    attention: cross ?? own.path,
+    parts: all,
+  };
 }
 
 /** Whether a block is the one of an id, or the layer in which it is drawn. */

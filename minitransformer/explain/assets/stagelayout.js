@@ -9,12 +9,19 @@ function layoutPicture(e, width, height) {
   const isCompact = width < WIDE;
   const { stacks } = e.structure;
   const fold = stacks.map(() => null);
-  const make = () => stacks.map((stack, i) => ({ stack, blocks: stackBlocks(e, stack, { isCompact, layer: fold[i] }) }));
+  const make = () =>
+    stacks.map((stack, i) => ({ stack, blocks: stackBlocks(e, stack, { isCompact, layer: fold[i] }) }));
   const room = roomOf(e, width, height, isCompact);
   let columns = make();
   const least = isCompact ? LEAST_COMPACT : LEAST_WIDE;
-  const unitFor = () => Math.min(...columns.map(({ blocks }, i) => room.heights[i] / blocks.reduce((sum, block) => sum + block.units, 0)));
-  while (unitFor() < least) { // the stack with the most layers folds first
+  const unitFor = () =>
+    Math.min(
+      ...columns.map(
+        ({ blocks }, i) => room.heights[i] / blocks.reduce((sum, block) => sum + block.units, 0),
+      ),
+    );
+  while (unitFor() < least) {
+    // the stack with the most layers folds first
     const open = stacks.map((stack, i) => (fold[i] === null ? stack.layers : 1));
     const i = open.indexOf(Math.max(...open));
     if (open[i] === 1) break;
@@ -22,10 +29,26 @@ function layoutPicture(e, width, height) {
     columns = make();
   }
   const unit = Math.max(least, Math.min(isCompact ? MOST_COMPACT : MOST_UNIT, unitFor()));
-  const bottom = Math.max(isCompact ? 0 : height - 4, ...columns.map(({ blocks }, i) => room.top[i] + room.words + unit * blocks.reduce((sum, block) => sum + block.units, 0) + 4));
+  const bottom = Math.max(
+    isCompact ? 0 : height - 4,
+    ...columns.map(
+      ({ blocks }, i) =>
+        room.top[i] + room.words + unit * blocks.reduce((sum, block) => sum + block.units, 0) + 4,
+    ),
+  );
   columns.forEach((column, i) => placeColumn(e, column, { ...room, unit, bottom, isCompact }, i));
   const blocks = columns.flatMap(column => column.blocks);
-  const layout = { width, height: bottom + 4, isCompact, unit, room, columns, blocks, isFolded: fold.some(each => each !== null), fold };
+  const layout = {
+    width,
+    height: bottom + 4,
+    isCompact,
+    unit,
+    room,
+    columns,
+    blocks,
+    isFolded: fold.some(each => each !== null),
+    fold,
+  };
   layout.output = placeOutput(e, layout);
   layout.panel = isCompact ? null : panelOf(e, layout);
   return layout;
@@ -46,17 +69,43 @@ function roomOf(e, width, height, isCompact) {
   const widths = share.map(count => count * step);
   const slack = free - total * step;
   const start = left + (stacks.length === 1 ? slack / 2 : 0);
-  const x = stacks.length === 1 ? [start + label] : [start + label, start + label + widths[0] + gutter + slack];
-  const longest = Math.max(...stacks.flatMap(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source")).map(word => word.length));
+  const x =
+    stacks.length === 1 ? [start + label] : [start + label, start + label + widths[0] + gutter + slack];
+  const longest = Math.max(
+    ...stacks
+      .flatMap(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source"))
+      .map(word => word.length),
+  );
   const isTurned = step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
-  const words = e.isImage ? 0 : step < 11 ? 16 : isTurned ? Math.max(24, Math.min(72, 8.8 * longest + 10)) : 24;
+  const words = e.isImage
+    ? 0
+    : step < 11
+      ? 16
+      : isTurned
+        ? Math.max(24, Math.min(72, 8.8 * longest + 10))
+        : 24;
   const isNarrow = step < 62 || counts.at(-1) !== e.record.arrays.logits.shape[0];
   const rails = isCompact && stacks.length > 1 ? 4 * Math.min(counts[0], MOST_LINES) : 0; // above the encoder
   const output = (isNarrow ? 84 : isCompact ? 62 : 78) + rails;
   const panel = stacks.length === 1 ? 4 : isCompact ? output + 12 : 190;
   const top = stacks.map((_, i) => (i === stacks.length - 1 ? output + 8 : panel));
   const heights = top.map(each => height - each - words - 10);
-  return { counts, label, gutter, step, widths, x, words, isTurned, isNarrow, output, rails, top, heights, side };
+  return {
+    counts,
+    label,
+    gutter,
+    step,
+    widths,
+    x,
+    words,
+    isTurned,
+    isNarrow,
+    output,
+    rails,
+    top,
+    heights,
+    side,
+  };
 }
 
 function placeColumn(e, { stack, blocks }, room, i) {
@@ -70,9 +119,17 @@ function placeColumn(e, { stack, blocks }, room, i) {
     y -= height;
     const count = room.counts[i];
     Object.assign(block, { y, height, x, width: count * step, step, count, labelsRight, column: i });
-    if (block.array) placeTiles(e, block, block.carried ? height - 2 * gap : block.units ? unit - gap : height, gap);
-    const labelX = labelsRight ? x + room.widths[1] + (isCompact ? 4 : 24) : x - room.label + (isCompact ? 0 : 2);
-    block.tag = { x: labelX, y: block.array ? block.tileY : y + 2, width: room.label - (isCompact ? 8 : 28), height: block.array ? block.tileHeight : 20 };
+    if (block.array)
+      placeTiles(e, block, block.carried ? height - 2 * gap : block.units ? unit - gap : height, gap);
+    const labelX = labelsRight
+      ? x + room.widths[1] + (isCompact ? 4 : 24)
+      : x - room.label + (isCompact ? 0 : 2);
+    block.tag = {
+      x: labelX,
+      y: block.array ? block.tileY : y + 2,
+      width: room.label - (isCompact ? 8 : 28),
+      height: block.array ? block.tileHeight : 20,
+    };
   }
 }
 
@@ -83,9 +140,18 @@ function placeTiles(e, block, most, gap) {
   const skips = block.count - shape.at(-2); // patches: none for [CLS]
   const width = Math.max(2, Math.min(block.step - Math.min(14, Math.max(1, 0.16 * block.step)), 116));
   const patch = Math.sqrt(size);
-  if (block.array === "patches" && Number.isInteger(patch)) { // of one channel: the square that was cut out
+  if (block.array === "patches" && Number.isInteger(patch)) {
+    // of one channel: the square that was cut out
     const side = Math.min(width, most);
-    return Object.assign(block, { grid: { columns: patch, rows: patch, pool: 1 }, skips, size, tileWidth: side, tileHeight: side, tileY: block.y + gap / 2, gap });
+    return Object.assign(block, {
+      grid: { columns: patch, rows: patch, pool: 1 },
+      skips,
+      size,
+      tileWidth: side,
+      tileHeight: side,
+      tileY: block.y + gap / 2,
+      gap,
+    });
   }
   const grid = gridOf(size, width, most);
   const tileWidth = width / grid.columns >= 2 ? grid.columns * Math.floor(width / grid.columns) : width;
@@ -101,7 +167,7 @@ function gridOf(size, width, height) {
   for (let columns = 1; columns <= Math.min(count, Math.max(1, Math.floor(width / 2))); columns++) {
     const rows = Math.ceil(count / columns);
     if (rows * 2 > Math.max(height, 2)) continue;
-    const shape = Math.abs(Math.log((width / columns) / (height / rows)));
+    const shape = Math.abs(Math.log(width / columns / (height / rows)));
     const cost = shape + (columns * rows - count) / count;
     if (!best || cost < best.cost) best = { columns, rows, cost };
   }
@@ -125,9 +191,23 @@ function placeOutput(e, { columns, room }) {
   const isOneRow = e.record.arrays.logits.shape[0] === 1;
   const x = below.x;
   return {
-    id: "probabilities", text: "Softmax", label: "Softmax", kind: "softmax", to: "probabilities", stack: below.stack, side: below.side,
-    x, y: below.y - room.output, room: room.widths.at(-1), height: room.output - 6 - room.rails, step: below.step, count: below.count, column: columns.length - 1,
-    isNarrow: room.isNarrow || isOneRow, isOneRow, labelsRight: below.labelsRight,
+    id: "probabilities",
+    text: "Softmax",
+    label: "Softmax",
+    kind: "softmax",
+    to: "probabilities",
+    stack: below.stack,
+    side: below.side,
+    x,
+    y: below.y - room.output,
+    room: room.widths.at(-1),
+    height: room.output - 6 - room.rails,
+    step: below.step,
+    count: below.count,
+    column: columns.length - 1,
+    isNarrow: room.isNarrow || isOneRow,
+    isOneRow,
+    labelsRight: below.labelsRight,
     tag: { ...below.tag, y: below.y - room.output + 2, height: 20 },
   };
 }

@@ -6,35 +6,74 @@ let stageView = null; // the layout, its schedule, and the strips as pictures, o
 
 /** The view for a room; what was drawn before is used again while the numbers are the same. */
 function viewOf(e, width, height) {
-  const key = [width, height, devicePixelRatio, matchMedia("(prefers-color-scheme: dark)").matches, e.pictureHead, JSON.stringify(e.layers)].join();
+  const key = [
+    width,
+    height,
+    devicePixelRatio,
+    matchMedia("(prefers-color-scheme: dark)").matches,
+    e.pictureHead,
+    JSON.stringify(e.layers),
+  ].join();
   if (stageView?.record === e.record && stageView.key === key) {
     if (stageView.pass !== e.backwardPass) Object.assign(stageView, { pass: e.backwardPass, back: null });
     return stageView;
   }
   const layout = layoutPicture(e, width, height);
   const schedule = makeSchedule(e, layout);
-  stageView = { key, record: e.record, pass: e.backwardPass, layout, schedule, steps: walkSteps(schedule, layout.output), back: null, hover: null, word: null };
+  stageView = {
+    key,
+    record: e.record,
+    pass: e.backwardPass,
+    layout,
+    schedule,
+    steps: walkSteps(schedule, layout.output),
+    back: null,
+    hover: null,
+    word: null,
+  };
   const colours = stageColours();
   stageView.colours = colours;
   stageView.font = getComputedStyle(document.documentElement).fontFamily;
   const up = (stageView.up = shades(colours.paper, colours.positive));
   const down = shades(colours.paper, colours.negative);
-  stageView.values = stripPicture("values", layout, block => {
-    if (!block.array) return null;
-    if (block.array === "patches") return x => packed(greyOf(e, x)); // as the image has them
-    const { data } = e.record.arrays[block.array];
-    const largest = largestOf(data) || 1;
-    return x => shade(x < 0 ? down : up, Math.abs(x) / largest);
-  }, block => e.record.arrays[block.array]);
-  stageView.weights = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, shownWeights(e, block.attention)]));
-  stageView.bright = new Map(layout.blocks.filter(block => block.attention).map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]));
+  stageView.values = stripPicture(
+    "values",
+    layout,
+    block => {
+      if (!block.array) return null;
+      if (block.array === "patches") return x => packed(greyOf(e, x)); // as the image has them
+      const { data } = e.record.arrays[block.array];
+      const largest = largestOf(data) || 1;
+      return x => shade(x < 0 ? down : up, Math.abs(x) / largest);
+    },
+    block => e.record.arrays[block.array],
+  );
+  stageView.weights = new Map(
+    layout.blocks
+      .filter(block => block.attention)
+      .map(block => [block.attention, shownWeights(e, block.attention)]),
+  );
+  stageView.bright = new Map(
+    layout.blocks
+      .filter(block => block.attention)
+      .map(block => [block.attention, brightnessOf(e, block.attention, shownHead(e, block.attention))]),
+  );
   return stageView;
 }
 
 function stageColours() {
   const style = getComputedStyle(document.documentElement);
-  const read = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(x => parseInt(x, 16));
-  return Object.fromEntries(["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"].map(name => [name, read(`--${name}`)]));
+  const read = name =>
+    style
+      .getPropertyValue(name)
+      .trim()
+      .match(/[\da-f]{2}/gi)
+      .map(x => parseInt(x, 16));
+  return Object.fromEntries(
+    ["paper", "wash", "line", "ink", "positive", "negative", "night", "flow", "accent", "border"].map(
+      name => [name, read(`--${name}`)],
+    ),
+  );
 }
 
 function mixed(from, to, share) {
@@ -98,7 +137,8 @@ function stripPicture(name, layout, colourOf, arrayOf = () => null) {
       }
     }
     small.putImageData(image, 0, 0);
-    for (let t = skips; t < count; t++) pen.drawImage(cells, 0, t * rows, columns, rows, tileX(block, t), tileY, tileWidth, tileHeight);
+    for (let t = skips; t < count; t++)
+      pen.drawImage(cells, 0, t * rows, columns, rows, tileX(block, t), tileY, tileWidth, tileHeight);
   }
   return canvas;
 }
@@ -107,7 +147,8 @@ function stripPicture(name, layout, colourOf, arrayOf = () => null) {
 function shownIndex(data, start, size, i, pool) {
   if (i * pool >= size) return null;
   let best = start + i * pool;
-  for (let j = best + 1; j < Math.min(start + size, start + (i + 1) * pool); j++) if (Math.abs(data[j]) > Math.abs(data[best])) best = j;
+  for (let j = best + 1; j < Math.min(start + size, start + (i + 1) * pool); j++)
+    if (Math.abs(data[j]) > Math.abs(data[best])) best = j;
   return best;
 }
 
@@ -116,12 +157,21 @@ function gradientPicture(e, view) {
   const { activations } = e.gradients();
   view.pass = e.backwardPass;
   const shown = view.layout.blocks.filter(block => block.array && block.array in activations);
-  view.brightest = Math.max(1e-30, ...shown.map(block => largestOf(activations[block.array].data)), largestOf(activations.logits.data));
+  view.brightest = Math.max(
+    1e-30,
+    ...shown.map(block => largestOf(activations[block.array].data)),
+    largestOf(activations.logits.data),
+  );
   const { night, positive, negative } = view.colours;
   const bright = colour => mixed(colour, [255, 255, 255], 0.28);
   const up = shades(night, bright(positive));
   const down = shades(night, bright(negative));
-  return stripPicture("gradients", view.layout, block => shown.includes(block) && (x => shade(x < 0 ? down : up, gradientLight(x, view.brightest))), block => activations[block.array]);
+  return stripPicture(
+    "gradients",
+    view.layout,
+    block => shown.includes(block) && (x => shade(x < 0 ? down : up, gradientLight(x, view.brightest))),
+    block => activations[block.array],
+  );
 }
 
 /** Strips where nothing is lit yet. */
@@ -160,7 +210,10 @@ function paintStage(e) {
 function paintColumn(e, view, pen) {
   const { looking } = view;
   const place = e.cell && placeOnStage(e, view, e.cell);
-  for (const [block, t] of [looking && [view.layout.columns[looking.column].blocks[0], looking.t], place && [place.block, place.t]].filter(Boolean)) {
+  for (const [block, t] of [
+    looking && [view.layout.columns[looking.column].blocks[0], looking.t],
+    place && [place.block, place.t],
+  ].filter(Boolean)) {
     const { blocks } = view.layout.columns[block.column];
     const top = blocks.at(-1).y;
     pen.fillStyle = css(view.colours.accent, 0.09);
@@ -175,7 +228,17 @@ function paintStrips(view, pen, block, light) {
     if (alpha <= 0 || !picture) return;
     pen.globalAlpha = alpha;
     const [x, width] = [block.x + from * block.step, (to - from) * block.step];
-    pen.drawImage(picture, x * ratio, tileY * ratio, width * ratio, tileHeight * ratio, x, tileY, width, tileHeight);
+    pen.drawImage(
+      picture,
+      x * ratio,
+      tileY * ratio,
+      width * ratio,
+      tileHeight * ratio,
+      x,
+      tileY,
+      width,
+      tileHeight,
+    );
     pen.globalAlpha = 1;
   };
   const back = light.backward(block);
@@ -212,10 +275,23 @@ function paintWires(view, pen, block, light) {
   for (let t = skips; t < block.count; t++) {
     const x = middleOf(block, t);
     const share = light.forward(block, t);
-    if (!isThin || t % 3 === 0) stroke(pen, css(view.colours.line), 1, [[x, from], [x, to]]);
-    if (share > 0 && !isThin) stroke(pen, css(view.colours.positive, 0.55), 1.5, [[x, from], [x, from + (to - from) * Math.min(1, 2 * share)]]);
-    if (back > 0) stroke(pen, css(view.colours.flow, isThin ? 0.5 : 0.9), isThin ? 1 : 2, [[x, to], [x, to + (from - to) * back]]);
-    if (!block.attention && !isThin && back > 0 && back < 1) dot(pen, view.colours.flow, x, to + (from - to) * back);
+    if (!isThin || t % 3 === 0)
+      stroke(pen, css(view.colours.line), 1, [
+        [x, from],
+        [x, to],
+      ]);
+    if (share > 0 && !isThin)
+      stroke(pen, css(view.colours.positive, 0.55), 1.5, [
+        [x, from],
+        [x, from + (to - from) * Math.min(1, 2 * share)],
+      ]);
+    if (back > 0)
+      stroke(pen, css(view.colours.flow, isThin ? 0.5 : 0.9), isThin ? 1 : 2, [
+        [x, to],
+        [x, to + (from - to) * back],
+      ]);
+    if (!block.attention && !isThin && back > 0 && back < 1)
+      dot(pen, view.colours.flow, x, to + (from - to) * back);
   }
 }
 
@@ -253,8 +329,21 @@ function paintAttention(e, view, pen, block, light) {
       const [quiet, alone] = isolation(view, block, isCross, t, u);
       if (quiet) continue;
       const points = isCross ? fromRail(view, block, t, u) : selfLine(block, t, u);
-      partOfCurve(pen, points, grown, css(view.colours.positive, bright(t, u) * (alone ? 1 : 0.2 + 0.75 * w)), 0.8 + (block.step < 40 ? 2.5 : 5) * w);
-      if (back > 0) partOfCurve(pen, [...points].reverse(), back, css(view.colours.flow, bright(t, u) * (0.15 + 0.8 * w)), 0.8 + (block.step < 40 ? 2 : 3.5) * w);
+      partOfCurve(
+        pen,
+        points,
+        grown,
+        css(view.colours.positive, bright(t, u) * (alone ? 1 : 0.2 + 0.75 * w)),
+        0.8 + (block.step < 40 ? 2.5 : 5) * w,
+      );
+      if (back > 0)
+        partOfCurve(
+          pen,
+          [...points].reverse(),
+          back,
+          css(view.colours.flow, bright(t, u) * (0.15 + 0.8 * w)),
+          0.8 + (block.step < 40 ? 2 : 3.5) * w,
+        );
     }
   }
 }
@@ -274,7 +363,12 @@ function selfLine(block, t, u) {
   const [top, bottom] = linesOf(block);
   const [from, to] = [middleOf(block, u), middleOf(block, t)];
   const bend = 0.5 * (bottom - top);
-  return [[from, bottom], [from, bottom - bend], [to, top + bend], [to, top]];
+  return [
+    [from, bottom],
+    [from, bottom - bend],
+    [to, top + bend],
+    [to, top],
+  ];
 }
 
 /** The rail of source token u: out of the encoder's top, down or up the gutter, and into the block. */
@@ -284,14 +378,25 @@ function railOf(view, block, u) {
   const y = source.tileY - 7 - 4 * (source.count - 1 - u);
   const x = block.x - 12 - 4 * u;
   const enter = top + 2 + ((u + 0.5) / source.count) * (bottom - top - 4);
-  return [[middleOf(source, u), source.tileY], [middleOf(source, u), y], [x, y], [x, enter], [block.x - 4, enter]];
+  return [
+    [middleOf(source, u), source.tileY],
+    [middleOf(source, u), y],
+    [x, y],
+    [x, enter],
+    [block.x - 4, enter],
+  ];
 }
 
 function fromRail(view, block, t, u) {
   const [top] = linesOf(block);
   const [x, y] = railOf(view, block, u).at(-1);
   const to = middleOf(block, t);
-  return [[x, y], [x + 0.7 * (to - x), y], [to, top + 0.5 * (y - top) + 4], [to, top]];
+  return [
+    [x, y],
+    [x + 0.7 * (to - x), y],
+    [to, top + 0.5 * (y - top) + 4],
+    [to, top],
+  ];
 }
 
 function paintRails(view, pen, block, weights, light, back) {
@@ -309,30 +414,60 @@ function paintRails(view, pen, block, weights, light, back) {
       brightest = Math.max(brightest, bright(t, u));
     }
     const path = railOf(view, block, u);
-    partOfPath(pen, path, Math.min(1, 3 * grown), css(view.colours.positive, brightest * (0.15 + 0.6 * most)), 1 + 1.5 * most);
-    if (back > 0) partOfPath(pen, [...path].reverse(), back, css(view.colours.flow, brightest * (0.2 + 0.7 * most)), 1 + 1.5 * most);
+    partOfPath(
+      pen,
+      path,
+      Math.min(1, 3 * grown),
+      css(view.colours.positive, brightest * (0.15 + 0.6 * most)),
+      1 + 1.5 * most,
+    );
+    if (back > 0)
+      partOfPath(
+        pen,
+        [...path].reverse(),
+        back,
+        css(view.colours.flow, brightest * (0.2 + 0.7 * most)),
+        1 + 1.5 * most,
+      );
   }
 }
 
 /** At the other ends of the lines of the word that one looks at: its weights, the largest first. */
 function paintShares(view, pen, light) {
-  const { looking, layout: { blocks, columns } } = view;
+  const {
+    looking,
+    layout: { blocks, columns },
+  } = view;
   const shown = blocks.filter(block => block.attention && light.forward(block, block.count - 1) === 1);
-  const crossed = shown.filter(block => block.attention.includes("cross") && looking.column === block.column).reverse();
+  const crossed = shown
+    .filter(block => block.attention.includes("cross") && looking.column === block.column)
+    .reverse();
   const source = columns[0].blocks.at(-1);
   const taken = [];
   for (const block of shown) {
-    const { shape: [, rows, keys], data } = view.weights.get(block.attention);
+    const {
+      shape: [, rows, keys],
+      data,
+    } = view.weights.get(block.attention);
     const isCross = block.attention.includes("cross");
     const [top, bottom] = linesOf(block);
     const layer = crossed.indexOf(block);
     let at = null; // [weight, x, y] of the other end i
-    if (isCross && layer >= 0) at = range(keys, u => [data[looking.t * keys + u], middleOf(source, u), source.tileY + 10 + 18 * layer]);
-    else if (isCross && looking.column === 0) at = range(rows, t => [data[t * keys + looking.t], middleOf(block, t), top + 10]);
-    else if (!isCross && looking.column === block.column) at = range(keys, u => [data[looking.t * keys + u], middleOf(block, u), bottom - 8]);
+    if (isCross && layer >= 0)
+      at = range(keys, u => [
+        data[looking.t * keys + u],
+        middleOf(source, u),
+        source.tileY + 10 + 18 * layer,
+      ]);
+    else if (isCross && looking.column === 0)
+      at = range(rows, t => [data[t * keys + looking.t], middleOf(block, t), top + 10]);
+    else if (!isCross && looking.column === block.column)
+      at = range(keys, u => [data[looking.t * keys + u], middleOf(block, u), bottom - 8]);
     const largest = (at ?? []).filter(([weight]) => weight >= 0.02).sort((a, b) => b[0] - a[0]);
     const prefix = crossed.length > 1 && layer >= 0 ? `layer ${block.layer + 1}: ` : "";
-    largest.forEach(([weight, x, y], i) => paintPill(view, pen, `${i ? "" : prefix}${percent(weight)}`, [x, y], taken));
+    largest.forEach(([weight, x, y], i) =>
+      paintPill(view, pen, `${i ? "" : prefix}${percent(weight)}`, [x, y], taken),
+    );
   }
 }
 
@@ -340,7 +475,8 @@ function paintShares(view, pen, light) {
 function paintPill(view, pen, text, [x, y], taken) {
   pen.font = `600 11.5px ${view.font}`;
   const width = pen.measureText(text).width + 8;
-  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 16)) return;
+  if (taken.some(other => Math.abs(other.x - x) < (other.width + width) / 2 && Math.abs(other.y - y) < 16))
+    return;
   taken.push({ x, y, width });
   pen.fillStyle = css(view.colours.paper);
   pen.strokeStyle = css(view.colours.positive);
@@ -392,7 +528,11 @@ function paintHeats(e, view, pen, block, light) {
   const [top, bottom] = linesOf(block);
   const size = bottom - top - 2;
   view.heats ??= new Map();
-  if (!view.heats.has(block.attention)) view.heats.set(block.attention, range(heads, head => heatCells(view, weights, head)));
+  if (!view.heats.has(block.attention))
+    view.heats.set(
+      block.attention,
+      range(heads, head => heatCells(view, weights, head)),
+    );
   const back = light.backward(block);
   const step = Math.min(size * 2.2, block.width / heads);
   pen.imageSmoothingEnabled = true;
@@ -400,13 +540,25 @@ function paintHeats(e, view, pen, block, light) {
     const x = block.x + block.width / 2 + (head - heads / 2) * step + step / 2 - size / 2;
     pen.fillStyle = css(view.colours.paper);
     pen.fillRect(x, top + 1, size, size);
-    const most = (isOff(e, block.attention, head) ? 0.2 : 1) * (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
+    const most =
+      (isOff(e, block.attention, head) ? 0.2 : 1) *
+      (e.pictureHead === null || e.pictureHead === head ? 1 : 0.35);
     let run = 0; // queries with the same light are drawn at once
     for (let t = 0; t < rows; t++) {
       const share = light.forward(block, t);
       if (t + 1 < rows && light.forward(block, t + 1) === share) continue;
       pen.globalAlpha = share * most;
-      pen.drawImage(cells, 0, run, columns, t + 1 - run, x, top + 1 + (size * run) / rows, size, (size * (t + 1 - run)) / rows);
+      pen.drawImage(
+        cells,
+        0,
+        run,
+        columns,
+        t + 1 - run,
+        x,
+        top + 1 + (size * run) / rows,
+        size,
+        (size * (t + 1 - run)) / rows,
+      );
       run = t + 1;
     }
     pen.globalAlpha = 1;
@@ -422,7 +574,8 @@ function heatCells(view, { data, shape: [, rows, columns] }, head) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < rows * columns; i++) pixels[i] = shade(view.up, Math.sqrt(data[head * rows * columns + i]));
+  for (let i = 0; i < rows * columns; i++)
+    pixels[i] = shade(view.up, Math.sqrt(data[head * rows * columns + i]));
   pen.putImageData(image, 0, 0);
   return canvas;
 }
@@ -434,7 +587,8 @@ function cellAt(e, view, x, y) {
   for (const block of view.layout.blocks) {
     if (!block.array || y < block.tileY || y >= block.tileY + block.tileHeight) continue;
     const t = Math.floor((x - block.x) / block.step);
-    if (t < block.skips || t >= block.count || x < tileX(block, t) || x >= tileX(block, t) + block.tileWidth) continue;
+    if (t < block.skips || t >= block.count || x < tileX(block, t) || x >= tileX(block, t) + block.tileWidth)
+      continue;
     const { grid, size } = block;
     const column = Math.floor(((x - tileX(block, t)) / block.tileWidth) * grid.columns);
     const row = Math.floor(((y - block.tileY) / block.tileHeight) * grid.rows);
@@ -442,7 +596,11 @@ function cellAt(e, view, x, y) {
     const { data } = (gradient ? e.gradients().activations : e.record.arrays)[block.array];
     const at = shownIndex(data, (t - block.skips) * size, size, row * grid.columns + column, grid.pool);
     if (at === null) return null;
-    return { block, t, cell: { name: block.array, index: [Math.floor(at / size), at % size], gradient, weight: false } };
+    return {
+      block,
+      t,
+      cell: { name: block.array, index: [Math.floor(at / size), at % size], gradient, weight: false },
+    };
   }
   return null;
 }
@@ -454,14 +612,24 @@ function placeOnStage(e, view, { name, index, weight }) {
   const t = index[0] + block.skips;
   const cell = Math.floor(index[1] / block.grid.pool);
   const [w, hgt] = [block.tileWidth / block.grid.columns, block.tileHeight / block.grid.rows];
-  return { block, t, x: tileX(block, t) + (cell % block.grid.columns) * w, y: block.tileY + Math.floor(cell / block.grid.columns) * hgt, w, h: hgt };
+  return {
+    block,
+    t,
+    x: tileX(block, t) + (cell % block.grid.columns) * w,
+    y: block.tileY + Math.floor(cell / block.grid.columns) * hgt,
+    w,
+    h: hgt,
+  };
 }
 
 /** Frames around the selected cell, and around its strip. */
 function paintMarks(e, view, pen) {
   const { hover } = view;
   const place = e.cell && placeOnStage(e, view, e.cell);
-  for (const [found, isFirm] of [[hover && placeOnStage(e, view, hover.cell), false], [place, true]]) {
+  for (const [found, isFirm] of [
+    [hover && placeOnStage(e, view, hover.cell), false],
+    [place, true],
+  ]) {
     if (!found) continue;
     const { block, t } = found;
     pen.strokeStyle = css(view.colours.accent);

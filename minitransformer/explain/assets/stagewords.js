@@ -8,8 +8,14 @@ function sentenceOf(e, { block, isBack }) {
 function frontSentence(e, block) {
   const [unit, units] = [unitOf(e), unitsOf(e)];
   const stack = e.structure.stacks.find(each => each.name === block.stack);
-  if (block.id === "probabilities") return `The last state becomes a score for each ${answerUnit(e)}, and softmax turns the scores into probabilities.`;
-  if (block.kind === "text") return e.isImage ? "The image is cut into patches." : block.side === "target" ? `The decoder reads what is written so far, behind a start token.` : `The text is cut into ${units}.`;
+  if (block.id === "probabilities")
+    return `The last state becomes a score for each ${answerUnit(e)}, and softmax turns the scores into probabilities.`;
+  if (block.kind === "text")
+    return e.isImage
+      ? "The image is cut into patches."
+      : block.side === "target"
+        ? `The decoder reads what is written so far, behind a start token.`
+        : `The text is cut into ${units}.`;
   if (block.kind === "embedding") {
     return block.array === embeddingArrays(e, stack)[0]
       ? `Each ${unit} becomes a learned vector of ${stack.width} numbers: a strip of cells, orange above 0 and blue below.`
@@ -17,12 +23,19 @@ function frontSentence(e, block) {
   }
   if (block.kind === "attention" && block.attention) {
     if (block.parts) return `Each ${unit} takes up what it needs from others, and is processed by itself.`;
-    if (block.attention.includes("cross")) return `Each new ${unit} looks at the whole input: lines from the encoder's output, as wide as the attention.`;
-    return stack.causal ? `Each ${unit} looks at itself and at those before it.` : `Each ${unit} looks at all others: the ${hasLines(e, block.attention) ? "wider a line" : "stronger a cell"}, the more it takes from there.`;
+    if (block.attention.includes("cross"))
+      return `Each new ${unit} looks at the whole input: lines from the encoder's output, as wide as the attention.`;
+    return stack.causal
+      ? `Each ${unit} looks at itself and at those before it.`
+      : `Each ${unit} looks at all others: the ${hasLines(e, block.attention) ? "wider a line" : "stronger a cell"}, the more it takes from there.`;
   }
   if (block.carried) return recurrentSentence(e, block);
-  if (block.kind === "forward") return `Each ${unit} goes through a wide hidden layer of ${block.size} numbers, by itself.`;
-  if (block.around) return stack.normFirst ? "What the sub-layer gives is added to its input." : "What the sub-layer gives is added to its input, and each row is brought to one scale.";
+  if (block.kind === "forward")
+    return `Each ${unit} goes through a wide hidden layer of ${block.size} numbers, by itself.`;
+  if (block.around)
+    return stack.normFirst
+      ? "What the sub-layer gives is added to its input."
+      : "What the sub-layer gives is added to its input, and each row is brought to one scale.";
   return "Each row is brought to the same scale.";
 }
 
@@ -38,27 +51,49 @@ function captionOf(e, view, light) {
   if (at === 0.5 && !e.play.running) return e.before ? whatChanged(e) : opening(e);
   if (light.loss > 0) {
     const reached = view.schedule.back.findLast(block => block.array && light.backward(block) > 0);
-    if (!reached) return `The loss: −log of the probability of each right ${answerUnit(e)}. Its gradient says which way each number should have moved.`;
-    return at >= 0.99 ? "The gradient has reached the vectors that training changes." : `The gradient flows back: ${reached.label}. The brighter, the larger.`;
+    if (!reached)
+      return `The loss: −log of the probability of each right ${answerUnit(e)}. Its gradient says which way each number should have moved.`;
+    return at >= 0.99
+      ? "The gradient has reached the vectors that training changes."
+      : `The gradient flows back: ${reached.label}. The brighter, the larger.`;
   }
   const words = wordsOf(e, last.blocks[0].side);
   const t = range(last.blocks[0].count, i => i).find(i => !isPromptRow(e, i) && light.output(i) < 1);
-  const isReading = last.blocks.every(block => !block.array || light.forward(block, last.blocks[0].count - 1) === 0) && light.output(Math.max(0, t ?? 0)) === 0;
-  if (at === 0 || (e.isPair && at < READ)) return e.isPair ? "The encoder reads the whole input at once, block by block." : e.isImage ? "All patches go through the blocks at once." : `The ${unitsOf(e)} go through the blocks.`;
-  if (t === undefined || e.structure.output.head) return isReading || at < WRITTEN ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.` : "The last state becomes the answer.";
+  const isReading =
+    last.blocks.every(block => !block.array || light.forward(block, last.blocks[0].count - 1) === 0) &&
+    light.output(Math.max(0, t ?? 0)) === 0;
+  if (at === 0 || (e.isPair && at < READ))
+    return e.isPair
+      ? "The encoder reads the whole input at once, block by block."
+      : e.isImage
+        ? "All patches go through the blocks at once."
+        : `The ${unitsOf(e)} go through the blocks.`;
+  if (t === undefined || e.structure.output.head)
+    return isReading || at < WRITTEN
+      ? `The ${unitsOf(e)} go through the blocks, and take up what they need from each other.`
+      : "The last state becomes the answer.";
   const word = shownToken(e.wordOf(largestIndices(rowOf(e.record.arrays.logits, t), 1)[0]));
-  return light.output(t) > 0 ? `After “${words[t]}” it writes “${word}”.` : `“${words[t]}” goes up through the blocks: what comes after it?`;
+  return light.output(t) > 0
+    ? `After “${words[t]}” it writes “${word}”.`
+    : `“${words[t]}” goes up through the blocks: what comes after it?`;
 }
 
 function backSentence(e, block) {
-  if (block.id === "probabilities") return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
+  if (block.id === "probabilities")
+    return `The loss is −log of the probability of the right ${answerUnit(e)}: its gradient at the logits is p − y, divided by their number.`;
   const { activations } = e.gradients();
   const size = norm(activations[block.array].data);
   const stack = e.structure.stacks.find(each => each.name === block.stack);
   const lost = stack.norm?.kind === "layer" ? "shift or scale" : "scale";
   const says = {
-    attention: `The gradient goes to whatever was attended to${block.attention && hasLines(e, block.attention) ? ", along the same lines" : ""}.`, forward: "It passes the hidden layer where that was active.",
-    norm: block.around ? "A sum passes it on to both its terms: through the sub-layer, and around it." : `The norm leaves out what would only ${lost} a row.`, recurrent: "It comes from above, and from the next step: back through time.", embedding: "Here it reaches the vectors that training changes.", text: "",
+    attention: `The gradient goes to whatever was attended to${block.attention && hasLines(e, block.attention) ? ", along the same lines" : ""}.`,
+    forward: "It passes the hidden layer where that was active.",
+    norm: block.around
+      ? "A sum passes it on to both its terms: through the sub-layer, and around it."
+      : `The norm leaves out what would only ${lost} a row.`,
+    recurrent: "It comes from above, and from the next step: back through time.",
+    embedding: "Here it reaches the vectors that training changes.",
+    text: "",
   };
   return `${says[block.kind]} Its length here is ${brief(size)}.`;
 }
@@ -69,33 +104,82 @@ function backSentence(e, block) {
 function equationOf(e, block) {
   const head = (block.attention && shownHead(e, block.attention)) ?? 0;
   if (block.id === "probabilities") {
-    const { from: [states] } = e.plan.get("logits");
-    return { formula: "p = softmax(x Wᵀ)", parts: [["x", states], "→", ["logits", "logits"], "→", ["p", "probabilities"]], stage: "probabilities" };
+    const {
+      from: [states],
+    } = e.plan.get("logits");
+    return {
+      formula: "p = softmax(x Wᵀ)",
+      parts: [["x", states], "→", ["logits", "logits"], "→", ["p", "probabilities"]],
+      stage: "probabilities",
+    };
   }
-  if (!block.array) return { formula: `${wordsOf(e, block.side).length} ${unitsOf(e)}`, parts: [], stage: block.to };
+  if (!block.array)
+    return { formula: `${wordsOf(e, block.side).length} ${unitsOf(e)}`, parts: [], stage: block.to };
   if (block.attention) {
     const at = part => `${block.attention}.${part}`;
     return {
-      formula: `head ${head + 1}${isOff(e, block.attention, head) ? " (off: it gives 0)" : ""}: ${attentionFormula(e, block.attention)}`, stage: block.to, head,
-      parts: [["Q", at("q")], "·", ["Kᵀ", at("k"), true], "→", ["softmax", at("weights")], "·", ["V", at("v")], "=", ["heads", at("heads")]],
+      formula: `head ${head + 1}${isOff(e, block.attention, head) ? " (off: it gives 0)" : ""}: ${attentionFormula(e, block.attention)}`,
+      stage: block.to,
+      head,
+      parts: [
+        ["Q", at("q")],
+        "·",
+        ["Kᵀ", at("k"), true],
+        "→",
+        ["softmax", at("weights")],
+        "·",
+        ["V", at("v")],
+        "=",
+        ["heads", at("heads")],
+      ],
     };
   }
   const node = e.plan.get(block.array);
   if (block.carried) return recurrentEquation(e, block);
   if (block.kind === "forward") {
     const first = e.plan.get(`${block.path}.linear1`).from[0];
-    return { formula: forwardFormula(e, block.path), parts: [["x", first], "→", ["hidden", block.array], "→", ["out", `${block.path}.output`]], stage: block.to };
+    return {
+      formula: forwardFormula(e, block.path),
+      parts: [["x", first], "→", ["hidden", block.array], "→", ["out", `${block.path}.output`]],
+      stage: block.to,
+    };
   }
   if (block.around) {
     const sum = e.plan.get(`${block.path}.sum`);
     const isFirst = sum.name === block.array;
-    return { formula: isFirst ? "x + f(norm(x))" : "norm(x + f(x))", stage: block.to, parts: [["x", sum.from[0]], "+", [isFirst ? "f(norm(x))" : "f(x)", sum.from[1]], isFirst ? "=" : "→", [isFirst ? "sum" : "norm", block.array]] };
+    return {
+      formula: isFirst ? "x + f(norm(x))" : "norm(x + f(x))",
+      stage: block.to,
+      parts: [
+        ["x", sum.from[0]],
+        "+",
+        [isFirst ? "f(norm(x))" : "f(x)", sum.from[1]],
+        isFirst ? "=" : "→",
+        [isFirst ? "sum" : "norm", block.array],
+      ],
+    };
   }
   const inputs = node.from.filter(name => e.record.arrays[name].shape.at(-1) > 1);
   const signs = { add: "+", join: "beside", stack: "below" };
-  const parts = inputs.flatMap((name, i) => [...(i ? [signs[node.kind] ?? ","] : []), [describe(name), name]]);
-  const formulas = { lookup: "the row of E for each token", scale: "row of E · √d", add: "sum of the vectors", affine: `norm(x) · gain${isThere(e, node.bias) ? " + bias" : ""}`, pixels: "the pixels", same: "x", join: "the vectors side by side", stack: "the class token, then the patches" };
-  return { formula: formulas[node.kind] ?? node.kind, parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]], stage: block.to };
+  const parts = inputs.flatMap((name, i) => [
+    ...(i ? [signs[node.kind] ?? ","] : []),
+    [describe(name), name],
+  ]);
+  const formulas = {
+    lookup: "the row of E for each token",
+    scale: "row of E · √d",
+    add: "sum of the vectors",
+    affine: `norm(x) · gain${isThere(e, node.bias) ? " + bias" : ""}`,
+    pixels: "the pixels",
+    same: "x",
+    join: "the vectors side by side",
+    stack: "the class token, then the patches",
+  };
+  return {
+    formula: formulas[node.kind] ?? node.kind,
+    parts: [...parts, ...(parts.length ? ["="] : []), [describe(block.array), block.array]],
+    stage: block.to,
+  };
 }
 
 /** The card of the opened block: its arrays in one row, its formula, and the way to all numbers. */
@@ -106,21 +190,72 @@ function blockCard(e, view) {
   const title = e.screens.find(screen => screen.address === stage.split(":")[0])?.title;
   const isBack = Boolean(view.back) && lightOf(view, e.play).backward(block) > 0.5;
   const box = cardPlace(block, view.layout);
-  const card = h("section", { class: "card", role: "dialog", "aria-label": block.label },
-    h("div", { class: "card-head" }, h("h3", {}, block.label), head === undefined ? null : cardHeads(e, block.attention, head), h("button", { type: "button", class: "close", "aria-label": "Close the block", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
-    parts.length ? equation(e, parts.map(part => (typeof part === "string" ? part : ({ ...cardOperand(e, block, part, head), isBack }))), 104, box.width - 40) : null,
+  const card = h(
+    "section",
+    { class: "card", role: "dialog", "aria-label": block.label },
+    h(
+      "div",
+      { class: "card-head" },
+      h("h3", {}, block.label),
+      head === undefined ? null : cardHeads(e, block.attention, head),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "close",
+          "aria-label": "Close the block",
+          "data-key": "card-close",
+          onclick: () => closeCard(e),
+        },
+        "✕",
+      ),
+    ),
+    parts.length
+      ? equation(
+          e,
+          parts.map(part =>
+            typeof part === "string" ? part : { ...cardOperand(e, block, part, head), isBack },
+          ),
+          104,
+          box.width - 40,
+        )
+      : null,
     h("p", { class: "formula" }, formula),
     h("p", { class: "hint" }, frontSentence(e, block)),
-    block.parts ? h("p", {}, block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)])) : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)));
+    block.parts
+      ? h(
+          "p",
+          {},
+          block.parts.map((each, i) => [i ? " · " : "", h("a", { href: `#${each.to}` }, each.text)]),
+        )
+      : h("p", {}, h("a", { href: `#${stage}` }, `All numbers: ${title}`)),
+  );
   return place(card, box);
 }
 
 /** Which head the card and the lines show. */
 function cardHeads(e, path, head) {
   const { heads } = e.stackOf(path);
-  return heads === 1 ? null : h("span", { class: "together", role: "group", "aria-label": "Head" }, range(heads, i => h("button", {
-    type: "button", class: isOff(e, path, i) ? "off" : null, "aria-label": `Head ${i + 1}`, "aria-pressed": i === head ? "true" : "false", "data-key": `card-head:${i}`, onclick: () => e.set({ pictureHead: i }),
-  }, i === 0 ? `Head ${i + 1}` : `${i + 1}`)));
+  return heads === 1
+    ? null
+    : h(
+        "span",
+        { class: "together", role: "group", "aria-label": "Head" },
+        range(heads, i =>
+          h(
+            "button",
+            {
+              type: "button",
+              class: isOff(e, path, i) ? "off" : null,
+              "aria-label": `Head ${i + 1}`,
+              "aria-pressed": i === head ? "true" : "false",
+              "data-key": `card-head:${i}`,
+              onclick: () => e.set({ pictureHead: i }),
+            },
+            i === 0 ? `Head ${i + 1}` : `${i + 1}`,
+          ),
+        ),
+      );
 }
 
 /** An array of the card as an operand of its equation: its axes are tokens, dimensions, or words of the vocabulary. */
@@ -132,8 +267,17 @@ function cardOperand(e, block, [letter, name, isTurned = false], head) {
     const keys = block.attention.includes("cross") ? "source" : side;
     const isOfKeys = /\.[kv]$/.test(name);
     const { heads, kvHeads } = e.stackOf(block.attention);
-    const axes = isTurned ? ["width", `key:${keys}`] : [isOfKeys ? `value:${keys}` : token(side), e.isOverTokens(name) ? `key:${keys}` : "width"];
-    return { name, title: letter, transposed: isTurned, head: isOfKeys ? Math.floor(head / (heads / kvHeads)) : head, axes, widest: 110 }; // the weights need their words
+    const axes = isTurned
+      ? ["width", `key:${keys}`]
+      : [isOfKeys ? `value:${keys}` : token(side), e.isOverTokens(name) ? `key:${keys}` : "width"];
+    return {
+      name,
+      title: letter,
+      transposed: isTurned,
+      head: isOfKeys ? Math.floor(head / (heads / kvHeads)) : head,
+      axes,
+      widest: 110,
+    }; // the weights need their words
   }
   const axes = [shape[0] === 1 ? "one" : token(e.sideOfRows(name)), "width"];
   if (!/^(logits|probabilities)$/.test(name)) return { name, title: letter, axes };
@@ -142,7 +286,8 @@ function cardOperand(e, block, [letter, name, isTurned = false], head) {
 }
 
 function closeCard(e) {
-  const { id } = [...stageView.layout.blocks, stageView.layout.output].find(each => standsFor(each, e.opened)) ?? {};
+  const { id } =
+    [...stageView.layout.blocks, stageView.layout.output].find(each => standsFor(each, e.opened)) ?? {};
   const key = id ? `block:${id}` : e.opened;
   e.set({ opened: null });
   document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
@@ -151,7 +296,16 @@ function closeCard(e) {
 /** Beside the block, within the picture. */
 function cardPlace(block, { width, height, isCompact }) {
   const cardWidth = Math.min(720, width - 16);
-  const left = isCompact ? 8 : block.labelsRight ? block.tag.x - cardWidth - 10 : block.tag.x + block.tag.width + 10;
+  const left = isCompact
+    ? 8
+    : block.labelsRight
+      ? block.tag.x - cardWidth - 10
+      : block.tag.x + block.tag.width + 10;
   const top = Math.max(6, Math.min(height - 370, block.tag.y - 40));
-  return { left: Math.max(8, Math.min(width - cardWidth - 8, left)), top, width: cardWidth, maxHeight: height - top - 6 };
+  return {
+    left: Math.max(8, Math.min(width - cardWidth - 8, left)),
+    top,
+    width: cardWidth,
+    maxHeight: height - top - 6,
+  };
 }

@@ -111,7 +111,9 @@ class Explanation {
     let labels;
     if (this.isPair) {
       const answer = model.generate(source, {}, options);
-      const whole = isChanged(this) ? model.generate(this.twin ? model.sourceIds(this.twin) : source, {}, {}) : answer;
+      const whole = isChanged(this)
+        ? model.generate(this.twin ? model.sourceIds(this.twin) : source, {}, {})
+        : answer;
       right = this.target ? { ...model.tokenize(this.target), stopped: true } : whole;
       labels = right.stopped ? [...right.ids, this.data.tokenizer.end_id] : right.ids;
       target = [this.startId(), ...labels.slice(0, -1)];
@@ -167,10 +169,16 @@ class Explanation {
   /** Of a model without parts, `before`: the whole one on the same tokens, and the `answer` that it writes. */
   compare(answer = null) {
     const { source, target } = this.record;
-    this.before = isChanged(this) ? { record: this.model.run({ source, target }, {}), answer, twin: null } : null;
+    this.before = isChanged(this)
+      ? { record: this.model.run({ source, target }, {}), answer, twin: null }
+      : null;
     if (!this.twin) return;
     const other = { source: this.model.sourceIds(this.twin), target };
-    this.before.twin = { source: other.source, whole: this.model.run(other, {}), changed: this.model.run(other, this.options) };
+    this.before.twin = {
+      source: other.source,
+      whole: this.model.run(other, {}),
+      changed: this.model.run(other, this.options),
+    };
   }
 
   /** Of a head: the right class, if it is known; otherwise the likeliest at each place. */
@@ -251,13 +259,18 @@ class Explanation {
   }
 
   tokensShown(side) {
-    if (this.isImage) return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t}` : "[CLS]"));
-    return [...this.idsOf(side)].map((id, t) => this.withText(shownToken(this.tokenOf(id)), id, this.texts[side][t]));
+    if (this.isImage)
+      return range(this.record.arrays["encoder.input"].shape[0], t => (t ? `patch ${t}` : "[CLS]"));
+    return [...this.idsOf(side)].map((id, t) =>
+      this.withText(shownToken(this.tokenOf(id)), id, this.texts[side][t]),
+    );
   }
 
   /** An unknown token keeps its word: `<UNK> “zebra”`. */
   withText(shown, id, text) {
-    return id === this.data.tokenizer.unk_id && text && text !== this.tokenOf(id) ? `${shown} “${text}”` : shown;
+    return id === this.data.tokenizer.unk_id && text && text !== this.tokenOf(id)
+      ? `${shown} “${text}”`
+      : shown;
   }
 
   /** A right answer, as it is shown. */
@@ -271,13 +284,18 @@ class Explanation {
   /** What of the text, and of the right answer, the model does not know. */
   unknownTexts() {
     if (this.isImage || this.problem) return [];
-    const found = side => [...(this.idsOf(side) ?? [])].flatMap((id, t) => (this.withText("", id, this.texts[side][t]) ? [this.texts[side][t]] : []));
+    const found = side =>
+      [...(this.idsOf(side) ?? [])].flatMap((id, t) =>
+        this.withText("", id, this.texts[side][t]) ? [this.texts[side][t]] : [],
+      );
     return [...new Set([...found("source"), ...found("target")])];
   }
 
   sideOfRows(name) {
     if (/cross_attention\.(k|v)$/.test(name)) return "source";
-    return name.startsWith("decoder") || (this.isPair && /^(logits|probabilities|head)/.test(name)) ? "target" : "source";
+    return name.startsWith("decoder") || (this.isPair && /^(logits|probabilities|head)/.test(name))
+      ? "target"
+      : "source";
   }
 
   rowLabel(name, t) {
@@ -327,7 +345,8 @@ class Explanation {
     const relearns = "chosen" in changes || "wanted" in changes;
     if (computes || "step" in changes || "sampling" in changes) this.drawn = null;
     Object.assign(this, { notice: "", link: "", copied: false }, changes);
-    if (this.screen === "cross-attention" && !this.path.includes("cross")) this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
+    if (this.screen === "cross-attention" && !this.path.includes("cross"))
+      this.path = `decoder.layers.${this.layers.decoder}.cross_attention`;
     if (this.path) this.head = Math.min(this.head, this.stackOf(this.path).heads - 1);
     if (relearns) this.backwardPass = null;
     if (computes) {
@@ -335,7 +354,8 @@ class Explanation {
       this.compute();
     }
     if (changes.target) this.step = this.costliest();
-    if ("backward" in changes && this.screen === "walkthrough") this.play = { at: this.backward ? 1 : 0.5, step: null, share: 1, running: false };
+    if ("backward" in changes && this.screen === "walkthrough")
+      this.play = { at: this.backward ? 1 : 0.5, step: null, share: 1, running: false };
     chooseTarget(this);
     for (const listener of listeners) listener(this);
   }

@@ -36,15 +36,22 @@ function become(element, fresh) {
     if (element.data !== fresh.data) element.data = fresh.data;
     return;
   }
-  const isNewValue = element.type === "range" || element.getAttribute("value") !== fresh.getAttribute("value");
-  for (const { name } of [...element.attributes]) if (!fresh.hasAttribute(name)) element.removeAttribute(name);
+  const isNewValue =
+    element.type === "range" || element.getAttribute("value") !== fresh.getAttribute("value");
+  for (const { name } of [...element.attributes])
+    if (!fresh.hasAttribute(name)) element.removeAttribute(name);
   for (const { name, value } of fresh.attributes) {
     if (element.getAttribute(name) === value) continue;
-    if (name === "style") element.style.cssText = value; // the page's policy allows no style as an attribute
+    if (name === "style")
+      element.style.cssText = value; // the page's policy allows no style as an attribute
     else element.setAttribute(name, value);
   }
   element.handlers = fresh.handlers;
   update(element, [...fresh.childNodes]);
-  if (element.nodeName === "SELECT" || (element.nodeName === "INPUT" && isNewValue && element.value !== fresh.value)) element.value = fresh.value;
+  if (
+    element.nodeName === "SELECT" ||
+    (element.nodeName === "INPUT" && isNewValue && element.value !== fresh.value)
+  )
+    element.value = fresh.value;
   if (element.type === "checkbox") element.checked = fresh.checked;
 }

@@ -14,15 +14,23 @@ function inAllLayers(e, block) {
   const stack = e.structure.stacks.find(each => each.name === block.stack);
   if (block.layer === undefined) return [{ array: block.array, label: block.label }];
   return range(stack.layers, i => ({
-    array: block.array.replace(/layers\.\d+/, `layers.${i}`), label: block.label.replace(/layer \d+/, `layer ${i + 1}`),
+    array: block.array.replace(/layers\.\d+/, `layers.${i}`),
+    label: block.label.replace(/layer \d+/, `layer ${i + 1}`),
   }));
 }
 
 /** The blocks with the smallest and with the largest gradient: { array, label, length }. */
 function extremes(e, view) {
   const known = e.gradients().activations;
-  const all = new Map(view.layout.blocks.filter(block => block.array).flatMap(block => inAllLayers(e, block)).map(each => [each.array, each]));
-  const lengths = [...all.values()].filter(({ array }) => array in known).map(each => ({ ...each, length: gradientLength(e, each.array) }));
+  const all = new Map(
+    view.layout.blocks
+      .filter(block => block.array)
+      .flatMap(block => inAllLayers(e, block))
+      .map(each => [each.array, each]),
+  );
+  const lengths = [...all.values()]
+    .filter(({ array }) => array in known)
+    .map(each => ({ ...each, length: gradientLength(e, each.array) }));
   lengths.sort((a, b) => a.length - b.length);
   return { smallest: lengths[0], largest: lengths.at(-1) };
 }
@@ -38,8 +46,16 @@ function leastThroughSoftmax(e) {
       if (isOff(e, path, head)) return null;
       const size = rows * columns;
       const length = norm(scores.data.subarray(head * size, (head + 1) * size));
-      const all = range(rows, t => rowOf(weights, head * rows + t)).filter(row => row.filter(p => p > 0).length > 1);
-      return { path, head, length, rows: all.length, saturated: all.filter(row => Math.max(...row) > SATURATED).length };
+      const all = range(rows, t => rowOf(weights, head * rows + t)).filter(
+        row => row.filter(p => p > 0).length > 1,
+      );
+      return {
+        path,
+        head,
+        length,
+        rows: all.length,
+        saturated: all.filter(row => Math.max(...row) > SATURATED).length,
+      };
     }).filter(Boolean);
   });
   return found.reduce((least, each) => (least && least.length <= each.length ? least : each), null);
@@ -51,12 +67,21 @@ function vanishingText(e, view) {
   if (!smallest || !(smallest.length > 0)) return null;
   const times = largest.length / smallest.length;
   const least = leastThroughSoftmax(e);
-  return h("p", { class: "vanishing" },
-    h("b", {}, "Smallest gradient: "), `${smallest.label}: length ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
+  return h(
+    "p",
+    { class: "vanishing" },
+    h("b", {}, "Smallest gradient: "),
+    `${smallest.label}: length ${brief(smallest.length)}, 1/${times < 10 ? times.toFixed(1) : Math.round(times)} of the largest.`,
     least && [
-      " Softmax passes least to ", h("a", { href: `#softmax:${least.path}`, onclick: () => e.set({ head: least.head, backward: true }) }, `the scores of ${headsOf(e, least.path, [least.head])}`),
+      " Softmax passes least to ",
+      h(
+        "a",
+        { href: `#softmax:${least.path}`, onclick: () => e.set({ head: least.head, backward: true }) },
+        `the scores of ${headsOf(e, least.path, [least.head])}`,
+      ),
       `: ${brief(least.length)}${least.saturated ? `, as ${least.saturated} of the ${least.rows} rows with a choice ${least.saturated === 1 ? "is" : "are"} saturated (a weight above ${SATURATED})` : ""}.`,
-    ]);
+    ],
+  );
 }
 
 /** A bar in a block's label: the length of its gradient, by powers of ten below the largest. */
@@ -64,5 +89,15 @@ function lengthBar(e, block, { x, y, width }) {
   if (!block.array || e.screen !== "backward" || !(block.array in e.gradients().activations)) return null;
   const length = gradientLength(e, block.array);
   const share = Math.max(0, 1 + Math.log10(length / extremes(e, stageView).largest.length) / LENGTHS);
-  return [s("title", {}, `${block.label}: the gradient's length is ${brief(length)}`), s("rect", { class: "length", "data-length": block.array, x, y, width: Math.max(1, width * share), height: 4 })];
+  return [
+    s("title", {}, `${block.label}: the gradient's length is ${brief(length)}`),
+    s("rect", {
+      class: "length",
+      "data-length": block.array,
+      x,
+      y,
+      width: Math.max(1, width * share),
+      height: 4,
+    }),
+  ];
 }

@@ -6,17 +6,46 @@ function isChanged({ options: { causal, positions, scale, memory, ablated } }) {
 
 /** What can be taken away, and how the loss of the right answer changes. */
 function whatIfMenu(e) {
-  const { options, structure: { stacks } } = e;
+  const {
+    options,
+    structure: { stacks },
+  } = e;
   const off = Object.values(options.ablated).flat().length;
   const count = SWITCHES.filter(key => !options[key]).length + off;
-  const one = (key, label) => checkbox(label, options[key], value => e.set({ options: { ...options, [key]: value } }), key);
-  return [h("summary", { "data-key": "what-if" }, count ? `What if (${count})` : "What if"), h("div", {},
-    stacks.some(stack => stack.causal) ? one("causal", "Causal mask") : null,
-    e.isRecurrent ? one("memory", `Memory: the state of the ${unitOf(e)} before`) : one("positions", "Positions"),
-    e.isRecurrent || stacks[0].scale === 1 ? null : one("scale", "Scaling by 1/√d_k"),
-    e.isRecurrent ? null : h("button", { type: "button", class: "link", "data-key": "each-head", onclick: showEachHead }, `Each head off${off ? ` (${off} off)` : ""}`),
-    e.before ? h("p", {}, "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
-    count ? h("button", { type: "button", "data-key": "restore", onclick: () => e.set({ options: { causal: true, positions: true, scale: true, memory: true, ablated: {} } }) }, "Restore the model") : null)];
+  const one = (key, label) =>
+    checkbox(label, options[key], value => e.set({ options: { ...options, [key]: value } }), key);
+  return [
+    h("summary", { "data-key": "what-if" }, count ? `What if (${count})` : "What if"),
+    h(
+      "div",
+      {},
+      stacks.some(stack => stack.causal) ? one("causal", "Causal mask") : null,
+      e.isRecurrent
+        ? one("memory", `Memory: the state of the ${unitOf(e)} before`)
+        : one("positions", "Positions"),
+      e.isRecurrent || stacks[0].scale === 1 ? null : one("scale", "Scaling by 1/√d_k"),
+      e.isRecurrent
+        ? null
+        : h(
+            "button",
+            { type: "button", class: "link", "data-key": "each-head", onclick: showEachHead },
+            `Each head off${off ? ` (${off} off)` : ""}`,
+          ),
+      e.before ? h("p", {}, "Loss ", h("b", { class: "loss-change" }, lossChange(e))) : null,
+      count
+        ? h(
+            "button",
+            {
+              type: "button",
+              "data-key": "restore",
+              onclick: () =>
+                e.set({ options: { causal: true, positions: true, scale: true, memory: true, ablated: {} } }),
+            },
+            "Restore the model",
+          )
+        : null,
+    ),
+  ];
 }
 
 function closeWhatIf() {
@@ -34,7 +63,10 @@ function compared(e, t, v, p) {
 /** What the whole model answers, beside the answer of the changed one; how sure that is, if they are the same. */
 function answerBefore(e) {
   const text = e.before ? answerText(e, e.before.answer, bestLabelsOf(e.before.record)) : "";
-  const same = () => (e.before.twin ? `same answer as to “${e.twin}”` : `same answer${e.options.causal ? `, ${sureness(e)}` : ""}`);
+  const same = () =>
+    e.before.twin
+      ? `same answer as to “${e.twin}”`
+      : `same answer${e.options.causal ? `, ${sureness(e)}` : ""}`;
   return text ? h("p", { class: "before", dir: "auto" }, isSameAnswer(e) ? same() : `before: ${text}`) : null;
 }
 
@@ -54,15 +86,48 @@ function sureness(e) {
 /** What the parts that are off take away, and what that changed; of an order that is lost, another one to try. */
 function whatChanged(e) {
   const order = e.options.positions ? null : otherOrder(e);
-  const rows = rightRows(e, e.before.record, e.record).sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was)).slice(0, 3).sort((a, b) => a.t - b.t);
-  const moved = rows.filter(({ was, is }) => percent(was) !== percent(is)).map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
+  const rows = rightRows(e, e.before.record, e.record)
+    .sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was))
+    .slice(0, 3)
+    .sort((a, b) => a.t - b.t);
+  const moved = rows
+    .filter(({ was, is }) => percent(was) !== percent(is))
+    .map(({ word, was, is }) => unbroken(`${word} ${percent(was)} → ${percent(is)}`));
   const isSame = isSameAnswer(e);
   const read = "with the right one to read"; // later words than it has written
-  const said = !e.options.causal ? (isSame ? `It still writes the same; ${read}` : `It writes another answer; ${read}`) : isSame ? `Same answer, ${sureness(e)}` : moved.length ? "Another answer; of the right one" : "Another answer";
+  const said = !e.options.causal
+    ? isSame
+      ? `It still writes the same; ${read}`
+      : `It writes another answer; ${read}`
+    : isSame
+      ? `Same answer, ${sureness(e)}`
+      : moved.length
+        ? "Another answer; of the right one"
+        : "Another answer";
   return [
-    h("span", { class: "taken-away" }, takenAway(e, order)), " ",
-    e.before.twin ? h("span", { class: "twins" }, sameProbabilities(e)) : h("span", { class: "what-changed" }, `${said}${moved.length ? `: ${moved.join(", ")}` : ""}.`, ` The loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`), " ",
-    order ? h("button", { type: "button", class: "link", "data-key": "twin", onclick: () => e.set({ text: order, twin: e.before.twin ? null : e.textRead }) }, `${e.before.twin ? "back to" : "try"}: ${order}`) : null,
+    h("span", { class: "taken-away" }, takenAway(e, order)),
+    " ",
+    e.before.twin
+      ? h("span", { class: "twins" }, sameProbabilities(e))
+      : h(
+          "span",
+          { class: "what-changed" },
+          `${said}${moved.length ? `: ${moved.join(", ")}` : ""}.`,
+          ` The loss of the ${e.target || e.rightClass() >= 0 ? "right answer" : "whole model's answer"}: ${unbroken(lossChange(e))}.`,
+        ),
+    " ",
+    order
+      ? h(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            "data-key": "twin",
+            onclick: () => e.set({ text: order, twin: e.before.twin ? null : e.textRead }),
+          },
+          `${e.before.twin ? "back to" : "try"}: ${order}`,
+        )
+      : null,
   ];
 }
 
@@ -75,7 +140,14 @@ function rightRows(e, first, second, rowIn = t => t) {
   const labels = e.labels();
   const share = (record, t, id) => elementOf(record.arrays.probabilities, [t, id]);
   const word = t => (answerUnit(e) === "class" ? `“${e.labelShown(t)}”` : e.labelShown(t));
-  return e.lossPositions().map(t => ({ t, word: word(t), was: share(first, rowIn(t), labels[t]), is: share(second, t, labels[t]) }));
+  return e
+    .lossPositions()
+    .map(t => ({
+      t,
+      word: word(t),
+      was: share(first, rowIn(t), labels[t]),
+      is: share(second, t, labels[t]),
+    }));
 }
 
 /** What is missing without the parts that are off. */
@@ -83,23 +155,33 @@ function takenAway(e, order) {
   const { options } = e;
   const places = Object.entries(options.ablated).filter(([, heads]) => heads.length);
   const isOne = places.length === 1 && places[0][1].length === 1;
-  const off = [...SWITCHES.filter(key => !options[key]), ...places.map(([path, heads]) => headsOf(e, path, heads))];
+  const off = [
+    ...SWITCHES.filter(key => !options[key]),
+    ...places.map(([path, heads]) => headsOf(e, path, heads)),
+  ];
   const names = { causal: "the causal mask", positions: "positions", scale: "scaling", memory: "memory" };
   if (off.length > 1) return `Off: ${off.map(key => names[key] ?? key).join(", ")}.`;
   const [unit, units] = [unitOf(e), unitsOf(e)];
   const reader = e.isPair ? "encoder" : "model";
   switch (off[0]) {
     case "positions":
-      if (e.isImage) return "Without positions the model cannot tell where a patch lies: in any order, the patches are the same to it.";
-      if (e.structure.stacks[0].causal) return `Without positions only the causal mask tells the order of the ${units}.`;
-      return order ? `Without positions the ${reader} cannot tell “${e.textRead}” from “${order}”: it is the same bag of ${units}.` : `Without positions the ${reader} reads a bag of ${units}: their order is lost.`;
+      if (e.isImage)
+        return "Without positions the model cannot tell where a patch lies: in any order, the patches are the same to it.";
+      if (e.structure.stacks[0].causal)
+        return `Without positions only the causal mask tells the order of the ${units}.`;
+      return order
+        ? `Without positions the ${reader} cannot tell “${e.textRead}” from “${order}”: it is the same bag of ${units}.`
+        : `Without positions the ${reader} reads a bag of ${units}: their order is lost.`;
     case "scale": {
       const [was, is] = [e.before.record, e.record].map(record => meanLargestWeight(e, record).toFixed(2));
       return `Without scaling the scores are √d = ${(1 / e.structure.stacks[0].scale).toPrecision(3)} times as large, so softmax gives more to the largest: on average ${unbroken(`${was} → ${is}`)} of the weight.`;
     }
-    case "causal": return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.`;
-    case "memory": return `Without memory each step sees its own ${unit} only: all before it are lost.`;
-    default: return `${capitalized(off[0])} ${isOne ? "gives" : "give"} 0: what ${isOne ? "it takes" : "they take"} from other ${units} is missing.`;
+    case "causal":
+      return `Without the causal mask each ${unit} that is ${e.isPair ? "written" : "read"} also sees those after it, which it should predict.`;
+    case "memory":
+      return `Without memory each step sees its own ${unit} only: all before it are lost.`;
+    default:
+      return `${capitalized(off[0])} ${isOne ? "gives" : "give"} 0: what ${isOne ? "it takes" : "they take"} from other ${units} is missing.`;
   }
 }
 
@@ -132,12 +214,22 @@ function isSameBag(e, ...texts) {
 
 /** The text and the one with the same words in another order: what both get, and what the whole model gave them. */
 function sameProbabilities(e) {
-  const { record, twin: { source, whole, changed } } = e.before;
+  const {
+    record,
+    twin: { source, whole, changed },
+  } = e.before;
   const rowIn = t => (e.isPair || e.labels().length === 1 ? t : source.indexOf(e.record.source[t]));
   const rows = rightRows(e, changed, e.record, rowIn);
-  const apart = rightRows(e, whole, record, rowIn).sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was))[0];
+  const apart = rightRows(e, whole, record, rowIn).sort(
+    (a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was),
+  )[0];
   const isSame = rows.every(({ was, is }) => Math.abs(was - is) < 1e-4);
-  return `Both orders give ${isSame ? "the same" : "nearly the same"} probabilities: ${rows.slice(0, 5).map(({ word, was, is }) => unbroken(`${word} ${percent(was)} = ${percent(is)}`)).join(", ")}.${percent(apart.was) === percent(apart.is) ? "" : ` The whole model tells them apart: ${unbroken(`${apart.word} ${percent(apart.was)} and ${percent(apart.is)}`)}.`}`;
+  return `Both orders give ${isSame ? "the same" : "nearly the same"} probabilities: ${rows
+    .slice(0, 5)
+    .map(({ word, was, is }) => unbroken(`${word} ${percent(was)} = ${percent(is)}`))
+    .join(
+      ", ",
+    )}.${percent(apart.was) === percent(apart.is) ? "" : ` The whole model tells them apart: ${unbroken(`${apart.word} ${percent(apart.was)} and ${percent(apart.is)}`)}.`}`;
 }
 
 /** The mean loss of the right answers in a pass. */
@@ -156,10 +248,19 @@ function lossChange(e) {
 function rightAnswer(e) {
   const likeliest = e.structure.output.head;
   const given = e.rightClass();
-  if (given >= 0) return `The right class, “${e.wordOf(given)}”, was given; the likeliest is “${e.wordOf(bestLabelsOf(e.record)[0])}”.${e.before ? " Of two numbers, the first is the whole model's." : ""}`;
-  if (!e.before) return likeliest ? "No right answer is given here, so the model's own likeliest one counts as right." : "";
+  if (given >= 0)
+    return `The right class, “${e.wordOf(given)}”, was given; the likeliest is “${e.wordOf(bestLabelsOf(e.record)[0])}”.${e.before ? " Of two numbers, the first is the whole model's." : ""}`;
+  if (!e.before)
+    return likeliest
+      ? "No right answer is given here, so the model's own likeliest one counts as right."
+      : "";
   const text = answerText(e, e.before.answer, e.labels());
-  const right = text && !e.target ? `Right answer: “${text}”, of the whole model.` : likeliest ? "The whole model's likeliest answer counts as right." : "";
+  const right =
+    text && !e.target
+      ? `Right answer: “${text}”, of the whole model.`
+      : likeliest
+        ? "The whole model's likeliest answer counts as right."
+        : "";
   return `${right} Of two numbers, the first is the whole model's.`;
 }
 
@@ -180,5 +281,11 @@ function brightnessOf(e, path, head) {
 }
 
 function comparedHint(e) {
-  return e.before ? h("p", { class: "hint" }, "Outlined, and first of the numbers: the whole model, before parts were taken away.") : null;
+  return e.before
+    ? h(
+        "p",
+        { class: "hint" },
+        "Outlined, and first of the numbers: the whole model, before parts were taken away.",
+      )
+    : null;
 }

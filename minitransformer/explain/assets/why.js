@@ -35,19 +35,55 @@ function answerCard(e, view) {
   const word = shownToken(e.wordOf(id));
   const title = rank ? `Why not “${word}”?` : `Why “${word}”?`;
   const rows = e.record.arrays.logits.shape[0];
-  const turn = (by, sign_, label) => h("button", { type: "button", "aria-label": label, "data-key": `why-turn:${by}`, disabled: t + by < 0 || t + by >= rows, onclick: () => e.set({ step: t + by, opened: `why-${t + by + 1}-1` }) }, sign_);
-  const card = h("section", { class: "card answer-card", role: "dialog", "aria-label": title },
-    h("div", { class: "card-head" }, h("h3", {}, title),
-      rows > 1 ? h("span", { class: "together" }, turn(-1, "‹", "Answer before"), turn(1, "›", "Next answer")) : null,
-      h("button", { type: "button", class: "close", "aria-label": "Close the card", "data-key": "card-close", onclick: () => closeCard(e) }, "✕")),
+  const turn = (by, sign_, label) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "aria-label": label,
+        "data-key": `why-turn:${by}`,
+        disabled: t + by < 0 || t + by >= rows,
+        onclick: () => e.set({ step: t + by, opened: `why-${t + by + 1}-1` }),
+      },
+      sign_,
+    );
+  const card = h(
+    "section",
+    { class: "card answer-card", role: "dialog", "aria-label": title },
+    h(
+      "div",
+      { class: "card-head" },
+      h("h3", {}, title),
+      rows > 1
+        ? h("span", { class: "together" }, turn(-1, "‹", "Answer before"), turn(1, "›", "Next answer"))
+        : null,
+      h(
+        "button",
+        {
+          type: "button",
+          class: "close",
+          "aria-label": "Close the card",
+          "data-key": "card-close",
+          onclick: () => closeCard(e),
+        },
+        "✕",
+      ),
+    ),
     lastAttention(e) ? whereItLooked(e, t) : whatItDependsOn(e, t, id),
-    howItWon(e, t, id, rank));
+    howItWon(e, t, id, rank),
+  );
   return place(card, answerCardPlace(view.layout));
 }
 
 /** Beside the answers, or below them where there is no room at the side. */
 function answerCardPlace({ output, width, height, isCompact }) {
-  if (isCompact) return { left: 8, top: output.y + output.height + 4, width: width - 16, maxHeight: height - output.y - output.height };
+  if (isCompact)
+    return {
+      left: 8,
+      top: output.y + output.height + 4,
+      width: width - 16,
+      maxHeight: height - output.y - output.height,
+    };
   const room = output.x - 20;
   const cardWidth = Math.min(580, Math.max(420, room));
   return { left: Math.max(8, room - cardWidth), top: 6, width: cardWidth, maxHeight: height - 12 };
@@ -56,7 +92,11 @@ function answerCardPlace({ output, width, height, isCompact }) {
 /** A link to a stage with other choices, which leads there from any view. */
 function stageLink(e, screen, changes) {
   const address = addressOf(Object.assign(Object.create(e), { screen, opened: null, cell: null }, changes));
-  return h("a", { href: address.includes("?") ? address : `${address}?` }, e.screens.find(each => each.address === screen).title);
+  return h(
+    "a",
+    { href: address.includes("?") ? address : `${address}?` },
+    e.screens.find(each => each.address === screen).title,
+  );
 }
 
 // ------------------------------------------------------------ where it looked
@@ -73,7 +113,15 @@ function attended(e, t) {
   const weight = (head, u) => elementOf(weights, [head, t, u]);
   const head = on.reduce((most, i) => (weight(i, best) > weight(most, best) ? i : most));
   const others = range(columns, u => u).filter(u => u !== best);
-  return { path, mean, head, best, second: others.length ? others.reduce((most, u) => (weight(head, u) > weight(head, most) ? u : most)) : null };
+  return {
+    path,
+    mean,
+    head,
+    best,
+    second: others.length
+      ? others.reduce((most, u) => (weight(head, u) > weight(head, most) ? u : most))
+      : null,
+  };
 }
 
 function whereItLooked(e, t) {
@@ -81,18 +129,41 @@ function whereItLooked(e, t) {
   const keys = range(mean.length, u => e.columnLabel(`${path}.weights`, u));
   const query = e.rowLabel(`${path}.weights`, t);
   const { heads, causal } = e.stackOf(path);
-  const says = e.isPair ? `While it wrote “${e.labelShown(t)}”, after reading “${query}”, the decoder looked at`
-    : causal ? `After reading “${query}”, the model looked at` : `“${query}” looked at`;
+  const says = e.isPair
+    ? `While it wrote “${e.labelShown(t)}”, after reading “${query}”, the decoder looked at`
+    : causal
+      ? `After reading “${query}”, the model looked at`
+      : `“${query}” looked at`;
   const cell = { name: `${path}.scores`, index: [head, t, best], gradient: false, weight: false };
-  const looks = e.isPair ? stageLink(e, "alignment", { alignPath: path, alignHead: undefined, query: t, step: t })
-    : stageLink(e, e.isImage ? "looks" : "attention", { path, head: head ?? 0, query: t, step: stepAt(e, t) });
+  const looks = e.isPair
+    ? stageLink(e, "alignment", { alignPath: path, alignHead: undefined, query: t, step: t })
+    : stageLink(e, e.isImage ? "looks" : "attention", {
+        path,
+        head: head ?? 0,
+        query: t,
+        step: stepAt(e, t),
+      });
   return [
     h("p", {}, `${says}: `),
-    e.isImage ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` }) : null,
+    e.isImage
+      ? imageCanvas(e, 120, { weights: [...mean], label: `The image, and over it what ${query} looked at` })
+      : null,
     shares(keys, mean, percent),
-    h("p", { class: "hint" }, `${heads > 1 ? `Mean of the ${heads} heads of ` : ""}${titleOfPath(path)}. `, looks),
-    head === null ? h("p", {}, "All its heads are off: they give 0.")
-      : h("p", {}, whyThere(e, path, [head, t], keys, best, second), " ", stageLink(e, "scores", { path, head, query: t, step: stepAt(e, t), cell })),
+    h(
+      "p",
+      { class: "hint" },
+      `${heads > 1 ? `Mean of the ${heads} heads of ` : ""}${titleOfPath(path)}. `,
+      looks,
+    ),
+    head === null
+      ? h("p", {}, "All its heads are off: they give 0.")
+      : h(
+          "p",
+          {},
+          whyThere(e, path, [head, t], keys, best, second),
+          " ",
+          stageLink(e, "scores", { path, head, query: t, step: stepAt(e, t), cell }),
+        ),
   ];
 }
 
@@ -105,18 +176,29 @@ function stepAt(e, t) {
 function shares(names, values, text, largest = 1) {
   const best = largestIndices(values, 3);
   const shown = names.length > MOST_ARCS ? [...best].sort((a, b) => a - b) : range(names.length, u => u);
-  return h("p", { class: "shares", dir: "auto" }, shown.map(u => {
-    const isBest = best.includes(u) && values[u] > 0;
-    const chip = h("span", { class: isBest ? "looked best" : "looked" }, pictured(names[u], true), isBest ? h("b", {}, ` ${text(values[u])}`) : null);
-    chip.style.setProperty("--share", `${Math.round((100 * values[u]) / (largest || 1))}%`);
-    return chip;
-  }));
+  return h(
+    "p",
+    { class: "shares", dir: "auto" },
+    shown.map(u => {
+      const isBest = best.includes(u) && values[u] > 0;
+      const chip = h(
+        "span",
+        { class: isBest ? "looked best" : "looked" },
+        pictured(names[u], true),
+        isBest ? h("b", {}, ` ${text(values[u])}`) : null,
+      );
+      chip.style.setProperty("--share", `${Math.round((100 * values[u]) / (largest || 1))}%`);
+      return chip;
+    }),
+  );
 }
 
 /** The scores of two keys in a head, and what softmax makes of them. */
 function whyThere(e, path, [head, t], keys, best, second) {
   const read = (part, u) => elementOf(e.record.arrays[`${path}.${part}`], [head, t, u]);
-  const { from: [, bias] } = e.plan.get(`${path}.masked`);
+  const {
+    from: [, bias],
+  } = e.plan.get(`${path}.masked`);
   const isDivided = !isUnscaled(e, path) && e.options.scale;
   const root = threeDigits(Math.sqrt(e.stackOf(path).headWidth));
   const score = u => {
@@ -128,7 +210,10 @@ function whyThere(e, path, [head, t], keys, best, second) {
   const says = heads > 1 ? `Head ${head + 1} looks most at “${keys[best]}”` : `Why “${keys[best]}”`;
   const formula = ["q · k", isDivided ? " / √d" : "", bias ? " + bias" : ""].join("");
   const against = second === null ? "" : `; with that of “${keys[second]}” ${score(second)}`;
-  const weights = second === null ? `softmax gives it ${read("weights", best).toFixed(3)}` : `softmax gives ${read("weights", best).toFixed(3)} against ${read("weights", second).toFixed(3)}`;
+  const weights =
+    second === null
+      ? `softmax gives it ${read("weights", best).toFixed(3)}`
+      : `softmax gives ${read("weights", best).toFixed(3)} against ${read("weights", second).toFixed(3)}`;
   return [`${says}: with its key, `, h("i", {}, formula), ` = ${score(best)}${against}: ${weights}.`];
 }
 
@@ -140,9 +225,18 @@ function whatItDependsOn(e, t, id) {
   const lengths = words.map((_, u) => norm(rowOf(activations[`${name}.input`], u)));
   const largest = largestOf(lengths);
   return [
-    h("p", {}, `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`),
+    h(
+      "p",
+      {},
+      `After reading “${words[t]}”, the state holds the text so far. “${shownToken(e.wordOf(id))}” depends most on:`,
+    ),
     shares(words, lengths, x => inTable(x, decimalsFor(largest)), largest),
-    h("p", { class: "hint" }, "Lengths of the gradients of its loss at the input vectors. ", stageLink(e, "pull", { step: t })),
+    h(
+      "p",
+      { class: "hint" },
+      "Lengths of the gradients of its loss at the input vectors. ",
+      stageLink(e, "pull", { step: t }),
+    ),
   ];
 }
 
@@ -162,22 +256,76 @@ function howItWon(e, t, id, rank) {
   const { temperature, topK, topP } = e.sampling;
   const isSampled = temperature !== 1 || topK > 0 || topP < 1;
   return [
-    h("p", {}, "The last state gives each ", answerUnit(e), " a logit, and softmax makes probabilities of them. ",
-      stageLink(e, "logits", { step: stepAt(e, t) }), " · ", stageLink(e, "probabilities", { step: stepAt(e, t) })),
-    h("table", { class: "won" }, h("caption", { class: "unseen" }, "Logits and probabilities"),
-      h("thead", {}, h("tr", {}, h("td", {}), h("th", { scope: "col" }, "logit"), h("th", { scope: "col" }, "probability"))),
-      h("tbody", {}, shown.map(v => h("tr", { class: v === id ? "current" : null },
-      h("th", { scope: "row" }, shownToken(e.wordOf(v))), h("td", {}, inTable(logits[v], 3)), h("td", {}, compared(e, t, v, probabilities[v])[0]))),
-      rest > 0 ? h("tr", {}, h("th", { scope: "row" }, `${rest.toLocaleString("en")} others`), h("td", {}), h("td", {}, percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0)))) : null)),
-    rest > 0 ? wordField(e, t, "Why not", v => e.set({ opened: `why-${t + 1}-${rankOf(e, t, v) + 1}` }), "") : null,
-    rival === undefined ? null : h("p", {}, `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power as likely: ${times(Math.exp(logits[first] - logits[second]))} times.`),
-    isSampled ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.") : null,
+    h(
+      "p",
+      {},
+      "The last state gives each ",
+      answerUnit(e),
+      " a logit, and softmax makes probabilities of them. ",
+      stageLink(e, "logits", { step: stepAt(e, t) }),
+      " · ",
+      stageLink(e, "probabilities", { step: stepAt(e, t) }),
+    ),
+    h(
+      "table",
+      { class: "won" },
+      h("caption", { class: "unseen" }, "Logits and probabilities"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("td", {}),
+          h("th", { scope: "col" }, "logit"),
+          h("th", { scope: "col" }, "probability"),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        shown.map(v =>
+          h(
+            "tr",
+            { class: v === id ? "current" : null },
+            h("th", { scope: "row" }, shownToken(e.wordOf(v))),
+            h("td", {}, inTable(logits[v], 3)),
+            h("td", {}, compared(e, t, v, probabilities[v])[0]),
+          ),
+        ),
+        rest > 0
+          ? h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, `${rest.toLocaleString("en")} others`),
+              h("td", {}),
+              h("td", {}, percent(1 - shown.reduce((sum, v) => sum + probabilities[v], 0))),
+            )
+          : null,
+      ),
+    ),
+    rest > 0
+      ? wordField(e, t, "Why not", v => e.set({ opened: `why-${t + 1}-${rankOf(e, t, v) + 1}` }), "")
+      : null,
+    rival === undefined
+      ? null
+      : h(
+          "p",
+          {},
+          `${name(first)} against ${name(second)}: ${inTable(logits[first], 3)} − ${inBrackets(inTable(logits[second], 3))} = ${inTable(shownLogit(first) - shownLogit(second), 3)}. So it is e to this power as likely: ${times(Math.exp(logits[first] - logits[second]))} times.`,
+        ),
+    isSampled
+      ? h("p", { class: "hint" }, "These probabilities are at temperature 1, without top-k and top-p.")
+      : null,
   ];
 }
 
 /** The place of a word among the candidates, from 0. */
 function rankOf(e, t, id) {
-  return distributionOf(e, t).reduce((before, p, v, all) => before + Number(p > all[id] || (p === all[id] && v < id)), 0);
+  return distributionOf(e, t).reduce(
+    (before, p, v, all) => before + Number(p > all[id] || (p === all[id] && v < id)),
+    0,
+  );
 }
 
 function inBrackets(text) {

@@ -40,8 +40,16 @@ class Place {
 
 /** The settings that most families share: the defaults of LayerConfig. */
 const LAYER = {
-  activation: "relu", norm_first: false, layer_norm_eps: 1e-5, norm: "layer_norm", num_kv_heads: null,
-  head_dim: null, scale_scores: true, positions: "none", rope_theta: 10000, num_buckets: 32,
+  activation: "relu",
+  norm_first: false,
+  layer_norm_eps: 1e-5,
+  norm: "layer_norm",
+  num_kv_heads: null,
+  head_dim: null,
+  scale_scores: true,
+  positions: "none",
+  rope_theta: 10000,
+  num_buckets: 32,
   max_distance: 128,
 };
 
@@ -225,7 +233,10 @@ function alibiSlopes(H) {
 /** A learned number for each head and bucket of distances (Raffel et al. 2020). */
 function relativeBias(at, c, T, S, isCausal) {
   const ids = Array.from({ length: T * S }, (_, i) => (i % S) - (S - T + Math.floor(i / S)));
-  const rows = lookup(at.weight("weight"), ids.map(distance => bucket(distance, c, !isCausal))); // (T S, H)
+  const rows = lookup(
+    at.weight("weight"),
+    ids.map(distance => bucket(distance, c, !isCausal)),
+  ); // (T S, H)
   const H = c.num_heads;
   return new Tensor([H, T, S], transposed(rows.data, H), [rows], [g => transposed(g, T * S)]);
 }

@@ -29,9 +29,17 @@ const FAMILIES = {
       const at = run.at("layers");
       const x = withPositions(at, embedded(at, "embedding", ids), c, "positions", c.n_embd, start);
       const layer = {
-        ...LAYER, num_layers: c.n_layer, num_heads: c.n_head, activation: c.activation_function,
-        norm_first: c.norm_first, norm: c.norm, layer_norm_eps: c.layer_norm_epsilon,
-        num_kv_heads: c.n_kv_head, head_dim: c.head_dim, positions: c.positions, rope_theta: c.rope_theta,
+        ...LAYER,
+        num_layers: c.n_layer,
+        num_heads: c.n_head,
+        activation: c.activation_function,
+        norm_first: c.norm_first,
+        norm: c.norm,
+        layer_norm_eps: c.layer_norm_epsilon,
+        num_kv_heads: c.n_kv_head,
+        head_dim: c.head_dim,
+        positions: c.positions,
+        rope_theta: c.rope_theta,
       };
       return encoderStack(at, x, layer, everyToken, c.is_causal);
     },
@@ -45,9 +53,16 @@ const FAMILIES = {
       const at = run.at("layers");
       const gates = { silu: "swiglu", gelu: "geglu", gelu_tanh: "geglu_tanh", gelu_new: "geglu_tanh" };
       const layer = {
-        ...LAYER, num_layers: c.num_hidden_layers, num_heads: c.num_attention_heads,
-        activation: gates[c.hidden_act], norm_first: true, norm: "rms_norm", layer_norm_eps: c.rms_norm_eps,
-        num_kv_heads: c.num_key_value_heads, head_dim: c.head_dim, positions: "rotary",
+        ...LAYER,
+        num_layers: c.num_hidden_layers,
+        num_heads: c.num_attention_heads,
+        activation: gates[c.hidden_act],
+        norm_first: true,
+        norm: "rms_norm",
+        layer_norm_eps: c.rms_norm_eps,
+        num_kv_heads: c.num_key_value_heads,
+        head_dim: c.head_dim,
+        positions: "rotary",
         rope_theta: c.rope_theta,
       };
       return encoderStack(at, embedded(at, "embedding", ids), layer, everyToken, true);
@@ -98,8 +113,14 @@ const FAMILIES = {
     states: (run, c, ids, start, segments = ids.map(() => 0)) => {
       const at = run.at("encoder");
       const layer = {
-        ...LAYER, num_layers: c.num_hidden_layers, num_heads: c.num_attention_heads, activation: c.hidden_act,
-        positions: c.positions, norm: c.norm, norm_first: c.norm_first, layer_norm_eps: c.layer_norm_eps,
+        ...LAYER,
+        num_layers: c.num_hidden_layers,
+        num_heads: c.num_attention_heads,
+        activation: c.hidden_act,
+        positions: c.positions,
+        norm: c.norm,
+        norm_first: c.norm_first,
+        layer_norm_eps: c.layer_norm_eps,
       };
       const words = lookup(run.weights.get("embedding.weight"), ids);
       const kinds = lookup(run.weights.get("token_types.weight"), segments);
@@ -116,8 +137,13 @@ const FAMILIES = {
     states: (run, c, pixels) => {
       const at = run.at("encoder");
       const layer = {
-        ...LAYER, num_layers: c.num_hidden_layers, num_heads: c.num_attention_heads, activation: c.hidden_act,
-        positions: c.positions, norm_first: true, layer_norm_eps: c.layer_norm_eps,
+        ...LAYER,
+        num_layers: c.num_hidden_layers,
+        num_heads: c.num_attention_heads,
+        activation: c.hidden_act,
+        positions: c.positions,
+        norm_first: true,
+        layer_norm_eps: c.layer_norm_eps,
       };
       const squares = patches(pixels, c);
       run.results.set("patches", squares);
@@ -223,10 +249,17 @@ function transformerEmbedding(at, c, table, ids, start) {
 function t5Layer(c, num_layers) {
   const gated = { "gated-gelu": "geglu_tanh", "gated-silu": "swiglu" };
   return {
-    ...LAYER, num_layers, num_heads: c.num_heads,
+    ...LAYER,
+    num_layers,
+    num_heads: c.num_heads,
     activation: gated[c.feed_forward_proj] ?? c.feed_forward_proj,
-    norm_first: true, norm: "rms_norm", layer_norm_eps: c.layer_norm_epsilon, head_dim: c.d_kv,
-    scale_scores: false, positions: "t5", num_buckets: c.relative_attention_num_buckets,
+    norm_first: true,
+    norm: "rms_norm",
+    layer_norm_eps: c.layer_norm_epsilon,
+    head_dim: c.d_kv,
+    scale_scores: false,
+    positions: "t5",
+    num_buckets: c.relative_attention_num_buckets,
     max_distance: c.relative_attention_max_distance,
   };
 }

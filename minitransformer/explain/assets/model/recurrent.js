@@ -44,10 +44,12 @@ function recurrentLayer(at, x, type, names) {
 function stateProducts(W, b, T) {
   const [E, H] = W.shape;
   const before = new Float32Array(T * H);
-  const all = new Tensor([T, E], new Float32Array(T * E), [W, b], [
-    g => times(transposed(g, E), before, T),
-    g => sumOfRows(g, E),
-  ]);
+  const all = new Tensor(
+    [T, E],
+    new Float32Array(T * E),
+    [W, b],
+    [g => times(transposed(g, E), before, T), g => sumOfRows(g, E)],
+  );
   const added = partsOf(all, E);
   return (h, t) => {
     before.set(h.data, t * H);
@@ -91,7 +93,11 @@ function partsOf(x, size) {
 
 /** 1 - x. dx = -g. */
 function complement(x) {
-  return activation(x, value => 1 - value, () => -1);
+  return activation(
+    x,
+    value => 1 - value,
+    () => -1,
+  );
 }
 
 /** Rows (1, D), one below the other: (T, D). The gradient of row t is row t of g. */

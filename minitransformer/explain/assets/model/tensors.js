@@ -80,7 +80,8 @@ function gradients(scalar) {
   for (const tensor of history(scalar)) {
     if (tensor.from !== undefined) {
       const [input] = tensor.inputs;
-      if (!whole.has(input)) found.set(input, Float32Array.from(found.get(input) ?? new Float32Array(input.data.length)));
+      if (!whole.has(input))
+        found.set(input, Float32Array.from(found.get(input) ?? new Float32Array(input.data.length)));
       whole.add(input);
       addTo(found.get(input), found.get(tensor), tensor.from);
       continue;
@@ -151,15 +152,38 @@ function timesTransposed(x, w, D) {
       const e1 = Math.min(e + 1, E - 1);
       const e2 = Math.min(e + 2, E - 1);
       const e3 = Math.min(e + 3, E - 1);
-      let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
+      let a0 = 0,
+        a1 = 0,
+        a2 = 0,
+        a3 = 0,
+        b0 = 0,
+        b1 = 0,
+        b2 = 0,
+        b3 = 0;
       for (let k = 0; k < D; k++) {
-        const a = x[t * D + k], b = x[t1 * D + k];
-        const w0 = w[e * D + k], w1 = w[e1 * D + k], w2 = w[e2 * D + k], w3 = w[e3 * D + k];
-        a0 += a * w0; a1 += a * w1; a2 += a * w2; a3 += a * w3;
-        b0 += b * w0; b1 += b * w1; b2 += b * w2; b3 += b * w3;
+        const a = x[t * D + k],
+          b = x[t1 * D + k];
+        const w0 = w[e * D + k],
+          w1 = w[e1 * D + k],
+          w2 = w[e2 * D + k],
+          w3 = w[e3 * D + k];
+        a0 += a * w0;
+        a1 += a * w1;
+        a2 += a * w2;
+        a3 += a * w3;
+        b0 += b * w0;
+        b1 += b * w1;
+        b2 += b * w2;
+        b3 += b * w3;
       }
-      y[t * E + e] = a0; y[t * E + e1] = a1; y[t * E + e2] = a2; y[t * E + e3] = a3;
-      y[t1 * E + e] = b0; y[t1 * E + e1] = b1; y[t1 * E + e2] = b2; y[t1 * E + e3] = b3;
+      y[t * E + e] = a0;
+      y[t * E + e1] = a1;
+      y[t * E + e2] = a2;
+      y[t * E + e3] = a3;
+      y[t1 * E + e] = b0;
+      y[t1 * E + e1] = b1;
+      y[t1 * E + e2] = b2;
+      y[t1 * E + e3] = b3;
     }
   }
   return y;
@@ -171,12 +195,21 @@ function rowTimesTransposed(x, w, D) {
   const y = new Float32Array(E);
   for (let e = 0; e < E; e += 4) {
     const [e1, e2, e3] = [Math.min(e + 1, E - 1), Math.min(e + 2, E - 1), Math.min(e + 3, E - 1)];
-    let a0 = 0, a1 = 0, a2 = 0, a3 = 0;
+    let a0 = 0,
+      a1 = 0,
+      a2 = 0,
+      a3 = 0;
     for (let k = 0; k < D; k++) {
       const a = x[k];
-      a0 += a * w[e * D + k]; a1 += a * w[e1 * D + k]; a2 += a * w[e2 * D + k]; a3 += a * w[e3 * D + k];
+      a0 += a * w[e * D + k];
+      a1 += a * w[e1 * D + k];
+      a2 += a * w[e2 * D + k];
+      a3 += a * w[e3 * D + k];
     }
-    y[e] = a0; y[e1] = a1; y[e2] = a2; y[e3] = a3;
+    y[e] = a0;
+    y[e1] = a1;
+    y[e2] = a2;
+    y[e3] = a3;
   }
   return y;
 }
@@ -187,7 +220,10 @@ function rowTimes(x, w, D) {
   const y = new Float64Array(D);
   for (let e = 0; e < E; e += 4) {
     const [e1, e2, e3] = [Math.min(e + 1, E - 1), Math.min(e + 2, E - 1), Math.min(e + 3, E - 1)];
-    const a0 = x[e], a1 = e1 > e ? x[e1] : 0, a2 = e2 > e1 ? x[e2] : 0, a3 = e3 > e2 ? x[e3] : 0;
+    const a0 = x[e],
+      a1 = e1 > e ? x[e1] : 0,
+      a2 = e2 > e1 ? x[e2] : 0,
+      a3 = e3 > e2 ? x[e3] : 0;
     for (let k = 0; k < D; k++) {
       y[k] += a0 * w[e * D + k] + a1 * w[e1 * D + k] + a2 * w[e2 * D + k] + a3 * w[e3 * D + k];
     }
@@ -211,12 +247,19 @@ function times(x, w, E) {
       const e1 = Math.min(e + 1, E - 1);
       const e2 = Math.min(e + 2, E - 1);
       const e3 = Math.min(e + 3, E - 1);
-      const a0 = x[t * E + e], b0 = x[t1 * E + e];
-      const a1 = e1 > e ? x[t * E + e1] : 0, b1 = e1 > e ? x[t1 * E + e1] : 0;
-      const a2 = e2 > e1 ? x[t * E + e2] : 0, b2 = e2 > e1 ? x[t1 * E + e2] : 0;
-      const a3 = e3 > e2 ? x[t * E + e3] : 0, b3 = e3 > e2 ? x[t1 * E + e3] : 0;
+      const a0 = x[t * E + e],
+        b0 = x[t1 * E + e];
+      const a1 = e1 > e ? x[t * E + e1] : 0,
+        b1 = e1 > e ? x[t1 * E + e1] : 0;
+      const a2 = e2 > e1 ? x[t * E + e2] : 0,
+        b2 = e2 > e1 ? x[t1 * E + e2] : 0;
+      const a3 = e3 > e2 ? x[t * E + e3] : 0,
+        b3 = e3 > e2 ? x[t1 * E + e3] : 0;
       for (let k = 0; k < D; k++) {
-        const w0 = w[e * D + k], w1 = w[e1 * D + k], w2 = w[e2 * D + k], w3 = w[e3 * D + k];
+        const w0 = w[e * D + k],
+          w1 = w[e1 * D + k],
+          w2 = w[e2 * D + k],
+          w3 = w[e3 * D + k];
         row[k] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3;
         row1[k] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3;
       }
@@ -236,15 +279,22 @@ function add(x, y) {
 
 /** x ∘ y, number by number. dx = g ∘ y, dy = g ∘ x. */
 function multiply(x, y) {
-  return new Tensor(x.shape, product(x.data, y.data), [x, y], [
-    g => product(g, y.data),
-    g => product(g, x.data),
-  ]);
+  return new Tensor(
+    x.shape,
+    product(x.data, y.data),
+    [x, y],
+    [g => product(g, y.data), g => product(g, x.data)],
+  );
 }
 
 /** c x. dx = c g. */
 function scale(x, c) {
-  return new Tensor(x.shape, x.data.map(value => c * value), [x], [g => g.map(value => c * value)]);
+  return new Tensor(
+    x.shape,
+    x.data.map(value => c * value),
+    [x],
+    [g => g.map(value => c * value)],
+  );
 }
 
 /** The same numbers under another name, or in another shape. dx = g. */
@@ -303,10 +353,12 @@ function beside(x, y) {
     data.set(x.data.subarray(t * D, (t + 1) * D), t * (D + E));
     data.set(y.data.subarray(t * E, (t + 1) * E), t * (D + E) + D);
   }
-  return new Tensor([T, D + E], data, [x, y], [
-    g => columns(g, D + E, 0, D),
-    g => columns(g, D + E, D, D + E),
-  ]);
+  return new Tensor(
+    [T, D + E],
+    data,
+    [x, y],
+    [g => columns(g, D + E, 0, D), g => columns(g, D + E, D, D + E)],
+  );
 }
 
 /** Columns `from` to `to` of the rows of `width`. */
@@ -425,7 +477,8 @@ const tanhSlope = x => Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x ** 2);
 const CURVES = {
   relu: { f: relu, slope: x => (x > 0 ? 1 : 0) },
   gelu: { f: x => x * normalCdf(x), slope: x => normalCdf(x) + x * normalDensity(x) }, // x Φ(x)
-  gelu_tanh: { // x (1 + tanh u) / 2
+  gelu_tanh: {
+    // x (1 + tanh u) / 2
     f: x => 0.5 * x * (1 + Math.tanh(tanhArgument(x))),
     slope: x => {
       const h = Math.tanh(tanhArgument(x));
@@ -470,10 +523,11 @@ function inverseDeviation(x, m, epsilon) {
     for (let i = t * D; i < (t + 1) * D; i++) squares += (x.data[i] - m.data[t]) ** 2;
     data[t] = 1 / Math.sqrt(squares / D + epsilon);
   }
-  const toX = g => x.data.map((value, i) => {
-    const t = Math.floor(i / D);
-    return (-g[t] * data[t] ** 3 * (value - m.data[t])) / D;
-  });
+  const toX = g =>
+    x.data.map((value, i) => {
+      const t = Math.floor(i / D);
+      return (-g[t] * data[t] ** 3 * (value - m.data[t])) / D;
+    });
   const toMean = g => {
     const dx = toX(g);
     return m.data.map((_, t) => -total(dx, t * D, D));
@@ -486,11 +540,16 @@ function normalize(x, m, s) {
   const D = x.width;
   const centred = x.data.map((value, i) => value - m.data[Math.floor(i / D)]);
   const scaled = values => values.map((value, i) => value * s.data[Math.floor(i / D)]);
-  return new Tensor(x.shape, scaled(centred), [x, m, s], [
-    scaled,
-    g => m.data.map((_, t) => -s.data[t] * total(g, t * D, D)),
-    g => s.data.map((_, t) => dot(g, centred, t * D, D)),
-  ]);
+  return new Tensor(
+    x.shape,
+    scaled(centred),
+    [x, m, s],
+    [
+      scaled,
+      g => m.data.map((_, t) => -s.data[t] * total(g, t * D, D)),
+      g => s.data.map((_, t) => dot(g, centred, t * D, D)),
+    ],
+  );
 }
 
 function dot(x, y, from, count) {
@@ -505,7 +564,11 @@ function gainAndBias(n, gain, bias) {
   const data = n.data.map((value, i) => value * gain.data[i % D] + (bias ? bias.data[i % D] : 0));
   return new Tensor(n.shape, data, bias ? [n, gain, bias] : [n, gain], [
     g => g.map((value, i) => value * gain.data[i % D]),
-    g => sumOfRows(g.map((value, i) => value * n.data[i]), D),
+    g =>
+      sumOfRows(
+        g.map((value, i) => value * n.data[i]),
+        D,
+      ),
     g => sumOfRows(g, D),
   ]);
 }
@@ -528,10 +591,15 @@ function dotProducts(q, k) {
   const serving = h => Math.floor((h * K) / H);
   const data = ofHeads(H, [H, T, S], h => [h, timesTransposed(head(q, h), head(k, serving(h)), d)]);
   const headOf = (g, h) => g.subarray(h * T * S, (h + 1) * T * S);
-  return new Tensor([H, T, S], data, [q, k], [
-    g => ofHeads(H, q.shape, h => [h, times(headOf(g, h), head(k, serving(h)), S)]),
-    g => ofHeads(H, k.shape, h => [serving(h), times(transposed(headOf(g, h), S), head(q, h), T)]),
-  ]);
+  return new Tensor(
+    [H, T, S],
+    data,
+    [q, k],
+    [
+      g => ofHeads(H, q.shape, h => [h, times(headOf(g, h), head(k, serving(h)), S)]),
+      g => ofHeads(H, k.shape, h => [serving(h), times(transposed(headOf(g, h), S), head(q, h), T)]),
+    ],
+  );
 }
 
 /** a v of each head, for weights a (H, T, S) and v (K, S, d): (H, T, d). da = g vᵀ, dv = aᵀ g. */
@@ -541,10 +609,15 @@ function weightedSums(a, v) {
   const serving = h => Math.floor((h * K) / H);
   const data = ofHeads(H, [H, T, d], h => [h, times(head(a, h), head(v, serving(h)), S)]);
   const headOf = (g, h) => g.subarray(h * T * d, (h + 1) * T * d);
-  return new Tensor([H, T, d], data, [a, v], [
-    g => ofHeads(H, a.shape, h => [h, timesTransposed(headOf(g, h), head(v, serving(h)), d)]),
-    g => ofHeads(H, v.shape, h => [serving(h), times(transposed(head(a, h), S), headOf(g, h), T)]),
-  ]);
+  return new Tensor(
+    [H, T, d],
+    data,
+    [a, v],
+    [
+      g => ofHeads(H, a.shape, h => [h, timesTransposed(headOf(g, h), head(v, serving(h)), d)]),
+      g => ofHeads(H, v.shape, h => [serving(h), times(transposed(head(a, h), S), headOf(g, h), T)]),
+    ],
+  );
 }
 
 /** The matrices that `part` gives for each of H heads, each added at its place in an array of this shape. */
@@ -648,7 +721,10 @@ function crossEntropy(logits, labels, chosen) {
     for (const t of chosen) {
       const p = softmaxOf(logits.data.subarray(t * V, (t + 1) * V));
       p[labels[t]] -= 1;
-      dx.set(p.map(value => (g * value) / chosen.length), t * V);
+      dx.set(
+        p.map(value => (g * value) / chosen.length),
+        t * V,
+      );
     }
     return dx;
   };

@@ -16,7 +16,8 @@ function strip(text) {
 
 /** A word with inner hyphens and an elision's apostrophe; a French mark after a no-break space; any mark. */
 const WORD = new RegExp(
-  `[\\p{L}\\p{N}_]+(?:-[\\p{L}\\p{N}_]+)*'?|\\u00A0[?!:;]|[^${SPACE}\\p{L}\\p{N}_]`, "gu",
+  `[\\p{L}\\p{N}_]+(?:-[\\p{L}\\p{N}_]+)*'?|\\u00A0[?!:;]|[^${SPACE}\\p{L}\\p{N}_]`,
+  "gu",
 );
 
 /** Scripts without spaces between words: there, a token is one character with its accents. */
@@ -27,7 +28,8 @@ const LETTERS = `[[\\p{L}\\p{N}\\p{M}_\\u200c\\u200d]--[${UNSPACED}]]+`;
 
 /** A word, or a character, with the space before it. */
 const SPACED_WORD = new RegExp(
-  ` ?(?:${LETTERS}(?:-${LETTERS})*(?:['’](?=\\p{L}))?|\\P{White_Space}\\p{M}*)|${SPACE}`, "gv",
+  ` ?(?:${LETTERS}(?:-${LETTERS})*(?:['’](?=\\p{L}))?|\\P{White_Space}\\p{M}*)|${SPACE}`,
+  "gv",
 );
 
 /** Letters, digits or marks with the space before them, 64 at most: byte pairs are merged within these. */
@@ -113,8 +115,17 @@ function charactersAsText(characters) {
 /** English contractions and marks without the space before them, as the library's decoder of word pieces. */
 function cleanedUp(piece) {
   const changes = [
-    [" .", "."], [" ?", "?"], [" !", "!"], [" ,", ","], [" ' ", "'"], [" n't", "n't"], [" 'm", "'m"],
-    [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"],
+    [" .", "."],
+    [" ?", "?"],
+    [" !", "!"],
+    [" ,", ","],
+    [" ' ", "'"],
+    [" n't", "n't"],
+    [" 'm", "'m"],
+    [" do not", " don't"],
+    [" 's", "'s"],
+    [" 've", "'ve"],
+    [" 're", "'re"],
   ];
   return changes.reduce((text, [before, after]) => text.replaceAll(before, after), piece);
 }
@@ -125,7 +136,10 @@ function cleanedUp(piece) {
 const LAYOUTS = {
   word: {
     words: text => {
-      const normal = text.normalize("NFC").replaceAll("\u2019", "'").replace(/ ([?!:;])/g, "\u00a0$1");
+      const normal = text
+        .normalize("NFC")
+        .replaceAll("\u2019", "'")
+        .replace(/ ([?!:;])/g, "\u00a0$1");
       return normal.match(WORD) ?? [];
     },
     tokens: word => [word],
@@ -139,10 +153,17 @@ const LAYOUTS = {
   bpe: {
     words: text => {
       if (!text) return [];
-      const spaced = text.normalize("NFC").replaceAll(" ", "▁").replace(/^(?!▁)/, "▁");
+      const spaced = text
+        .normalize("NFC")
+        .replaceAll(" ", "▁")
+        .replace(/^(?!▁)/, "▁");
       return spaced.match(/▁?[^▁]+|▁/g).flatMap(word => word.match(BETWEEN_PUNCTUATION));
     },
-    tokens: (word, t) => mergePairs([...word].map(c => (t.ids.has(c) ? c : t.unknown)), t.ranks),
+    tokens: (word, t) =>
+      mergePairs(
+        [...word].map(c => (t.ids.has(c) ? c : t.unknown)),
+        t.ranks,
+      ),
     text: ([first = "", ...others]) => [first.replaceAll("▁", ""), ...others].join("").replaceAll("▁", " "),
   },
   "byte bpe": {
@@ -189,7 +210,10 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
   const wordTokens = word => {
     const pieces = split(word, t);
     const texts = textsOf(word, pieces, t);
-    return pieces.map((piece, i) => ({ id: t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens), text: texts[i] }));
+    return pieces.map((piece, i) => ({
+      id: t.ids.get(piece) ?? unk_id ?? refuse(piece, tokens),
+      text: texts[i],
+    }));
   };
   return {
     layout,
@@ -215,11 +239,15 @@ function createTokenizer({ layout, tokens, merges = [], special, unk_id }) {
       const marks = parts.filter((_, i) => i % 2).map(special);
       const texts = parts.filter((_, i) => i % 2 === 0);
       if (!marks.length) return words(texts[0]).flatMap(wordTokens);
-      if (layout === "char") return parts.flatMap((part, i) => (i % 2 ? [special(part)] : words(part).flatMap(wordTokens)));
+      if (layout === "char")
+        return parts.flatMap((part, i) => (i % 2 ? [special(part)] : words(part).flatMap(wordTokens)));
       const isWord = layout.endsWith("word");
-      const beside = part => { // a space before it, and an apostrophe after it, belong to the word in its place
+      const beside = part => {
+        // a space before it, and an apostrophe after it, belong to the word in its place
         if (["", " ", "▁"].includes(part) || (isWord && ["'", "’"].includes(part))) return [];
-        return isWord ? (part.match(layout === "word" ? WORD : SPACED_WORD) ?? []).flatMap(wordTokens) : wordTokens(part);
+        return isWord
+          ? (part.match(layout === "word" ? WORD : SPACED_WORD) ?? []).flatMap(wordTokens)
+          : wordTokens(part);
       };
       const letter = standIn(texts.join(""));
       return words(texts.join(letter)).flatMap(word => {
