@@ -19,7 +19,7 @@ DATA = documents.read()
 ROWS = DATA["row"]
 COMMANDS = sorted({each["command"] for each in [*ROWS, *DATA["diagram"]]})
 SCREENS = (ROOT / "minitransformer" / "explain" / "assets" / "screens.js").read_text(encoding="utf-8")
-STAGES = set(re.findall(r'\["([\w-]+)", ', SCREENS))
+STAGES = set(re.findall(r'\[\s*"([\w-]+)",\s', SCREENS))
 
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["number"]))
 
