@@ -32,8 +32,10 @@ def run(argv: list[str]) -> None:
 
         Args:
             run: The run folder.
-            text: The sentence or, for a language model, the start of a text; by default, a short one.
-            target: The target of the loss; by default, what the model predicts, or the class of the image.
+            text: The sentence or, for a language model, the start of a text; by default, a short one. For a
+                ViT, an image file, or "test:3", image 3 of the test split.
+            target: The target of the loss: a translation, or the class of a text or an image; by default,
+                what the model predicts, or the class of the image. Language models take none.
             output: The page (.html).
             overwrite: Replace an existing file.
             preset: Instead of a run, "documents": the example that "Transformer Network" works by hand (ten

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..data.batching import IGNORE
 from ..errors import UserError
 from ..runs.run import Run
 from ..tasks.inputs import check_length, inputs_of_run, marked_ids, warn_of_unknown, word_ids
@@ -40,10 +41,13 @@ def explain(run: Any, text: str | None = None, target: str | None = None) -> Exp
     image = None
     limit = getattr(run.recipe.data, "max_length", None) or getattr(model, "max_length", None)
     if model.model_type == "vit":
-        image, label = run.task.read_example(run, [text or "test:0"])
+        from ..tasks.image_classification import read_input
+
+        image, label = read_input(run, [text or "test:0"], run.splits)
+        is_known = label != IGNORE
         source = image.reshape(-1)
-        text = f"an image of class {run.labels[label]}"
-        target = run.labels[label] if target is None else target
+        text = f"an image of class {run.labels[label]}" if is_known else "an image"
+        target = run.labels[label] if target is None and is_known else target
     else:
         text = run.task.as_read(run, default_text(run) if text is None else text)
         source = source_ids(run, text, inputs, limit)

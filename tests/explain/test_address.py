@@ -120,3 +120,18 @@ def test_a_step_of_the_slow_walk_is_found_in_another_layout(open_page):
     assert page.page.input_value("#timeline") == "250"
     page.page.locator('[data-key="walk-on"]').click()
     assert lit() == ["Tokens"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "#softmax:decoder.layers.9.cross_attention",
+        "#add-norm:encoder.layers.7.residual1",
+        "#walkthrough?temperature=warm",
+    ],
+)
+def test_what_the_model_does_not_have_is_as_at_the_start(address, open_page):
+    page = open_page(exposed(page_of(transformer())), address, bypass_csp=True)
+    assert page.page.locator(f"h2{address.partition(':')[0].partition('?')[0]}").count() == 1
+    assert page.page.evaluate("() => Object.values(page.layers)") == [0, 0]
+    assert page.page.evaluate("() => page.sampling.temperature") == 1

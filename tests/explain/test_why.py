@@ -160,3 +160,12 @@ def test_any_word_can_be_compared_and_the_others_have_the_rest(translator):
     shown = [*np.argsort(-p)[:3], least]
     rest = page.texts(".won tbody tr:last-child td")[-1]
     assert number(rest.removesuffix(" %")) == pytest.approx(100 * (1 - p[shown].sum()), abs=0.6)
+
+
+def test_space_opens_an_answer_and_a_block_as_enter_does(translator):
+    page, _ = translator
+    page.page.locator('[data-key="why-2-1"]').press(" ")
+    assert page.page.locator(".answer-card").count() == 1
+    page.press("Escape")
+    page.page.get_by_role("button", name="Softmax", exact=True).press(" ")
+    assert page.page.locator(".card").count() == 1

@@ -150,7 +150,10 @@ function restore(e, given) {
   const read = key => given.get(key) ?? e.start.state[key];
   const count = (text, below) =>
     /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= below ? Number(text) - 1 : null;
-  const number = (key, low, high) => Math.min(high, Math.max(low, Number(read(key)) || 0));
+  const number = (key, low, high) => {
+    const x = Number(read(key));
+    return Math.min(high, Math.max(low, Number.isFinite(x) ? x : Number(e.start.state[key])));
+  };
   const off = read("off").split(",");
   const paths = e.attentionPaths();
   const ablated = {};

@@ -11,6 +11,10 @@ function listenToKeys(e) {
       event.preventDefault();
       return playOrStop(e);
     }
+    if (event.key === " " && event.target.matches("a[role=button]")) {
+      event.preventDefault();
+      return event.target.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    }
     const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
     if (event.key === "Escape") {
       if (document.querySelector(".switches").open) closeWhatIf();

@@ -85,7 +85,7 @@ function follow(e, hash) {
     changes.alignPath = path?.includes("cross") && e.attentionPaths().includes(path) ? path : e.alignPath;
   }
   const [, stack, layer] = (changes.alignPath ?? path)?.match(/^(\w+)\.layers\.(\d+)\./) ?? [];
-  if (stack in e.layers) {
+  if (stack in e.layers && Number(layer) < e.structure.stacks.find(each => each.name === stack).layers) {
     changes.layers = { ...e.layers, [stack]: Number(layer) };
     if (!changes.alignPath) Object.assign(changes, inLayer(e, stack, Number(layer)));
   }

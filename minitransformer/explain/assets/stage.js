@@ -202,9 +202,8 @@ function wordsBelow(e, view, column) {
   const [base] = blocks;
   if (base.array) return null; // patches
   const words = wordsOf(e, base.side);
-  const { isTurned, step } = view.layout.room;
-  const every = step < 11 ? Math.ceil(60 / step) : 1;
-  const room = isTurned ? view.layout.room.words - 8 : step - 4;
+  const { isTurned, step, every } = view.layout.room;
+  const room = isTurned ? view.layout.room.words - 8 : every * step - 4;
   return words.map((word, t) => {
     if (t % every) return null;
     const text = fitted(word, room, "14.5px");
@@ -253,7 +252,7 @@ function tagOf(e, view, block) {
       },
     },
     s("rect", { x, y: top, width, height: size, rx: 5, class: block.kind }),
-    lengthBar(e, block, { x: x + 1, y: top + size - 5, width: width - 2 }),
+    lengthBar(e, view, block, { x: x + 1, y: top + size - 5, width: width - 2 }),
     s("text", { x: x + width / 2, y: top + size / 2 + 4, "text-anchor": "middle" }, text),
   );
 }

@@ -54,6 +54,8 @@ function layoutPicture(e, width, height) {
   return layout;
 }
 
+const SMALLEST_STEP = 10; // pixels from word to word: below, there is no room for each
+
 /** How the width is divided among labels, tokens and the gutter, and the height that is left for blocks. */
 function roomOf(e, width, height, isCompact) {
   const { stacks } = e.structure;
@@ -76,14 +78,9 @@ function roomOf(e, width, height, isCompact) {
       .flatMap(stack => wordsOf(e, stack.name === "decoder" ? "target" : "source"))
       .map(word => word.length),
   );
-  const isTurned = step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
-  const words = e.isImage
-    ? 0
-    : step < 11
-      ? 16
-      : isTurned
-        ? Math.max(24, Math.min(72, 8.8 * longest + 10))
-        : 24;
+  const every = step < SMALLEST_STEP ? Math.ceil(60 / step) : 1; // of many words, some are written
+  const isTurned = every === 1 && step < Math.min(40, 8 * longest + 1) && !e.isImage; // words stand upright
+  const words = e.isImage ? 0 : isTurned ? Math.max(24, Math.min(72, 8.8 * longest + 10)) : 24;
   const isNarrow = step < 62 || counts.at(-1) !== e.record.arrays.logits.shape[0];
   const rails = isCompact && stacks.length > 1 ? 4 * Math.min(counts[0], MOST_LINES) : 0; // above the encoder
   const output = (isNarrow ? 84 : isCompact ? 62 : 78) + rails;
@@ -98,6 +95,7 @@ function roomOf(e, width, height, isCompact) {
     widths,
     x,
     words,
+    every,
     isTurned,
     isNarrow,
     output,

@@ -21,16 +21,21 @@ function inAllLayers(e, block) {
 
 /** The blocks with the smallest and with the largest gradient: { array, label, length }. */
 function extremes(e, view) {
-  const known = e.gradients().activations;
+  const pass = e.gradients();
+  if (view.extremes?.pass !== pass) view.extremes = { pass, ...findExtremes(view, pass.activations) };
+  return view.extremes;
+}
+
+function findExtremes(view, known) {
   const all = new Map(
     view.layout.blocks
       .filter(block => block.array)
-      .flatMap(block => inAllLayers(e, block))
+      .flatMap(block => inAllLayers(page, block))
       .map(each => [each.array, each]),
   );
   const lengths = [...all.values()]
     .filter(({ array }) => array in known)
-    .map(each => ({ ...each, length: gradientLength(e, each.array) }));
+    .map(each => ({ ...each, length: norm(known[each.array].data) }));
   lengths.sort((a, b) => a.length - b.length);
   return { smallest: lengths[0], largest: lengths.at(-1) };
 }
@@ -85,10 +90,10 @@ function vanishingText(e, view) {
 }
 
 /** A bar in a block's label: the length of its gradient, by powers of ten below the largest. */
-function lengthBar(e, block, { x, y, width }) {
+function lengthBar(e, view, block, { x, y, width }) {
   if (!block.array || e.screen !== "backward" || !(block.array in e.gradients().activations)) return null;
   const length = gradientLength(e, block.array);
-  const share = Math.max(0, 1 + Math.log10(length / extremes(e, stageView).largest.length) / LENGTHS);
+  const share = Math.max(0, 1 + Math.log10(length / extremes(e, view).largest.length) / LENGTHS);
   return [
     s("title", {}, `${block.label}: the gradient's length is ${brief(length)}`),
     s("rect", {

@@ -130,7 +130,7 @@ function whereItLooked(e, t) {
   const query = e.rowLabel(`${path}.weights`, t);
   const { heads, causal } = e.stackOf(path);
   const says = e.isPair
-    ? `While it wrote “${e.labelShown(t)}”, after reading “${query}”, the decoder looked at`
+    ? `While it chose the ${unitOf(e)} after “${query}”, the decoder looked at`
     : causal
       ? `After reading “${query}”, the model looked at`
       : `“${query}” looked at`;
