@@ -3,7 +3,7 @@
 import pytest
 
 from tests.explain.test_page import exposed, page_of, transformer
-from tests.explain.test_what_if import PATH
+from tests.slow.explain.test_what_if import PATH
 
 VIEW = """
 () => {
