@@ -336,7 +336,9 @@ check("hard targets make it overconfident on words that it has not seen", over["
 check(
     "smoothing makes it less confident, by more than 5 points", over["smoothed"] < over["hard targets"] - 0.05
 )
-check("smoothing does not hurt perplexity here", perplexity["smoothed"] < perplexity["hard targets"])
+check(
+    "smoothing costs less than its factor of 1.11", perplexity["smoothed"] < 1.11 * perplexity["hard targets"]
+)
 check("the smoothed loss stays above its floor", min(smooth_losses) > floor)
 
 # %%
@@ -354,10 +356,11 @@ axes.legend()
 show(figure, "13-calibration", settings)
 
 # %% [markdown]
-# Smoothing makes this model more unsure, as the paper says. But its perplexity on new sentences falls: the
-# model with hard targets has overfitted 300 sentences, is often sure and wrong, and perplexity punishes
-# that most. The price that the paper and "Transformers - Attention Is All You Need" name is paid where
-# a model cannot learn its millions of sentences by heart.
+# Smoothing makes this model more unsure, as the paper says. But its perplexity on new sentences hardly
+# changes (17.6 against 18.5 in our run; another seed gave 18.7 against 18.2): the model with hard targets
+# has overfitted 300 sentences, is often sure and wrong, and perplexity punishes that most. The price that
+# the paper and "Transformers - Attention Is All You Need" name is paid where a model cannot learn its
+# millions of sentences by heart.
 #
 # ## Warm-up
 #
