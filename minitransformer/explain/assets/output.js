@@ -144,7 +144,6 @@ function probabilitiesScreen(e) {
   const best = largestIndices(plain, 12);
   const isSampled = temperature !== 1 || topK > 0 || topP < 1;
   const left = changed.filter(p => p > 0).length;
-  const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   const samples = !e.structure.output.head;
   return {
     thought: samples
@@ -181,34 +180,7 @@ function probabilitiesScreen(e) {
           ? h(
               "div",
               {},
-              h(
-                "div",
-                { class: "sliders" },
-                slider("Temperature", {
-                  min: 0.1,
-                  max: 3,
-                  step: 0.1,
-                  value: temperature,
-                  text: temperature.toFixed(1),
-                  oninput: value => change({ temperature: value }),
-                }),
-                slider("Top-k", {
-                  min: 0,
-                  max: 20,
-                  step: 1,
-                  value: topK,
-                  text: topK ? `the ${topK} likeliest` : "all",
-                  oninput: value => change({ topK: value }),
-                }),
-                slider("Top-p", {
-                  min: 0.05,
-                  max: 1,
-                  step: 0.05,
-                  value: topP,
-                  text: topP < 1 ? topP.toFixed(2) : "all",
-                  oninput: value => change({ topP: value }),
-                }),
-              ),
+              samplingSliders(e, "sliders"),
               isSampled
                 ? h(
                     "p",

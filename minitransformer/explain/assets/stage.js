@@ -564,12 +564,13 @@ function saidOf(e) {
   return `→ ${e.gaps.map(t => shownToken(e.tokenOf(best[t])).trim()).join(", ")}`;
 }
 
-function samplingSliders(e) {
+/** Temperature, top-k and top-p of the answer. */
+function samplingSliders(e, look = "sampling") {
   const { temperature, topK, topP } = e.sampling;
   const change = changes => e.set({ sampling: { ...e.sampling, ...changes } });
   return h(
     "div",
-    { class: "sampling" },
+    { class: look },
     slider("Temperature", {
       min: 0.1,
       max: 3,
