@@ -59,6 +59,7 @@ LEAVES = {
         "minitransformer/cli/graph.py", "demos/graph.ipynb", "demos/graph_attention_head.py",
         "demos/graph_expression.py", "demos/graph_mlp.py", "demos/graph_transformer.py", "demos/saving.py",
         "benchmarks/__main__.py", "benchmarks/graphs.py", "benchmarks/page.py", "tools/reference.py",
+        "tools/site",
         "docs/graphs.md", "tests/slow/repository/test_graph_demos.py", "tests/repository/test_notebooks.py",
         "tests/slow/repository/test_reference.py",
     ),

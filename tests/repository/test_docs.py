@@ -125,7 +125,8 @@ def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
 
 def test_each_page_of_docs_is_linked_from_the_readme():
     linked = set(re.findall(r"\]\((docs/[^)#\s]+\.md)", TEXT[ROOT / "README.md"]))
-    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    others = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert linked == others - {"docs/index.md"}  # the site's front page, as the README is the repository's
 
 
 # ---------------------------------------------------------------- examples
