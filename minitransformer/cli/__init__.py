@@ -39,6 +39,9 @@ VERBS["explain"] = 'walk a sentence through a model: minitransformer explain run
 # learn (needs gradcheck): exercises with a tutor
 VERBS["learn"] = "exercises of the course, with a tutor: minitransformer learn 1"
 
+# claims (needs inspection): experiments with verdicts
+VERBS["claims"] = "put claims of the literature to the test: minitransformer claims sqrt-dk"
+
 # verbs that look at a recipe or a run
 VERBS |= {
     "graph": "draw the computation graph of a loss, with gradients: minitransformer graph runs/phrasebook",

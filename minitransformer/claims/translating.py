@@ -1,0 +1,113 @@
+"""What experiments with small translators share: sentences of the phrasebook, a training loop, and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import nn, optim
+from minigrad.nn import functional as F
+
+from .. import Tokenizer, Transformer, TransformerConfig, generate
+from ..data.batching import IGNORE, PairBatch, collate
+from ..data.phrasebook import phrasebook
+
+Ids = list[tuple[list[int], list[int]]]  # English and French
+
+SMALL = {
+    "d_model": 64, "num_heads": 4, "d_ff": 256, "num_encoder_layers": 2, "num_decoder_layers": 2, "dropout": 0.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Pairs as ids, and the tokenizer that made them."""
+
+    train: Ids
+    validation: Ids
+    tokenizer: Tokenizer
+
+
+@cache
+def sentences(longest: int = 8, count: int = 4000) -> Sentences:
+    """The first pairs of at most `longest` English words, and 300 others to score a model."""
+    book = phrasebook()
+    short = [tuple(pair) for pair in book.train if len(pair[0].split()) <= longest][: count + 300]
+    tokenizer = Tokenizer.train_word([text for pair in short[:count] for text in pair])
+    ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in short]
+    return Sentences(ids[:count], ids[count:], tokenizer)
+
+
+def translator(data: Sentences, **changes: Any) -> Transformer:
+    """A small Transformer for these sentences: width 64, two layers a side, but for the changes."""
+    return Transformer(TransformerConfig(data.tokenizer.vocab_size, **(SMALL | changes)))
+
+
+def train(
+    model: nn.Module, data: Sentences, rate: float, steps: int, seed: int, rows: int = 32, smoothing: float = 0.0,
+    warmup: int | None = None,
+) -> list[float]:  # fmt: skip
+    """Train with Adam; returns the loss of each step, NaN once it is not finite.
+
+    The rate rises over the first tenth of the steps (or `warmup` steps), and falls linearly to 0. The batches
+    are drawn with the seed, the same for all arms.
+    """
+    random = np.random.default_rng(seed)
+    warmup = max(1, steps // 10) if warmup is None else warmup
+    optimizer = optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
+    losses = []
+    for step in range(1, steps + 1):
+        batch = collate([data.train[i] for i in random.integers(len(data.train), size=rows)], data.tokenizer)
+        optimizer.param_groups[0]["lr"] = rate * min(1, step / max(warmup, 1)) * (1 - (step - 1) / steps)
+        loss = token_loss(model, batch, smoothing)
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return losses
+
+
+def token_loss(model: Any, batch: PairBatch, smoothing: float = 0.0) -> mg.Tensor:
+    logits = model(batch.source, batch.target_in)  # (B, T, V)
+    return F.cross_entropy(
+        logits.flatten(0, 1), batch.target_out.reshape(-1), ignore_index=IGNORE, label_smoothing=smoothing
+    )
+
+
+@mg.no_grad()
+def validation_loss(model: nn.Module, data: Sentences) -> float:
+    """Nats a token on sentences that were held out; log V, as of a guess, if the model diverged."""
+    model.eval()
+    loss = token_loss(model, collate(data.validation, data.tokenizer)).item()
+    model.train()
+    guess = math.log(data.tokenizer.vocab_size)
+    return min(loss, guess) if math.isfinite(loss) else guess
+
+
+def exact_match(model: nn.Module, data: Sentences, pairs: Ids | None = None) -> float:
+    """The part of the held-out sentences that greedy decoding translates word for word."""
+    pairs = data.validation if pairs is None else pairs
+    model.eval()
+    written = generate(model, [[*source, data.tokenizer.end_id] for source, _ in pairs], max_new_tokens=20)
+    model.train()
+    return float(np.mean([ids == target for ids, (_, target) in zip(written, pairs, strict=True)]))
+
+
+def size(model: nn.Module) -> int:
+    """The number of parameters."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def attentions(model: nn.Module) -> Sequence[Any]:
+    """All attention modules of a model."""
+    from ..layers.attention import MultiHeadAttention
+
+    return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]

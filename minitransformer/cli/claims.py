@@ -1,0 +1,90 @@
+"""`minitransformer claims [NAME...]`: claims of the literature, put to the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, arg
+
+from ..claims import CLAIMS, Claim, Study, find
+from ..claims.result import describe, read_result, write_result
+from ..errors import UserError
+from .arguments import Flag
+from .layout import print_lines, wrap
+from .parsing import run_command
+
+FOLDER = Path("runs/claims")
+
+
+def run(argv: list[str]) -> None:
+    def claims(
+        names: Annotated[tuple[str, ...], Positional, arg(metavar="[NAME...]", help_behavior_hint="")] = (),
+        all: Flag = False,
+        quick: Flag = False,
+        dir: Annotated[Path, arg(metavar="DIR")] = FOLDER,
+        workers: Annotated[int, arg(metavar="N")] = 2,
+        first_seed: Annotated[int, arg(metavar="SEED")] = 0,
+    ) -> None:
+        """List the claims, or put some of them to the test.
+
+        A test chooses each arm's learning rate, then compares the arms with five seeds, or ten if five cannot
+        tell. It goes on where an earlier one stopped.
+
+        Args:
+            names: The claims to test.
+            all: Test all of them.
+            quick: Only see that each runs: some steps of each arm, and no verdict.
+            dir: The folder of measurements and results.
+            workers: The number of processes, one thread each.
+            first_seed: The first of the five seeds; another folder keeps its results apart.
+        """
+        if all and names:
+            raise UserError("--all is passed with names of claims.\nPass either.")
+        if workers < 1 or first_seed < 0:
+            raise UserError("--workers must be at least 1, and --first-seed at least 0.\nPass larger numbers.")
+        chosen = list(CLAIMS.values()) if all else [find(name) for name in names]
+        if not chosen:
+            Console(highlight=False).print(listing(dir))
+            return
+        for claim in chosen:
+            test(Study(claim, dir, first_seed, quick), dir, workers)
+
+    run_command(claims, argv, "minitransformer claims")
+
+
+def listing(folder: Path) -> Table:
+    """All claims, with the verdicts of the results in a folder."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for name in ("claim", "question", "verdict"):
+        table.add_column(name)
+    for claim in CLAIMS.values():
+        result = read_result(claim, folder)
+        table.add_row(claim.name, claim.question, result["verdict"] if result else "")
+    return table
+
+
+def test(study: Study, folder: Path, workers: int) -> None:
+    claim = study.claim
+    print_lines([*wrap(f"{claim.name}: {claim.question}"), *says(claim), *wrap(claim.setting)])
+    study.run(workers, lambda line: print(f"  {progress(line)}", flush=True))
+    if study.is_quick:
+        return
+    result = write_result(study, folder)
+    print_lines(sum((wrap(line) for line in describe(result)), []))
+    print(f"verdict: {result['verdict']}  ({folder / claim.name}.json)\n")
+
+
+def says(claim: Claim) -> list[str]:
+    return sum((wrap(f"{where}: {text}") for where, text in claim.says.items()), [])
+
+
+def progress(line: dict[str, Any]) -> str:
+    """One measurement: what was measured, and how long it took."""
+    trial = line["trial"]
+    place = ", ".join(filter(None, (trial["arm"], trial["case"])))
+    rate = f", learning rate {trial['rate']:g}" if trial["rate"] else ""
+    values = ", ".join(f"{name} {value:.4g}" for name, value in line["measures"].items())
+    return f"{place}{rate}, seed {trial['seed']}: {values} ({line['seconds']:.0f} s)"
