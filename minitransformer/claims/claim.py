@@ -14,20 +14,30 @@ from ..errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Rule:
-    """One arm's measure must be lower than another's, by at least `by`, the smallest effect that counts.
+    """One quantity must be lower than another by at least `by`, the smallest effect that counts.
 
-    With `ratio`, it must be lower by this factor: the logarithms of the measures are compared.
+    A quantity is "arm: measure". With `ratio`, it must be lower by this factor: the logarithms are compared.
+    A negative `by` (or a factor below 1) says by how much it may be higher. A rule of one `case` holds there.
     """
 
-    measure: str
-    lower: str  # an arm
-    higher: str  # an arm
+    lower: str
+    higher: str
     by: float
     ratio: bool = False
+    case: str | None = None  # None: every case
 
     def __str__(self) -> str:
-        how = f"by a factor of {self.by:g} at least" if self.ratio else f"by at least {self.by:g}"
-        return f"{self.measure}: {self.lower} below {self.higher}, {how}"
+        if self.ratio:
+            return f"{self.lower} lower than {self.higher} by a factor of {self.by:g}"
+        if self.by < 0:
+            return f"{self.lower} at most {-self.by:g} above {self.higher}"
+        return f"{self.lower} at least {self.by:g} below {self.higher}"
+
+    @property
+    def quantities(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The arm and the measure of both."""
+        low, high = (text.rpartition(": ")[::2] for text in (self.lower, self.higher))
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -63,11 +73,13 @@ class Claim:
     cases: Sequence[str] = ("",)  # the verdict may depend on them
     rates: Sequence[float] = ()  # each arm is given the best of them in each case, by `tuned_by`
     tuned_by: str = "loss"  # a measure: the lower, the better
+    is_timed: bool = False  # then nothing else runs beside it
 
     def __post_init__(self) -> None:
-        names = {self.tuned_by} if self.rates else set()
-        assert names | {rule.measure for rule in self.rules} <= set(self.measures)
-        assert {arm for rule in self.rules for arm in (rule.lower, rule.higher)} <= set(self.arms)
+        for arm, measure in (each for rule in self.rules for each in rule.quantities):
+            assert arm in self.arms and measure in self.measures, (arm, measure)
+        assert not self.rates or self.tuned_by in self.measures
+        assert {rule.case for rule in self.rules} <= {None, *self.cases}
 
 
 CLAIMS: dict[str, Claim] = {}

@@ -130,7 +130,7 @@ class Study:
         for name in THREADS:  # as many threads as processes: one each
             os.environ[name] = "1"
         while trials := self.trials():
-            with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            with ProcessPoolExecutor(1 if self.claim.is_timed else workers, mp_context=get_context("spawn")) as pool:
                 for done in as_completed(pool.submit(measure, self.claim.name, trial) for trial in trials):
                     line = done.result()
                     self.journal.add(line)

@@ -17,6 +17,7 @@ from minigrad.nn import functional as F
 from .. import Tokenizer, Transformer, TransformerConfig, generate
 from ..data.batching import IGNORE, PairBatch, collate
 from ..data.phrasebook import phrasebook
+from ..layers.attention import MultiHeadAttention
 
 Ids = list[tuple[list[int], list[int]]]  # English and French
 
@@ -31,17 +32,21 @@ class Sentences:
 
     train: Ids
     validation: Ids
+    longer: Ids  # of at least two English words more than any in `train`
     tokenizer: Tokenizer
 
 
 @cache
 def sentences(longest: int = 8, count: int = 4000) -> Sentences:
-    """The first pairs of at most `longest` English words, and 300 others to score a model."""
-    book = phrasebook()
-    short = [tuple(pair) for pair in book.train if len(pair[0].split()) <= longest][: count + 300]
+    """The first pairs of at most `longest` English words to train, and 300 others, and 300 longer ones."""
+    pairs = [(len(english.split()), english, french) for english, french in phrasebook().train]
+    short = [pair for words, *pair in pairs if words <= longest][: count + 300]
+    long = [pair for words, *pair in pairs if words >= longest + 2]
     tokenizer = Tokenizer.train_word([text for pair in short[:count] for text in pair])
-    ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in short]
-    return Sentences(ids[:count], ids[count:], tokenizer)
+    encode = lambda pair: (tokenizer.encode(pair[0]), tokenizer.encode(pair[1]))
+    known = [ids for ids in map(encode, long) if tokenizer.unk_id not in ids[0] + ids[1]]
+    ids = [encode(pair) for pair in short]
+    return Sentences(ids[:count], ids[count:], known[:300], tokenizer)
 
 
 def translator(data: Sentences, **changes: Any) -> Transformer:
@@ -92,13 +97,30 @@ def validation_loss(model: nn.Module, data: Sentences) -> float:
     return min(loss, guess) if math.isfinite(loss) else guess
 
 
-def exact_match(model: nn.Module, data: Sentences, pairs: Ids | None = None) -> float:
-    """The part of the held-out sentences that greedy decoding translates word for word."""
-    pairs = data.validation if pairs is None else pairs
+@mg.no_grad()
+def probabilities(model: Any, pairs: Ids, data: Sentences) -> tuple[np.ndarray, np.ndarray]:
+    """The distribution (N, V) of each next word, given the right words before it, and the right word (N,)."""
+    batch = collate(pairs, data.tokenizer)
     model.eval()
-    written = generate(model, [[*source, data.tokenizer.end_id] for source, _ in pairs], max_new_tokens=20)
+    p = F.softmax(model(batch.source, batch.target_in), -1).numpy()
     model.train()
-    return float(np.mean([ids == target for ids, (_, target) in zip(written, pairs, strict=True)]))
+    is_real = batch.target_out != IGNORE
+    return p[is_real], batch.target_out[is_real]
+
+
+def token_error(model: Any, pairs: Ids, data: Sentences) -> float:
+    """The part of next words that are wrong, given the right words before them."""
+    p, right = probabilities(model, pairs, data)
+    return float((p.argmax(-1) != right).mean())
+
+
+def sentence_error(model: nn.Module, pairs: Ids, data: Sentences) -> float:
+    """The part of sentences that greedy decoding does not translate word for word."""
+    model.eval()
+    sources = [[*source, data.tokenizer.end_id] for source, _ in pairs]
+    written = generate(model, sources, max_new_tokens=24)
+    model.train()
+    return float(np.mean([ids != target for ids, (_, target) in zip(written, pairs, strict=True)]))
 
 
 def size(model: nn.Module) -> int:
@@ -108,6 +130,4 @@ def size(model: nn.Module) -> int:
 
 def attentions(model: nn.Module) -> Sequence[Any]:
     """All attention modules of a model."""
-    from ..layers.attention import MultiHeadAttention
-
     return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]

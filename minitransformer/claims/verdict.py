@@ -69,10 +69,11 @@ def findings(claim: Claim, measured: Mapping[tuple[str, str], Mapping[int, Mappi
     found = []
     for case in claim.cases:
         for rule in claim.rules:
-            low, high = measured[rule.lower, case], measured[rule.higher, case]
-            seeds = sorted(low.keys() & high.keys())
-            values = [[arm[seed][rule.measure] for seed in seeds] for arm in (low, high)]
-            found.append(finding(rule, case, *values))
+            if rule.case in (None, case):
+                quantities = [(measured[arm, case], measure) for arm, measure in rule.quantities]
+                seeds = sorted(set.intersection(*(set(by_seed) for by_seed, _ in quantities)))
+                values = [[by_seed[seed][measure] for seed in seeds] for by_seed, measure in quantities]
+                found.append(finding(rule, case, *values))
     return found
 
 

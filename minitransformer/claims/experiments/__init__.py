@@ -1,3 +1,3 @@
 """The experiments, one file a subject. Importing this package registers them."""
 
-from . import scale  # noqa: F401
+from . import heads, layers, positions, recurrence, scale, training  # noqa: F401

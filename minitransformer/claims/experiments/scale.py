@@ -22,7 +22,7 @@ from ..translating import attentions, sentences, size, train, translator, valida
     arms=("divided", "not divided"),
     cases=("d_k = 8", "d_k = 128"),
     rates=(1e-3, 3e-3, 1e-2),
-    rules=(Rule("loss", lower="divided", higher="not divided", by=0.05),),
+    rules=(Rule("divided: loss", "not divided: loss", by=0.05),),
 )
 def sqrt_dk(trial: Trial) -> Mapping[str, float]:
     data = sentences()
