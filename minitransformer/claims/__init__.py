@@ -4,10 +4,10 @@
     minitransformer claims sqrt-dk       # run one
     minitransformer claims --all         # run all; goes on where it stopped
 
-`claim` is what a claim is, `experiments` are the claims, `running` runs them, and `verdict` says what was found.
+`claim` is what a claim is, `experiments` are the claims, `running` runs them, `verdict` says what was found.
 """
 
-from . import experiments  # noqa: F401
+from . import experiments
 from .claim import CLAIMS, Claim, Rule, Trial, claim, find
 from .running import Study
 from .verdict import Finding, Interval, verdict

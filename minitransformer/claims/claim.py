@@ -6,6 +6,8 @@ from them (verdict.py).
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +19,9 @@ class Rule:
     """One quantity must be lower than another by at least `by`, the smallest effect that counts.
 
     A quantity is "arm: measure". With `ratio`, it must be lower by this factor: the logarithms are compared.
-    A negative `by` (or a factor below 1) says by how much it may be higher. A rule of one `case` holds there.
+    A negative `by` (or a factor below 1) says by how much it may be higher. With a `case`, it applies there.
+
+    The rules of one `part` must all hold. Parts have verdicts of their own, as cases have.
     """
 
     lower: str
@@ -25,8 +29,11 @@ class Rule:
     by: float
     ratio: bool = False
     case: str | None = None  # None: every case
+    part: str = ""
 
     def __str__(self) -> str:
+        if self.ratio and self.by < 1:
+            return f"{self.lower} at most {1 / self.by:.3g} times {self.higher}"
         if self.ratio:
             return f"{self.lower} lower than {self.higher} by a factor of {self.by:g}"
         if self.by < 0:
@@ -48,11 +55,11 @@ class Trial:
     case: str
     rate: float  # 0 if the claim has no learning rates
     seed: int
-    is_quick: bool = False  # a few seconds: to see that it runs
+    share: float = 1.0  # of the steps and repetitions: less in a lesson, and to see quickly that it runs
 
-    def of(self, full: int, quick: int) -> int:
-        """A size: of the experiment, or of a quick run."""
-        return quick if self.is_quick else full
+    def steps(self, count: int) -> int:
+        """This share of a number of steps or repetitions, at least one."""
+        return max(1, round(count * self.share))
 
 
 Measure = Callable[[Trial], Mapping[str, float]]
@@ -68,18 +75,25 @@ class Claim:
     setting: str  # the model, its data and its training, in words
     measures: Mapping[str, str]  # name -> what it is, with its unit
     arms: Sequence[str]
-    rules: Sequence[Rule]  # all must hold in a case
+    rules: Sequence[Rule]
     measure: Measure = field(repr=False)
     cases: Sequence[str] = ("",)  # the verdict may depend on them
-    rates: Sequence[float] = ()  # each arm is given the best of them in each case, by `tuned_by`
+    rates: Sequence[float] = ()  # each arm gets the best of them in each case, by `tuned_by`
     tuned_by: str = "loss"  # a measure: the lower, the better
+    unequal: str = ""  # why the arms differ in "parameters", if they do by more than 2%
     is_timed: bool = False  # then nothing else runs beside it
 
     def __post_init__(self) -> None:
         for arm, measure in (each for rule in self.rules for each in rule.quantities):
-            assert arm in self.arms and measure in self.measures, (arm, measure)
+            assert arm in self.arms, arm
+            assert measure in self.measures, measure
         assert not self.rates or self.tuned_by in self.measures
         assert {rule.case for rule in self.rules} <= {None, *self.cases}
+
+    @property
+    def code(self) -> str:
+        """A checksum of the file of the experiment: measurements made by other code do not count."""
+        return hashlib.sha256(inspect.getsource(inspect.getmodule(self.measure)).encode()).hexdigest()[:12]
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -90,6 +104,7 @@ def claim(**record: object) -> Callable[[Measure], Claim]:
 
     def make(measure: Measure) -> Claim:
         name = measure.__name__.replace("_", "-")
+        assert name not in CLAIMS, name
         CLAIMS[name] = found = Claim(name=name, measure=measure, **record)  # type: ignore[arg-type]
         return found
 
@@ -100,7 +115,6 @@ def find(name: str) -> Claim:
     """The claim of this name; a UserError if there is none."""
     if name not in CLAIMS:
         raise UserError(
-            f"unknown claim {name!r:.60}.{did_you_mean(name, CLAIMS)}\n"
-            f"List them with: minitransformer claims"
+            f"unknown claim {name!r:.60}.{did_you_mean(name, CLAIMS)}\nList them with: minitransformer claims"
         )
     return CLAIMS[name]

@@ -1,4 +1,4 @@
-"""The result of a claim: a JSON file of all that was measured, and its picture."""
+"""The result of a claim: a JSON file with all that was measured, and what was found from it."""
 
 from __future__ import annotations
 
@@ -15,56 +15,94 @@ import minigrad
 from ..files import read_json, write_json
 from .claim import Claim
 from .running import Study
-from .verdict import verdict
+from .verdict import T, depends_on, verdict
+
+Result = Mapping[str, Any]  # what a result file holds
+
+FIELDS = {
+    "claim": str, "question": str, "says": dict, "setting": str, "measures": dict, "unequal": str,
+    "rules": list, "verdict": str, "depends on": str, "findings": list, "arms": list, "minutes": (int, float),
+    "machine": str, "code": str,
+}  # fmt: skip
 
 
-def result_of(study: Study) -> dict[str, Any]:
+def result_of(study: Study) -> Result:
     """What was found, with all measurements it is computed from."""
     claim, found = study.claim, study.findings()
-    rates = study.rates()
     return {
         "claim": claim.name,
         "question": claim.question,
         "says": dict(claim.says),
         "setting": claim.setting,
         "measures": dict(claim.measures),
+        "unequal": claim.unequal,
         "rules": [str(rule) for rule in claim.rules],
         "verdict": verdict(found),
+        "depends on": depends_on(found),
         "findings": [
-            {"case": f.case, "rule": str(f.rule), "ratio": f.rule.ratio, **asdict(f.effect), "verdict": f.verdict}
+            {
+                "case": f.case,
+                "rule": asdict(f.rule),
+                "says": str(f.rule),
+                **asdict(f.effect),
+                "verdict": f.verdict,
+            }
             for f in found
         ],
         "arms": [
-            {"arm": arm, "case": case, "rate": rates[arm, case], "seeds": by_seed}
+            {
+                "arm": arm,
+                "case": case,
+                "rate": study.best_rate(arm, case),
+                "tuned": {f"{rate:g}": value for rate, value in sorted(study.tuned(arm, case).items())},
+                "seeds": {str(seed): dict(measures) for seed, measures in sorted(by_seed.items())},
+            }
             for (arm, case), by_seed in study.measured().items()
         ],
-        "tried_rates": list(claim.rates),
         "minutes": study.journal.seconds / 60,
         "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"minigrad {minigrad.__version__}",
+        "code": claim.code,
     }
 
 
-def write_result(study: Study, folder: Path) -> dict[str, Any]:
-    """Write NAME.json, and NAME.svg where matplotlib is installed."""
+def write_result(study: Study, folder: Path) -> Result:
+    """Write NAME.json."""
     result = result_of(study)
     write_json(folder / f"{study.claim.name}.json", result)
     return result
 
 
-def read_result(claim: Claim, folder: Path) -> dict[str, Any] | None:
+def read_result(claim: Claim, folder: Path) -> Result | None:
     """The result in a folder; None if there is none."""
     path = folder / f"{claim.name}.json"
-    return read_json(path, dict, str(path)) if path.exists() else None
+    return read_json(path, FIELDS) if path.exists() else None
 
 
-def describe(result: Mapping[str, Any]) -> list[str]:
+def values(result: Result, case: str, quantity: str) -> dict[str, float]:
+    """Seed -> the measure of an arm, such as "8 heads: loss"."""
+    arm, measure = quantity.rpartition(": ")[::2]
+    seeds = next(each["seeds"] for each in result["arms"] if (each["arm"], each["case"]) == (arm, case))
+    return {seed: measures[measure] for seed, measures in seeds.items()}
+
+
+def describe_effect(finding: Mapping[str, Any]) -> str:
+    """The effect with its interval, such as "0.31 [0.28, 0.34]"."""
+    mean, low, high = (
+        "?" if finding[key] is None else f"{finding[key]:.3g}" for key in ("mean", "low", "high")
+    )
+    return f"{'×' if finding['rule']['ratio'] else ''}{mean} [{low}, {high}]"
+
+
+def describe(result: Result) -> list[str]:
     """The findings in words, one a line."""
-    lines = []
-    for f in result["findings"]:
-        effect = " to ".join("?" if f[end] is None else f"{f[end]:.3g}" for end in ("low", "high"))
-        mean = "?" if f["mean"] is None else f"{f['mean']:.3g}"
-        sign = "×" if f["ratio"] else ""
-        where = f"{f['case']}: " if f["case"] else ""
-        lines.append(f"{where}{f['rule']}: {sign}{mean} [{effect}], {f['verdict']}")
-    return lines
+    return [
+        f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")
+        for f in result["findings"]
+    ]
+
+
+def interval_of(measured: list[float]) -> tuple[float, float]:
+    """The mean of an arm's measures and half the width of its 95% interval."""
+    half = T[len(measured) - 2] * float(np.std(measured, ddof=1)) / len(measured) ** 0.5
+    return float(np.mean(measured)), half

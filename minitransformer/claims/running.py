@@ -1,7 +1,7 @@
 """Run a claim: choose each arm's learning rate, measure it with five seeds or ten, and write what was found.
 
 Each measurement is a line of `NAME.jsonl` as soon as it is there, so a run that stops goes on where it
-stopped. The result, `NAME.json`, is computed from these lines alone.
+stopped. The result is computed from these lines alone.
 """
 
 from __future__ import annotations
@@ -9,39 +9,45 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ..files import read_text, to_json, write_json
+from ..files import read_text, to_json
 from .claim import Claim, Trial, find
-from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdict
+from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdicts
 
 TUNING_SEED = 1000  # of the runs that choose a learning rate: none of those that are compared
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-Line = dict[str, Any]  # a trial, its measures, and the seconds that it took
+MOST_RATES = 2  # tried beyond the claim's own, if the best is at an end
+QUICK = 0.005  # the share of the steps, to see that a claim runs
+
+Line = dict[str, Any]  # a trial, its measures, the seconds that it took, and the code that measured it
 
 
 class Journal:
-    """The measurements of a claim so far, one line each."""
+    """The measurements of a claim so far, one line each; those of other code are kept, but not used."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, code: str) -> None:
         self.path = path
+        self.code = code
         text = read_text(path) if path.exists() else ""
-        whole = text.splitlines(keepends=True)
-        self.lines: list[Line] = [json.loads(line) for line in whole if line.endswith("\n")]
+        self.is_cut = not text.endswith("\n") and text != ""  # a run was killed while it wrote
+        whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        self.lines: list[Line] = [line for line in map(json.loads, whole) if line["code"] == code]
 
     def add(self, line: Line) -> None:
+        line = {**line, "code": self.code}
         self.lines.append(line)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = read_text(self.path) if self.path.exists() else ""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if text and not text.endswith("\n") else "") + to_json(line) + "\n")
+            file.write(("\n" if self.is_cut else "") + to_json(line) + "\n")
+        self.is_cut = False
 
     def measures(self, trial: Trial) -> Mapping[str, float] | None:
         """What was measured of a trial; None if it has not run."""
@@ -49,7 +55,7 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        return sum(line["seconds"] for line in self.lines)
+        return sum(line["seconds"] for line in self.lines if line["trial"]["share"] == 1)
 
 
 def measure(name: str, trial: Trial) -> Line:
@@ -66,11 +72,11 @@ class Study:
         self.claim = claim
         self.first_seed = first_seed
         self.is_quick = is_quick
-        self.journal = Journal(folder / f"{claim.name}.jsonl")
+        self.journal = Journal(folder / f"{claim.name}.jsonl", claim.code)
 
     def trials(self) -> list[Trial]:
         """What is to be measured next; empty if all is there."""
-        stages = [self.tuning] if self.is_quick else [self.tuning, lambda: self.compared(SEEDS), self.more]
+        stages = [self.quick] if self.is_quick else [self.tuning, lambda: self.compared(SEEDS), self.more]
         for stage in stages:
             missing = [trial for trial in stage() if self.journal.measures(trial) is None]
             if missing:
@@ -81,38 +87,59 @@ class Study:
     def arms_and_cases(self) -> list[tuple[str, str]]:
         return [(arm, case) for case in self.claim.cases for arm in self.claim.arms]
 
+    def quick(self) -> list[Trial]:
+        """Each arm in each case once, for a few steps."""
+        rate = self.claim.rates[0] if self.claim.rates else 0.0
+        return [Trial(arm, case, rate, self.first_seed, QUICK) for arm, case in self.arms_and_cases]
+
     def tuning(self) -> list[Trial]:
-        """Each rate of each arm in each case; in a quick run, the first rate alone."""
-        rates = self.claim.rates or ((0.0,) if self.is_quick else ())
-        rates = rates[:1] if self.is_quick else rates
+        """Each rate of each arm in each case; one rate more beyond an end that is the best so far."""
         return [
-            Trial(arm, case, rate, TUNING_SEED, self.is_quick)
+            Trial(arm, case, rate, TUNING_SEED)
             for arm, case in self.arms_and_cases
-            for rate in rates
+            for rate in (*self.tuned(arm, case), *self.untried(arm, case))
         ]
 
+    def tuned(self, arm: str, case: str) -> dict[float, float]:
+        """The rates tried so far, and the loss (or another measure) that each led to."""
+        lines = [line for line in self.journal.lines if line["trial"]["seed"] == TUNING_SEED]
+        lines = [line for line in lines if (line["trial"]["arm"], line["trial"]["case"]) == (arm, case)]
+        return {
+            line["trial"]["rate"]: line["measures"][self.claim.tuned_by] for line in lines if self.claim.rates
+        }
+
+    def untried(self, arm: str, case: str) -> list[float]:
+        """The rates to be tried next."""
+        tried, rates = self.tuned(arm, case), sorted(self.claim.rates)
+        if missing := [rate for rate in rates if rate not in tried]:
+            return missing
+        best = self.best_rate(arm, case)
+        if len(tried) < 2 or len(tried) >= len(rates) + MOST_RATES:
+            return []
+        low, high = min(tried), max(tried)
+        return (
+            [low * rates[0] / rates[1]]
+            if best == low
+            else [high * rates[-1] / rates[-2]]
+            if best == high
+            else []
+        )
+
+    def best_rate(self, arm: str, case: str) -> float:
+        tried = self.tuned(arm, case)
+        return min(tried, key=tried.__getitem__) if tried else 0.0
+
     def compared(self, seeds: int) -> list[Trial]:
-        chosen = self.rates()
         return [
-            Trial(arm, case, chosen[arm, case], self.first_seed + seed)
+            Trial(arm, case, self.best_rate(arm, case), self.first_seed + seed)
             for arm, case in self.arms_and_cases
             for seed in range(seeds)
         ]
 
     def more(self) -> list[Trial]:
-        """Five seeds more, if five cannot tell."""
-        return self.compared(MOST_SEEDS) if verdict(self.findings()) == UNKNOWN else []
-
-    def rates(self) -> dict[tuple[str, str], float]:
-        """The best learning rate of each arm in each case."""
-        if not self.claim.rates:
-            return dict.fromkeys(self.arms_and_cases, 0.0)
-        scores: dict[tuple[str, str], dict[float, float]] = {}
-        for trial in self.tuning():
-            measures = self.journal.measures(trial)
-            assert measures is not None
-            scores.setdefault((trial.arm, trial.case), {})[trial.rate] = measures[self.claim.tuned_by]
-        return {key: min(of_rates, key=of_rates.__getitem__) for key, of_rates in scores.items()}
+        """Five seeds more for cases of which five cannot tell."""
+        unclear = {case for (case, _), said in verdicts(self.findings()).items() if said == UNKNOWN}
+        return [trial for trial in self.compared(MOST_SEEDS) if trial.case in unclear]
 
     def measured(self) -> dict[tuple[str, str], dict[int, Mapping[str, float]]]:
         """(arm, case) -> seed -> measures, of the seeds that are compared."""
@@ -125,13 +152,34 @@ class Study:
     def findings(self) -> list[Finding]:
         return findings(self.claim, self.measured())
 
-    def run(self, workers: int, tell: Callable[[Line], None]) -> None:
+    def run(self, pool: Executor, tell: Callable[[Line], None]) -> None:
         """Measure all that is missing."""
-        for name in THREADS:  # as many threads as processes: one each
-            os.environ[name] = "1"
         while trials := self.trials():
-            with ProcessPoolExecutor(1 if self.claim.is_timed else workers, mp_context=get_context("spawn")) as pool:
-                for done in as_completed(pool.submit(measure, self.claim.name, trial) for trial in trials):
-                    line = done.result()
-                    self.journal.add(line)
-                    tell(line)
+            for line in self.measure(trials, pool):
+                self.journal.add(line)
+                tell(line)
+
+    def measure(self, trials: list[Trial], pool: Executor) -> Iterator[Line]:
+        if self.claim.is_timed:  # one at a time
+            for trial in trials:
+                yield pool.submit(measure, self.claim.name, trial).result()
+        else:
+            for done in as_completed([pool.submit(measure, self.claim.name, trial) for trial in trials]):
+                yield done.result()
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Executor]:
+    """Processes with one thread each."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -22,7 +22,8 @@ from ..layers.attention import MultiHeadAttention
 Ids = list[tuple[list[int], list[int]]]  # English and French
 
 SMALL = {
-    "d_model": 64, "num_heads": 4, "d_ff": 256, "num_encoder_layers": 2, "num_decoder_layers": 2, "dropout": 0.0,
+    "d_model": 64, "num_heads": 4, "d_ff": 256, "num_encoder_layers": 2, "num_decoder_layers": 2,
+    "dropout": 0.0,
 }  # fmt: skip
 
 
@@ -31,22 +32,38 @@ class Sentences:
     """Pairs as ids, and the tokenizer that made them."""
 
     train: Ids
-    validation: Ids
+    held_out: Ids
     longer: Ids  # of at least two English words more than any in `train`
     tokenizer: Tokenizer
 
 
 @cache
-def sentences(longest: int = 8, count: int = 4000) -> Sentences:
-    """The first pairs of at most `longest` English words to train, and 300 others, and 300 longer ones."""
-    pairs = [(len(english.split()), english, french) for english, french in phrasebook().train]
-    short = [pair for words, *pair in pairs if words <= longest][: count + 300]
-    long = [pair for words, *pair in pairs if words >= longest + 2]
-    tokenizer = Tokenizer.train_word([text for pair in short[:count] for text in pair])
-    encode = lambda pair: (tokenizer.encode(pair[0]), tokenizer.encode(pair[1]))
-    known = [ids for ids in map(encode, long) if tokenizer.unk_id not in ids[0] + ids[1]]
-    ids = [encode(pair) for pair in short]
-    return Sentences(ids[:count], ids[count:], known[:300], tokenizer)
+def sentences(seed: int, longest: int = 8, count: int = 4000) -> Sentences:
+    """Pairs of at most `longest` English words, drawn with a seed: `count` to train, 300 others, 300 longer.
+
+    So the sentences on which a learning rate is chosen are not those on which arms are compared.
+    """
+    short, long, tokenizer = pool(longest)
+    random = np.random.default_rng(seed)
+    drawn = [short[i] for i in random.permutation(len(short))[: count + 300]]
+    longer = [long[i] for i in random.permutation(len(long))[:300]]
+    return Sentences(drawn[:count], drawn[count:], longer, tokenizer)
+
+
+@cache
+def pool(longest: int) -> tuple[Ids, Ids, Tokenizer]:
+    """All pairs of at most `longest` English words, longer ones of the same words, and their tokenizer."""
+    pairs = phrasebook().train
+    short = [pair for pair in pairs if len(pair[0].split()) <= longest]
+    tokenizer = Tokenizer.train_word([text for pair in short for text in pair])
+    ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs]
+    words = [len(english.split()) for english, _ in pairs]
+    known = [tokenizer.unk_id not in [*english, *french] for english, french in ids]
+    return (
+        [pair for pair, n in zip(ids, words, strict=True) if n <= longest],
+        [pair for pair, n, is_known in zip(ids, words, known, strict=True) if n >= longest + 2 and is_known],
+        tokenizer,
+    )
 
 
 def translator(data: Sentences, **changes: Any) -> Transformer:
@@ -55,8 +72,8 @@ def translator(data: Sentences, **changes: Any) -> Transformer:
 
 
 def train(
-    model: nn.Module, data: Sentences, rate: float, steps: int, seed: int, rows: int = 32, smoothing: float = 0.0,
-    warmup: int | None = None,
+    model: nn.Module, data: Sentences, rate: float, steps: int, seed: int, rows: int = 32,
+    smoothing: float = 0.0, warmup: int | None = None,
 ) -> list[float]:  # fmt: skip
     """Train with Adam; returns the loss of each step, NaN once it is not finite.
 
@@ -88,10 +105,10 @@ def token_loss(model: Any, batch: PairBatch, smoothing: float = 0.0) -> mg.Tenso
 
 
 @mg.no_grad()
-def validation_loss(model: nn.Module, data: Sentences) -> float:
+def held_out_loss(model: nn.Module, data: Sentences) -> float:
     """Nats a token on sentences that were held out; log V, as of a guess, if the model diverged."""
     model.eval()
-    loss = token_loss(model, collate(data.validation, data.tokenizer)).item()
+    loss = token_loss(model, collate(data.held_out, data.tokenizer)).item()
     model.train()
     guess = math.log(data.tokenizer.vocab_size)
     return min(loss, guess) if math.isfinite(loss) else guess

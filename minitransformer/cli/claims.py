@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from tyro.conf import Positional, arg
 
 from ..claims import CLAIMS, Claim, Study, find
 from ..claims.result import describe, read_result, write_result
+from ..claims.running import processes
 from ..errors import UserError
 from .arguments import Flag
 from .layout import print_lines, wrap
@@ -44,13 +46,16 @@ def run(argv: list[str]) -> None:
         if all and names:
             raise UserError("--all is passed with names of claims.\nPass either.")
         if workers < 1 or first_seed < 0:
-            raise UserError("--workers must be at least 1, and --first-seed at least 0.\nPass larger numbers.")
+            raise UserError(
+                "--workers must be at least 1, and --first-seed at least 0.\nPass larger numbers."
+            )
         chosen = list(CLAIMS.values()) if all else [find(name) for name in names]
         if not chosen:
             Console(highlight=False).print(listing(dir))
             return
-        for claim in chosen:
-            test(Study(claim, dir, first_seed, quick), dir, workers)
+        with processes(workers) as pool:
+            for claim in chosen:
+                test(Study(claim, dir, first_seed, quick), dir, pool)
 
     run_command(claims, argv, "minitransformer claims")
 
@@ -66,19 +71,29 @@ def listing(folder: Path) -> Table:
     return table
 
 
-def test(study: Study, folder: Path, workers: int) -> None:
+def test(study: Study, folder: Path, pool: Executor) -> None:
     claim = study.claim
-    print_lines([*wrap(f"{claim.name}: {claim.question}"), *says(claim), *wrap(claim.setting)])
-    study.run(workers, lambda line: print(f"  {progress(line)}", flush=True))
+    print_paragraphs(introduction(claim))
+    study.run(pool, lambda line: print(f"  {progress(line)}", flush=True))
     if study.is_quick:
         return
     result = write_result(study, folder)
-    print_lines(sum((wrap(line) for line in describe(result)), []))
-    print(f"verdict: {result['verdict']}  ({folder / claim.name}.json)\n")
+    print_paragraphs(describe(result))
+    depends = f" ({result['depends on']})" if result["depends on"] else ""
+    print_paragraphs([f"verdict: {result['verdict']}{depends}"])
+    print(f"{folder / claim.name}.json\n")
 
 
-def says(claim: Claim) -> list[str]:
-    return sum((wrap(f"{where}: {text}") for where, text in claim.says.items()), [])
+def introduction(claim: Claim) -> list[str]:
+    return [
+        f"{claim.name}: {claim.question}",
+        *(f"{where}: {text}" for where, text in claim.says.items()),
+        claim.setting,
+    ]
+
+
+def print_paragraphs(texts: list[str]) -> None:
+    print_lines([line for text in texts for line in wrap(text)])
 
 
 def progress(line: dict[str, Any]) -> str:

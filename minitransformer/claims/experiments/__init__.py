@@ -1,3 +1,7 @@
-"""The experiments, one file a subject. Importing this package registers them."""
+"""The experiments, a file each. Importing this package registers them."""
 
-from . import heads, layers, positions, recurrence, scale, training  # noqa: F401
+from importlib import import_module
+from pkgutil import iter_modules
+
+for module in iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")

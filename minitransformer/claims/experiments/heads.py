@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Heads: many or one, and what W_Q, W_K and W_V are for."""
 
 from collections.abc import Mapping
@@ -9,9 +10,9 @@ from minigrad.nn import functional as F
 
 from ...layers.attention import MultiHeadAttention
 from ..claim import Rule, Trial, claim
-from ..translating import attentions, sentences, size, train, translator, validation_loss
+from ..translating import attentions, held_out_loss, sentences, size, train, translator
 
-MEASURES = {"loss": "validation loss, nats a token", "parameters": "number of parameters"}
+MEASURES = {"loss": "held-out loss, nats a token", "parameters": "number of parameters"}
 
 
 @claim(
@@ -28,11 +29,11 @@ MEASURES = {"loss": "validation loss, nats a token", "parameters": "number of pa
     rules=(Rule("8 heads: loss", "1 head: loss", by=0.02),),
 )
 def many_heads(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data, num_heads=8 if trial.arm == "8 heads" else 1)
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}
 
 
 class OneMatrix(MultiHeadAttention):
@@ -43,7 +44,9 @@ class OneMatrix(MultiHeadAttention):
         self.in_proj_weight = nn.Parameter(self.in_proj_weight.array[:d_model].copy())
         self.register_parameter("in_proj_bias", nn.Parameter(self.in_proj_bias.array[:d_model].copy()))
 
-    def project(self, query: Tensor, memory: Tensor | None = None, cache: Any = None) -> tuple[Tensor, Tensor]:
+    def project(
+        self, query: Tensor, memory: Tensor | None = None, cache: Any = None
+    ) -> tuple[Tensor, Tensor]:
         q = F.linear(query, self.in_proj_weight, self.in_proj_bias)
         k = q if memory is None else F.linear(memory, self.in_proj_weight, self.in_proj_bias)
         return q, mg.cat([k, k], -1)  # the values are the keys
@@ -63,7 +66,7 @@ class OneMatrix(MultiHeadAttention):
     rules=(Rule("three matrices: loss", "one matrix: loss", by=0.05),),
 )
 def three_matrices(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data)
     if trial.arm == "one matrix":
@@ -73,5 +76,5 @@ def three_matrices(trial: Trial) -> Mapping[str, float]:
             layer.self_attention = OneMatrix(64, 4)
         for layer in model.decoder.layers:
             layer.cross_attention = OneMatrix(64, 4)
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}

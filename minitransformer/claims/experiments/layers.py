@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What is around a sub-layer: the residual connection, the norm, and the warm-up that a norm asks for."""
 
 from collections.abc import Callable, Mapping
@@ -7,9 +8,9 @@ import minigrad as mg
 from minigrad import Tensor, nn
 
 from ..claim import Rule, Trial, claim
-from ..translating import sentences, size, train, translator, validation_loss
+from ..translating import held_out_loss, sentences, size, train, translator
 
-MEASURES = {"loss": "validation loss, nats a token", "parameters": "number of parameters"}
+MEASURES = {"loss": "held-out loss, nats a token", "parameters": "number of parameters"}
 DEPTHS = {"1 layer": 1, "4 layers": 4}
 
 
@@ -55,14 +56,14 @@ def replace_residuals(model: Any, make: Callable[[Any], nn.Module]) -> None:
     rules=(Rule("with: loss", "without: loss", by=0.1),),
 )
 def residuals(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     depth = DEPTHS[trial.case]
     model = translator(data, num_encoder_layers=depth, num_decoder_layers=depth)
     if trial.arm == "without":
         replace_residuals(model, lambda residual: NormOnly(residual.norm))
-    train(model, data, trial.rate, trial.of(300, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(300), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}
 
 
 @claim(
@@ -80,14 +81,14 @@ def residuals(trial: Trial) -> Mapping[str, float]:
     rules=(Rule("with: loss", "without: loss", by=0.1),),
 )
 def norms(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     depth = DEPTHS[trial.case]
     model = translator(data, num_encoder_layers=depth, num_decoder_layers=depth)
     if trial.arm == "without":
         replace_residuals(model, lambda residual: ResidualOnly())
-    train(model, data, trial.rate, trial.of(300, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(300), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}
 
 
 @claim(
@@ -105,11 +106,11 @@ def norms(trial: Trial) -> Mapping[str, float]:
     rules=(Rule("warm-up: loss", "no warm-up: loss", by=0.05),),
 )
 def warm_up(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(
         data, num_encoder_layers=4, num_decoder_layers=4, norm_first=trial.case == "norm first"
     )
     warmup = 60 if trial.arm == "warm-up" else 0
-    train(model, data, trial.rate, trial.of(300, quick=3), trial.seed, warmup=warmup)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(300), trial.seed, warmup=warmup)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Positions: which kind, how they meet the words, and what is lost without them."""
 
 from collections.abc import Mapping
@@ -10,9 +11,9 @@ from minigrad import Tensor
 
 from ...layers.positions import Positions
 from ..claim import Rule, Trial, claim
-from ..translating import sentences, size, token_error, train, translator, validation_loss
+from ..translating import held_out_loss, sentences, size, token_error, train, translator
 
-MEASURES = {"loss": "validation loss, nats a token", "parameters": "number of parameters"}
+MEASURES = {"loss": "held-out loss, nats a token", "parameters": "number of parameters"}
 
 
 @claim(
@@ -38,14 +39,14 @@ MEASURES = {"loss": "validation loss, nats a token", "parameters": "number of pa
     ),
 )
 def extrapolation(trial: Trial) -> Mapping[str, float]:
-    data = sentences(longest=6)
+    data = sentences(trial.seed, longest=6)
     mg.manual_seed(trial.seed)
     model = translator(data, positions=trial.arm, max_positions=64)
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
     return {
-        "loss": validation_loss(model, data),
+        "loss": held_out_loss(model, data),
         "parameters": size(model),
-        "short": token_error(model, data.validation, data),
+        "short": token_error(model, data.held_out, data),
         "long": token_error(model, data.longer, data),
     }
 
@@ -64,15 +65,15 @@ def extrapolation(trial: Trial) -> Mapping[str, float]:
     rules=(Rule("added: loss", "concatenated: loss", by=-0.02),),
 )
 def add_or_concatenate(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data)
     if trial.arm == "concatenated":
         saved = data.tokenizer.vocab_size * 32
         d_ff = 256 + round(saved / (4 * (2 * 64 + 1)))  # four feed-forward networks
         model = translator(data, concatenate_positions=True, d_ff=d_ff)
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}
 
 
 class Integers(Positions):
@@ -95,13 +96,13 @@ class Integers(Positions):
     rules=(Rule("waves: loss", "integers: loss", by=0.05),),
 )
 def integer_positions(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data)
     if trial.arm == "integers":
         model.encoder_positions, model.decoder_positions = Integers(), Integers()
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}
 
 
 @claim(
@@ -119,7 +120,7 @@ def integer_positions(trial: Trial) -> Mapping[str, float]:
     rules=(Rule("with: loss", "without: loss", by=0.05),),
 )
 def no_positions(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data)
     nothing = translator(data, positions="none").encoder_positions
@@ -127,5 +128,5 @@ def no_positions(trial: Trial) -> Mapping[str, float]:
         model.encoder_positions = nothing
     if trial.arm == "without" and trial.case != "encoder":
         model.decoder_positions = nothing
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    return {"loss": validation_loss(model, data), "parameters": size(model)}
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}

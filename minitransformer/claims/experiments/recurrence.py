@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Recurrent models and attention: the fixed context vector, and what a layer costs."""
 
 import time
@@ -10,7 +11,7 @@ from minigrad import nn
 from ...layers.attention import MultiHeadAttention
 from ...models.seq2seq import Seq2Seq, Seq2SeqConfig
 from ..claim import Rule, Trial, claim
-from ..translating import sentences, size, token_error, train, validation_loss
+from ..translating import held_out_loss, sentences, size, token_error, train
 
 
 @claim(
@@ -23,7 +24,7 @@ from ..translating import sentences, size, token_error, train, validation_loss
     setting="A GRU encoder-decoder on 4,000 sentences of at most 10 English words, 400 steps, with additive attention "
     "and with a fixed context vector of a larger decoder, which makes the parameters equal.",
     measures={
-        "loss": "validation loss, nats a token",
+        "loss": "held-out loss, nats a token",
         "short": "wrong next words in sentences of up to 5 words, a fraction",
         "long": "wrong next words in sentences of 8 words and more, a fraction",
         "lost": "long minus short",
@@ -37,19 +38,19 @@ from ..translating import sentences, size, token_error, train, validation_loss
     ),
 )
 def fixed_context(trial: Trial) -> Mapping[str, float]:
-    data = sentences(longest=10)
+    data = sentences(trial.seed, longest=10)
     mg.manual_seed(trial.seed)
     attention, width = {"attention": ("additive", 64), "fixed": ("none", 73)}[trial.arm]
     config = Seq2SeqConfig(
         data.tokenizer.vocab_size, embedding_dim=64, hidden_size=width, attention=attention, dropout=0.0,
     )  # fmt: skip
     model = Seq2Seq(config)
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
-    short = [pair for pair in data.validation if len(pair[0]) <= 5]
-    long = [pair for pair in data.validation if len(pair[0]) >= 8]
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    short = [pair for pair in data.held_out if len(pair[0]) <= 5]
+    long = [pair for pair in data.held_out if len(pair[0]) >= 8]
     found = {"short": token_error(model, short, data), "long": token_error(model, long, data)}
     return {
-        "loss": validation_loss(model, data), **found, "lost": found["long"] - found["short"], "parameters": size(model),
+        "loss": held_out_loss(model, data), **found, "lost": found["long"] - found["short"], "parameters": size(model),
     }  # fmt: skip
 
 
@@ -92,4 +93,4 @@ def shorter_than_wide(trial: Trial) -> Mapping[str, float]:
         out = out[0] if isinstance(out, tuple) else out
         out.sum().backward()
 
-    return {"seconds": seconds_of(step, trial.of(10, quick=1)), "parameters": size(layer)}
+    return {"seconds": seconds_of(step, trial.steps(10)), "parameters": size(layer)}

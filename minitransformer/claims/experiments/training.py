@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What the loss is: smoothed targets, and the causal mask that keeps it honest."""
 
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ import minigrad as mg
 
 from ..claim import Rule, Trial, claim
 from ..translating import (
+    held_out_loss,
     probabilities,
     sentence_error,
     sentences,
@@ -15,7 +17,6 @@ from ..translating import (
     token_error,
     train,
     translator,
-    validation_loss,
 )
 
 
@@ -40,7 +41,7 @@ def calibration_error(p: np.ndarray, right: np.ndarray, bins: int = 10) -> float
     },
     setting="A translator on 4,000 sentences, 600 steps, with smoothing of 0.1 and without.",
     measures={
-        "loss": "validation loss without smoothing, nats a token: log of the perplexity",
+        "loss": "held-out loss without smoothing, nats a token: log of the perplexity",
         "error": "sentences that are not translated word for word, a fraction",
         "calibration": "expected calibration error",
         "parameters": "number of parameters",
@@ -54,15 +55,15 @@ def calibration_error(p: np.ndarray, right: np.ndarray, bins: int = 10) -> float
     ),
 )
 def smoothing(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data)
     smoothed = 0.1 if trial.arm == "smoothed" else 0.0
-    train(model, data, trial.rate, trial.of(600, quick=3), trial.seed, smoothing=smoothed)
+    train(model, data, trial.rate, trial.steps(600), trial.seed, smoothing=smoothed)
     return {
-        "loss": validation_loss(model, data),
-        "error": sentence_error(model, data.validation, data),
-        "calibration": calibration_error(*probabilities(model, data.validation, data)),
+        "loss": held_out_loss(model, data),
+        "error": sentence_error(model, data.held_out, data),
+        "calibration": calibration_error(*probabilities(model, data.held_out, data)),
         "parameters": size(model),
     }
 
@@ -71,12 +72,12 @@ def smoothing(trial: Trial) -> Mapping[str, float]:
     question="Does a decoder without a causal mask cheat: a lower loss, and no translation?",
     says={
         "Transformer Network, The Problem: Preventing Cheating": "the model could just COPY the answer",
-        "The Transformer Blueprint, Masked Multi-Head Attention": "stops the model from \"cheating\" during training "
+        "The Transformer Blueprint, Masked Multi-Head Attention": 'stops the model from "cheating" during training '
         "by seeing the correct answer for future steps",
     },
     setting="A translator on 4,000 sentences, 400 steps, with the causal mask and without.",
     measures={
-        "loss": "validation loss with teacher forcing, nats a token",
+        "loss": "held-out loss with teacher forcing, nats a token",
         "word error": "wrong next words with teacher forcing, a fraction",
         "error": "sentences that are not translated word for word, a fraction",
         "parameters": "number of parameters",
@@ -89,13 +90,13 @@ def smoothing(trial: Trial) -> Mapping[str, float]:
     ),
 )
 def cheating(trial: Trial) -> Mapping[str, float]:
-    data = sentences()
+    data = sentences(trial.seed)
     mg.manual_seed(trial.seed)
     model = translator(data, is_causal=trial.arm == "masked")
-    train(model, data, trial.rate, trial.of(400, quick=3), trial.seed)
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
     return {
-        "loss": validation_loss(model, data),
-        "word error": token_error(model, data.validation, data),
-        "error": sentence_error(model, data.validation, data),
+        "loss": held_out_loss(model, data),
+        "word error": token_error(model, data.held_out, data),
+        "error": sentence_error(model, data.held_out, data),
         "parameters": size(model),
     }
