@@ -14,10 +14,12 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
 
-from .. import Tokenizer, Transformer, TransformerConfig, generate
 from ..data.batching import IGNORE, PairBatch, collate
 from ..data.phrasebook import phrasebook
+from ..generation.generate import generate
 from ..layers.attention import MultiHeadAttention
+from ..models.transformer import Transformer, TransformerConfig
+from ..text.tokenizer import Tokenizer
 
 Ids = list[tuple[list[int], list[int]]]  # English and French
 

@@ -104,7 +104,7 @@ ORDERS = {
     ),
     "minitransformer": (
         "layers", "models", "inspection", "text", "data", "generation", "tasks", "training", "recipes",
-        "runs", "plots", "explain", "cli",
+        "runs", "plots", "explain", "claims", "cli",
     ),
 }  # fmt: skip
 RANKS = {
