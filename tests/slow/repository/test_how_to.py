@@ -1,4 +1,5 @@
-"""The pages of docs/how-to: their commands run, one after the other, on small files and for a few steps."""
+"""The pages of docs/how-to, and that of questions: their commands run, one after the other, on small files
+and for a few steps, then their scripts (```py), which read what the commands wrote."""
 
 import re
 import shlex
@@ -8,12 +9,15 @@ import pytest
 
 from minitransformer.cli import main
 from minitransformer.data.phrasebook import phrasebook
+from tests.repository.test_docs import run as run_example
 from tools.without import PARTS
 
 pytestmark = pytest.mark.needs(*PARTS)
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+PAGES = [*HOW_TO, ROOT / "docs" / "questions.md"]
+SCRIPT = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHORT = ["--steps", "4", "--validate-every", "4", "--checkpoint-every", "4"]
 SMALL = {"runs/phrasebook": ["train", "phrasebook", *SHORT]}  # what a page takes for granted
@@ -48,7 +52,7 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_files()
     for run, words in SMALL.items():
-        if run in page.read_text(encoding="utf-8"):
+        if run in "".join(commands(page)):
             assert main(words) == 0
     for line in commands(page):
         words = shlex.split(line, comments=True)
@@ -61,9 +65,12 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
             words.remove("2")
         code = main([*words[1:], *short])
         assert code == 0, f"{line}\n{capsys.readouterr().err}"
+    for script in SCRIPT.findall(page.read_text(encoding="utf-8")):
+        _, error = run_example(script, {"__name__": "example"})
+        assert error is None, error
     capsys.readouterr()
 
 
 def test_each_page_is_in_the_start_page():
     start = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    assert all(f"how-to/{page.name}" in start for page in PAGES)
+    assert all(f"how-to/{page.name}" in start for page in HOW_TO)
