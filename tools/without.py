@@ -38,6 +38,7 @@ FOLDERS: dict[str, str | None] = {
     "breadth": "minigrad/breadth",
     "torch_names": "minigrad/torch_names",
     "explain": "minitransformer/explain",
+    "claims": "minitransformer/claims",
     "plots": "minitransformer/plots",
     "inspection": "minitransformer/inspection",
     "learn": "minitransformer/learn",
@@ -73,7 +74,10 @@ LEAVES = {
         "tools/animation.py",
         "tools/screenshots.py",
     ),
-    "plots": ("minitransformer/cli/pictures.py", "tests/plots"),
+    "claims": ("minitransformer/cli/claims.py", "tools/claims.py", "tests/claims"),
+    "plots": (
+        "minitransformer/cli/pictures.py", "minitransformer/claims/figure.py", "tools/claims.py", "tests/plots",
+    ),
     "learn": ("minitransformer/cli/learn.py", "tests/learn"),
     "inspection": (
         "minitransformer/generation/attentions.py", "minitransformer/training/diagnostics.py",

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +30,13 @@ QUICK = 0.005  # the share of the steps, to see that a claim runs
 Line = dict[str, Any]  # a trial, its measures, the seconds that it took, and the code that measured it
 
 
+def read_lines(text: str) -> Iterator[Line]:
+    """The lines of a journal, but for those that were cut off when a run was killed."""
+    for line in text.splitlines():
+        with suppress(json.JSONDecodeError):
+            yield json.loads(line)
+
+
 class Journal:
     """The measurements of a claim so far, one line each; those of other code are kept, but not used."""
 
@@ -38,8 +45,7 @@ class Journal:
         self.code = code
         text = read_text(path) if path.exists() else ""
         self.is_cut = not text.endswith("\n") and text != ""  # a run was killed while it wrote
-        whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        self.lines: list[Line] = [line for line in map(json.loads, whole) if line["code"] == code]
+        self.lines: list[Line] = [line for line in read_lines(text) if line["code"] == code]
 
     def add(self, line: Line) -> None:
         line = {**line, "code": self.code}

@@ -1,0 +1,33 @@
+"""What holds of every experiment: a file each, quotes with their source, rules that can be read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minitransformer.claims import CLAIMS, experiments
+from minitransformer.claims.running import TUNING_SEED
+
+FOLDER = Path(experiments.__path__[0])
+
+
+def test_each_claim_is_a_file_of_its_name():
+    assert {name.replace("-", "_") for name in CLAIMS} == {p.stem for p in FOLDER.glob("[!_]*.py")}
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
+def test_a_claim_is_a_question_with_a_source_and_a_rule(claim):
+    assert claim.question.endswith("?")
+    assert claim.says
+    assert claim.rules
+    assert all(text and not text.startswith('"') for text in claim.says.values())
+    assert "parameters" in claim.measures or claim.unequal or claim.is_timed
+    assert all(rule.by for rule in claim.rules)
+    assert list(claim.rates) == sorted(claim.rates)
+    assert len(claim.rates) != 1
+
+
+def test_the_seed_that_tunes_is_not_one_that_is_compared():
+    assert TUNING_SEED > 200
+    for path in FOLDER.glob("[!_]*.py"):
+        assert not re.search(r"default_rng\(\d+\)|manual_seed\(\d+\)", path.read_text(encoding="utf-8")), path

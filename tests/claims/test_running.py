@@ -1,0 +1,138 @@
+"""Studies of a claim whose measures are known."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from minitransformer.claims.claim import CLAIMS, Rule, claim
+from minitransformer.claims.figure import figure
+from minitransformer.claims.result import describe, read_result, write_result
+from minitransformer.claims.running import TUNING_SEED, Study
+from minitransformer.claims.verdict import HOLDS
+from minitransformer.errors import UserError
+
+BEST = {"a": 1e-2, "b": 1e-3}  # the rate at which an arm has its lowest loss
+NOISE = {"small": 0.0, "large": 1.0}  # of its difference from the other arm
+
+
+@pytest.fixture
+def known():
+    """A claim whose arms differ by 0.3, or in the other case by -2.7 to 1.3."""
+
+    @claim(
+        question="Is a better?",
+        says={"A paper, section 1": "a is better"},
+        setting="Made by hand.",
+        measures={"loss": "nats", "parameters": "number of parameters"},
+        arms=("a", "b"),
+        cases=("small",),
+        rates=(1e-3, 3e-3),
+        rules=(Rule("a: loss", "b: loss", by=0.1),),
+    )
+    def known(trial):
+        noise = NOISE[trial.case] * (-1) ** trial.seed * (trial.arm == "a")
+        loss = 1 + 0.3 * (trial.arm == "b") + noise + (trial.rate / BEST[trial.arm] - 1) ** 2
+        return {"loss": loss, "parameters": 10}
+
+    yield known
+    del CLAIMS["known"]
+
+
+def run(study):
+    """Run it to the end; returns the trials that ran."""
+    ran = []
+    with ThreadPoolExecutor(1) as pool:
+        study.run(pool, lambda line: ran.append(line["trial"]))
+    return ran
+
+
+def test_each_arm_is_compared_at_its_best_rate_and_an_end_that_is_best_is_gone_beyond(known, tmp_path):
+    study = Study(known, tmp_path)
+    run(study)
+    assert list(study.tuned("a", "small")) == pytest.approx([1e-3, 3e-3, 9e-3, 2.7e-2])
+    assert study.best_rate("a", "small") == pytest.approx(9e-3)
+    assert list(study.tuned("b", "small")) == pytest.approx([1e-3, 3e-3, 1e-3 / 3])
+    assert study.best_rate("b", "small") == 1e-3
+
+
+def test_five_seeds_are_compared_and_none_of_them_chose_the_rate(known, tmp_path):
+    ran = run(Study(known, tmp_path, first_seed=40))
+    compared = [trial for trial in ran if trial["seed"] != TUNING_SEED]
+    assert {trial["seed"] for trial in compared} == {40, 41, 42, 43, 44}
+    assert len(compared) == 10
+
+
+def test_five_seeds_more_are_run_only_where_five_cannot_tell(known, tmp_path):
+    unclear = replace(known, cases=("small", "large"))
+    ran = run(Study(unclear, tmp_path))
+    seeds = {case: {trial["seed"] for trial in ran if trial["case"] == case} for case in unclear.cases}
+    assert seeds["small"] == {*range(5), TUNING_SEED}
+    assert seeds["large"] == {*range(10), TUNING_SEED}
+
+
+def test_a_study_goes_on_where_it_stopped(known, tmp_path):
+    whole = run(Study(known, tmp_path))
+    path = tmp_path / "known.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:6]) + lines[6][:20])  # killed in the seventh
+    assert run(Study(known, tmp_path)) == whole[6:]
+    assert run(Study(known, tmp_path)) == []
+
+
+def test_measurements_of_other_code_are_kept_and_not_used(known, tmp_path):
+    run(Study(known, tmp_path))
+    path = tmp_path / "known.jsonl"
+    old = path.read_text()
+    path.write_text(old.replace(known.code, "0" * 12))
+    assert len(run(Study(known, tmp_path))) == len(old.splitlines())
+    assert path.read_text().startswith(old.replace(known.code, "0" * 12))
+
+
+def test_a_quick_run_measures_each_arm_once_and_its_measurements_do_not_count(known, tmp_path):
+    quick = run(Study(known, tmp_path, is_quick=True))
+    assert [(trial["arm"], trial["share"] < 1) for trial in quick] == [("a", True), ("b", True)]
+    study = Study(known, tmp_path)
+    assert not study.measured()
+    assert len(study.trials()) == 4
+
+
+def test_a_result_file_holds_all_that_it_was_computed_from(known, tmp_path):
+    study = Study(known, tmp_path)
+    run(study)
+    result = write_result(study, tmp_path)
+    assert read_result(known, tmp_path) == json.loads(json.dumps(result))
+    assert result["verdict"] == HOLDS
+    assert describe(result) == [
+        f"small: a: loss at least 0.1 below b: loss: {result['findings'][0]['mean']:.3g} "
+        f"[{result['findings'][0]['low']:.3g}, {result['findings'][0]['high']:.3g}], holds"
+    ]
+    arm = result["arms"][0]
+    assert (arm["arm"], arm["case"], list(arm["seeds"])) == ("a", "small", ["0", "1", "2", "3", "4"])
+    assert arm["tuned"].keys() == {"0.001", "0.003", "0.009", "0.027"}
+    assert arm["seeds"]["0"]["parameters"] == 10
+
+
+def test_a_figure_shows_each_seed_and_the_interval(known, tmp_path):
+    study = Study(known, tmp_path)
+    run(study)
+    left, right = figure(write_result(study, tmp_path)).axes
+    low, high = left.lines
+    assert len(low.get_xdata()) == len(high.get_xdata()) == 5
+    assert max(low.get_xdata()) < min(high.get_xdata())
+    assert right.get_xlabel() == HOLDS
+
+
+def test_a_damaged_result_is_named(known, tmp_path):
+    (tmp_path / "known.json").write_text("{}")
+    with pytest.raises(UserError, match=r"known\.json is damaged"):
+        read_result(known, tmp_path)
+
+
+def test_two_claims_of_one_name_are_refused(known):
+    with pytest.raises(AssertionError):
+
+        @claim(question="", says={}, setting="", measures={}, arms=(), rules=())
+        def sqrt_dk(trial):
+            return {}

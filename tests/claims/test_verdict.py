@@ -1,0 +1,143 @@
+"""Verdicts from measurements made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minitransformer.claims.claim import Claim, Rule
+from minitransformer.claims.verdict import (
+    DEPENDS,
+    FAILS,
+    HOLDS,
+    UNKNOWN,
+    Interval,
+    depends_on,
+    finding,
+    findings,
+    verdict,
+)
+
+RULE = Rule("a: loss", "b: loss", by=0.1)
+
+
+def test_the_interval_is_students_t():
+    # mean 2, standard deviation 1, three values: 2 +- 4.303 / sqrt(3)
+    interval = Interval.of([1, 2, 3])
+    assert interval.mean == 2
+    assert interval.low == pytest.approx(2 - 4.303 / math.sqrt(3))
+    assert interval.high == pytest.approx(2 + 4.303 / math.sqrt(3))
+
+
+def test_nineteen_in_twenty_intervals_of_five_contain_the_mean():
+    random = np.random.default_rng(0)
+    intervals = [Interval.of(random.normal(3, 2, 5)) for _ in range(2000)]
+    assert np.mean([each.low <= 3 <= each.high for each in intervals]) == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("lower", "verdict"),
+    [
+        ([0.5, 0.6, 0.7], HOLDS),
+        ([0.98, 1.08, 1.18], FAILS),
+        ([1.5, 1.6, 1.7], FAILS),
+        ([0.2, 0.9, 1.6], UNKNOWN),
+    ],
+)
+def test_a_rule_holds_only_if_the_whole_interval_reaches_the_effect_that_counts(lower, verdict):
+    assert finding(RULE, "", lower, [1.0, 1.1, 1.2]).verdict == verdict
+
+
+def test_differences_are_paired_by_seed():
+    far_apart = [1.0, 5.0, 9.0]
+    found = finding(RULE, "", far_apart, [x + 0.2 for x in far_apart])
+    assert found.verdict == HOLDS
+    assert found.effect.low == pytest.approx(0.2)
+    assert found.effect.high == pytest.approx(0.2)
+
+
+def test_a_ratio_compares_logarithms():
+    rule = Rule("a: loss", "b: loss", by=2, ratio=True)
+    found = finding(rule, "", [1, 10, 100], [3, 30, 300])
+    assert found.effect.mean == pytest.approx(3)
+    assert found.effect.low == pytest.approx(3)
+    assert found.verdict == HOLDS
+    assert finding(rule, "", [1, 10, 100], [1.5, 15, 150]).verdict == FAILS
+
+
+def test_a_negative_effect_says_by_how_much_it_may_be_worse():
+    rule = Rule("a: loss", "b: loss", by=-0.1)
+    assert finding(rule, "", [1.05, 1.06, 1.05], [1, 1, 1]).verdict == HOLDS
+    assert finding(rule, "", [1.25, 1.26, 1.25], [1, 1, 1]).verdict == FAILS
+
+
+def test_an_infinite_measure_cannot_tell():
+    assert finding(RULE, "", [1, 1, 1], [2, math.inf, 2]).verdict == UNKNOWN
+
+
+GOOD, BAD, UNCLEAR = [0.5, 0.6, 0.7], [1.5, 1.6, 1.7], [0.2, 0.9, 1.6]
+
+
+def claim_of(**record):
+    record = {"cases": ("small", "large"), "rules": (RULE,)} | record
+    return Claim("name", "Is it?", {}, "", {"loss": "nats"}, ("a", "b"), measure=lambda trial: {}, **record)
+
+
+def measured(**lower):
+    """The other arm has 1.0, 1.1, 1.2 in each case."""
+    of_seeds = lambda values: {seed: {"loss": value} for seed, value in enumerate(values)}
+    return {
+        (arm, case): of_seeds(values if arm == "a" else [1.0, 1.1, 1.2])
+        for case, values in lower.items()
+        for arm in "ab"
+    }
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected", "on"),
+    [
+        (GOOD, GOOD, HOLDS, ""),
+        (BAD, BAD, FAILS, ""),
+        (UNCLEAR, UNCLEAR, UNKNOWN, ""),
+        (GOOD, BAD, DEPENDS, "holds: small; does not hold: large"),
+        (BAD, UNCLEAR, UNKNOWN, "does not hold: small; cannot tell at this scale: large"),
+    ],
+)
+def test_a_claim_depends_on_its_cases_where_they_differ(small, large, expected, on):
+    found = findings(claim_of(), measured(small=small, large=large))
+    assert verdict(found) == expected
+    assert depends_on(found) == on
+
+
+def test_rules_of_one_part_must_all_hold_and_parts_may_differ():
+    other = Rule("b: loss", "a: loss", by=0.1)
+    rules = lambda part: (RULE, Rule(other.lower, other.higher, by=0.1, part=part))
+    assert verdict(findings(claim_of(rules=rules(""), cases=("small",)), measured(small=GOOD))) == FAILS
+    found = findings(claim_of(rules=rules("the other way"), cases=("small",)), measured(small=GOOD))
+    assert verdict(found) == DEPENDS
+    assert depends_on(found) == "holds: small; does not hold: small, the other way"
+
+
+def test_a_rule_of_one_case_says_nothing_of_the_others():
+    claim = claim_of(rules=(Rule("a: loss", "b: loss", by=0.1, case="large"),))
+    assert [each.case for each in findings(claim, measured(small=BAD, large=GOOD))] == ["large"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (RULE, "a: loss at least 0.1 below b: loss"),
+        (Rule("a: loss", "b: loss", by=-0.1), "a: loss at most 0.1 above b: loss"),
+        (Rule("a: loss", "b: loss", by=2, ratio=True), "a: loss lower than b: loss by a factor of 2"),
+        (Rule("a: loss", "b: loss", by=0.8, ratio=True), "a: loss at most 1.25 times b: loss"),
+    ],
+)
+def test_rules_in_words(rule, text):
+    assert str(rule) == text
+
+
+def test_a_rule_of_unknown_arms_or_measures_is_refused():
+    with pytest.raises(AssertionError):
+        claim_of(rules=(Rule("c: loss", "b: loss", by=0.1),))
+    with pytest.raises(AssertionError):
+        claim_of(rules=(Rule("a: speed", "b: loss", by=0.1),))
