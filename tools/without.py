@@ -76,7 +76,8 @@ LEAVES = {
     ),
     "claims": ("minitransformer/cli/claims.py", "tools/claims.py", "tests/claims"),
     "plots": (
-        "minitransformer/cli/pictures.py", "minitransformer/claims/figure.py", "tools/claims.py", "tests/plots",
+        "minitransformer/cli/pictures.py", "minitransformer/claims/figure.py", "tools/claims.py",
+        "tests/plots",
     ),
     "learn": ("minitransformer/cli/learn.py", "tests/learn"),
     "inspection": (
