@@ -28,6 +28,11 @@ READ_BY = {  # package -> prefixes of the environment variables that it reads
     "cupy": ("CUPY_", "CUDA_"),
 }
 
+OTHER_MINIGRAD = (
+    "the installed minigrad is another project's, or what is left after that was uninstalled.\n"
+    "Run `pip uninstall minigrad`, then `pip install --force-reinstall --no-deps` with what you installed"
+    " minitransformer from."
+)
 
 AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # needed by OpenBLAS's SkylakeX
 
@@ -51,7 +56,12 @@ def let_openblas_use_avx512(cpuinfo: str = "/proc/cpuinfo") -> None:
 
 
 def describe_error(error: BaseException) -> str | None:
-    """A two-line message if a package that reads environment variables has failed; None for other errors."""
+    """A two-line message if another project's minigrad was imported, or if a package that reads environment
+    variables has failed; None for other errors.
+    """
+    found = sys.modules.get("minigrad")
+    if isinstance(error, ImportError) and found and not hasattr(found, "__version__"):  # PyPI's has none
+        return OTHER_MINIGRAD
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     reason = reason if len(reason) <= 200 else f"{reason[:200]}..."
     if isinstance(error, Warning) and "PYTHONWARNINGS" in os.environ:

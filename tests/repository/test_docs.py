@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/: links lead somewhere, examples give what they show, counts are true."""
+"""Pages of the root and of docs/: links lead somewhere, examples give what they show, counts are true."""
 
 import ast
 import contextlib
@@ -20,7 +20,7 @@ from tools.without import PARTS
 pytestmark = pytest.mark.needs(*PARTS)  # the pages are about all of them
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)

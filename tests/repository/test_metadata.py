@@ -1,0 +1,69 @@
+"""What package indexes and GitHub show: version, licence, authors, oldest Python, forms for issues."""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import minigrad as mg
+from minitransformer.cli import main
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+FORMS = {path.stem: path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")}
+
+
+def test_the_version_is_written_once_and_repeated_by_the_citation_the_changelog_and_the_command(capsys):
+    assert PROJECT["dynamic"] == ["version"]
+    assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "minigrad/__init__.py"
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    main(["--version"])
+    assert capsys.readouterr().out == f"minitransformer {mg.__version__}\n"
+    assert str(CITATION["version"]) == mg.__version__
+    assert re.search(r"^## \[(.+?)\] - ", changelog, re.MULTILINE)[1] == mg.__version__
+
+
+def test_licence_and_authors_are_those_of_the_licence_file():
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert licence.startswith(f"{PROJECT['license']} License\n")
+    assert CITATION["license"] == PROJECT["license"]
+    names = [author["name"] for author in PROJECT["authors"]]
+    assert names == [author["name"] for author in CITATION["authors"]]
+    assert re.search(r"^Copyright \(c\) \d+ (.+)$", licence, re.MULTILINE)[1] == ", ".join(names)
+
+
+def test_the_oldest_python_is_the_same_for_pip_classifiers_readme_ruff_and_mypy():
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    listed = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    assert listed[0] == oldest
+    assert f"Python {oldest} or later" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == oldest
+
+
+@pytest.mark.parametrize("name", ["bug_report", "feature_request"])
+def test_forms_for_issues_have_what_github_requires(name):
+    form = yaml.safe_load(FORMS[name].read_text(encoding="utf-8"))
+    assert form.keys() >= {"name", "description", "body"}
+    for field in form["body"]:
+        assert field.keys() <= {"type", "id", "attributes", "validations"}
+        assert field["type"] == "textarea"
+        assert field["attributes"].keys() <= {"label", "description", "render"}
+        assert field["attributes"]["label"]
+    ids = [field["id"] for field in form["body"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_command_in_the_form_for_bugs_prints_the_versions():
+    [command] = re.findall(r"`(python .+)`", FORMS["bug_report"].read_text(encoding="utf-8"))
+    words = [sys.executable, *shlex.split(command)[1:]]
+    printed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for part in (f"'minitransformer': '{mg.__version__}'", "'numpy': ", "'platform': ", "'kernels': "):
+        assert part in printed
