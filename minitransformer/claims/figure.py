@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from ..plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, plot_style
+from ..plots.style import BLUE, GREY, ORANGE, PAGE, PALE, new_figure, plot_style
 from .result import Result, values
 
-ROW = 0.62  # inches
+ROW = 0.85  # inches
 
 
 def figure(result: Result) -> Any:
     """A row for each rule in each case."""
     found = result["findings"]
     with plot_style():
-        picture = new_figure(PAGE, 0.45 + ROW * len(found))
+        picture = new_figure(PAGE, 0.2 + ROW * len(found))
         rows = picture.subplots(len(found), 2, squeeze=False, width_ratios=(3, 2))
         for (left, right), finding in zip(rows, found, strict=True):
             draw_measures(left, result, finding)
             draw_effect(right, finding)
-        rows[0][1].set_title("effect, 95% interval; line: the smallest that counts", fontsize=7, loc="right")
     return picture
 
 
@@ -29,27 +27,43 @@ def draw_measures(axes: Any, result: Result, finding: dict[str, Any]) -> None:
     quantities = finding["rule"]["lower"], finding["rule"]["higher"]
     for y, (quantity, colour) in enumerate(zip(quantities, (BLUE, ORANGE), strict=True)):
         measured = list(values(result, finding["case"], quantity).values())
-        axes.plot(measured, [1 - y] * len(measured), "o", color=colour, alpha=0.5, ms=4, mew=0, clip_on=False)
+        axes.plot(measured, [1 - y] * len(measured), "o", color=colour, alpha=0.5, ms=4, mew=0)
     axes.set_yticks([1, 0], quantities)
     axes.set_ylim(-0.6, 1.6)
     if finding["rule"]["ratio"]:
-        axes.set_xscale("log")
-    axes.set_title(
-        ", ".join(filter(None, (finding["case"], finding["rule"]["part"]))), fontsize=7, loc="left"
-    )
+        log_scale(axes)
+    axes.set_title(", ".join(filter(None, (finding["case"], finding["rule"]["part"]))), loc="left")
+    measure = quantities[0].rpartition(": ")[2]
+    axes.set_xlabel(result["measures"][measure], fontsize=6.5)
 
 
 def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
-    """The interval, and a line at the smallest effect that counts."""
-    mean, low, high = (finding[key] for key in ("mean", "low", "high"))
+    """The interval, no effect as a line, and where the effect counts as an area."""
     if finding["rule"]["ratio"]:
-        axes.set_xscale("log")
-    threshold = finding["rule"]["by"]
-    axes.axvline(threshold, color=GREY, lw=0.8, ls="--")
-    if None not in (mean, low, high) and all(map(math.isfinite, (mean, low, high))):
+        log_scale(axes)
+    mean, low, high = (finding[key] for key in ("mean", "low", "high"))
+    nothing, threshold = (1 if finding["rule"]["ratio"] else 0), finding["rule"]["by"]
+    if None not in (mean, low, high):
         axes.plot([low, high], [0, 0], color="black", lw=1.5)
         axes.plot([mean], [0], "D", color="black", ms=4)
+    axes.plot([nothing, threshold], [0, 0], alpha=0)  # so that both are in the picture
+    axes.axvline(nothing, color=GREY, lw=0.8)
+    end = axes.get_xlim()[1]
+    axes.axvspan(threshold, end, color=PALE, alpha=0.4, lw=0)
+    axes.set_xlim(right=end)
     axes.set_ylim(-1, 1)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(finding["verdict"], fontsize=7)
+    axes.set_title(finding["verdict"], loc="left")
+    kind = "ratio" if finding["rule"]["ratio"] else "difference"
+    axes.set_xlabel(f"{kind}, 95% interval; grey: large enough to count", fontsize=6.5)
+
+
+def log_scale(axes: Any) -> None:
+    """Logarithmic, with plain numbers at the ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -121,7 +121,7 @@ def test_a_figure_shows_each_seed_and_the_interval(known, tmp_path):
     low, high = left.lines
     assert len(low.get_xdata()) == len(high.get_xdata()) == 5
     assert max(low.get_xdata()) < min(high.get_xdata())
-    assert right.get_xlabel() == HOLDS
+    assert right.get_title("left") == HOLDS
 
 
 def test_a_damaged_result_is_named(known, tmp_path):
