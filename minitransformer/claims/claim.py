@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..errors import UserError, did_you_mean
 
@@ -92,8 +94,22 @@ class Claim:
 
     @property
     def code(self) -> str:
-        """A checksum of the file of the experiment: measurements made by other code do not count."""
-        return hashlib.sha256(inspect.getsource(inspect.getmodule(self.measure)).encode()).hexdigest()[:12]
+        """A checksum of the experiment's file, and of those here that it uses.
+
+        Measurements that were made by other code do not count.
+        """
+        sources = sorted(inspect.getsource(module) for module in modules_of(inspect.getmodule(self.measure)))
+        return hashlib.sha256("".join(sources).encode()).hexdigest()[:12]
+
+
+def modules_of(module: Any) -> set[Any]:
+    """An experiment's module, and those of this package whose functions and classes it uses."""
+    found = [module]
+    for each in found:  # it grows meanwhile
+        names = {getattr(value, "__module__", None) or "" for value in vars(each).values()}
+        ours = {name for name in names if name.startswith(f"{__package__}.") and name != __name__}
+        found += [used for name in sorted(ours) if (used := sys.modules[name]) not in found]
+    return set(found)
 
 
 CLAIMS: dict[str, Claim] = {}

@@ -1,11 +1,14 @@
 """What holds of every experiment: a file each, quotes with their source, rules that can be read."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 from minitransformer.claims import CLAIMS, experiments
+from minitransformer.claims.claim import modules_of
+from minitransformer.claims.experiments.sqrt_dk import sqrt_dk
 from minitransformer.claims.running import TUNING_SEED
 
 FOLDER = Path(experiments.__path__[0])
@@ -31,3 +34,10 @@ def test_the_seed_that_tunes_is_not_one_that_is_compared():
     assert TUNING_SEED > 200
     for path in FOLDER.glob("[!_]*.py"):
         assert not re.search(r"default_rng\(\d+\)|manual_seed\(\d+\)", path.read_text(encoding="utf-8")), path
+
+
+def test_the_checksum_of_a_claim_is_of_what_it_uses_and_of_nothing_else():
+    used = {module.__name__.rpartition(".")[2] for module in modules_of(inspect.getmodule(sqrt_dk.measure))}
+    assert used == {"sqrt_dk", "translating"}
+    assert sqrt_dk.code != CLAIMS["cheating"].code
+    assert re.fullmatch("[0-9a-f]{12}", sqrt_dk.code)
