@@ -37,8 +37,8 @@ def peak_bytes(call: Callable[[], object]) -> int:
         "with attention",
     },
     setting="Forward and backward of an encoder layer of width 64 with 4 heads, for one text, whose length "
-    "is doubled. Attention is computed as it is defined, or tile by tile, so that the n by n weights are never "
-    "stored (FlashAttention's idea). A factor of 3.5 counts as four: growth with n to the power of 1.8.",
+    "is doubled. Attention is computed as it is defined, or tile by tile, so that the n by n weights are "
+    "never stored (FlashAttention's idea). A factor of 3.5 counts as four: growth as n to the power 1.8.",
     measures={
         "short": "bytes at the peak, for the shorter text",
         "long": "bytes at the peak, for the longer text",

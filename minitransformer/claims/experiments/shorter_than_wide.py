@@ -1,4 +1,4 @@
-"""T d^2 against T^2 d: is attention faster than recurrence where a text is shorter than its vectors are wide?"""
+"""Is attention faster than recurrence where a text is shorter than it is wide, T^2 d against T d^2?"""
 
 from collections.abc import Callable, Mapping
 
@@ -50,8 +50,8 @@ def rules() -> list[Rule]:
         "**sequential operations** (which RNNs have) for **quadratic attention computation** ($T^2$).",
     },
     setting="Forward and backward of one layer of width d = 128 with this library's kernels on one core: "
-    "self-attention with 4 heads and its four projections, a simple RNN, an LSTM. A batch is one text, as when "
-    "a model is used, or 16, as when it is trained.",
+    "self-attention with 4 heads and its four projections, a simple RNN, an LSTM. A batch is one text, as "
+    "when a model is used, or 16, as when it is trained.",
     measures={
         "seconds": "seconds of processor time, the shortest of 10",
         "operations": "million floating-point operations of a text, forward",
