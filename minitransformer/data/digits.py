@@ -69,7 +69,7 @@ def digits() -> dict[str, Images]:
     except ModuleNotFoundError:
         raise DataError(
             "the digits come with scikit-learn, which is not installed.\n"
-            "In the repository, `pip install -e '.[digits]'`, or train on other images with --data FILE."
+            "Run `pip install 'minitransformer[digits]'`, or train on other images with --data FILE."
         ) from None
     images = found.images[:, None].astype(np.float32) / DIGITS.divisor()
     return split_images(images, found.target.astype(np.int64), test=397, validation=100)

@@ -297,7 +297,7 @@ def _size(name: str) -> int:
 
 
 def _world(started: int) -> Any:
-    fix = "pip install -e '.[distributed]' in the repository, and use its mpiexec"
+    fix = "pip install 'minitransformer[distributed]', and use its mpiexec"
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library found

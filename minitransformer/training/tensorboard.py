@@ -31,7 +31,7 @@ class TensorBoard(Callback):
         except ImportError:
             raise UserError(
                 "TensorBoard files are written by the package tensorboardX, which is not installed.\n"
-                "In the repository, pip install -e '.[tensorboard]', or leave --tensorboard out."
+                "Run pip install 'minitransformer[tensorboard]', or leave --tensorboard out."
             ) from None
         self.folder = folder
         self.new_writer = SummaryWriter

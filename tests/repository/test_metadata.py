@@ -67,3 +67,13 @@ def test_the_command_in_the_form_for_bugs_prints_the_versions():
     printed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for part in (f"'minitransformer': '{mg.__version__}'", "'numpy': ", "'platform': ", "'kernels': "):
         assert part in printed
+
+
+def test_extras_that_messages_and_pages_name_exist():
+    folders = ["minigrad", "minitransformer", "docs", "benchmarks", "tools"]
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    texts = [path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".toml", ".md")]
+    texts += [path.read_text(encoding="utf-8") for path in ROOT.glob("*.md")]
+    named = re.findall(r"(?:minitransformer|'\.)\[([a-z]+)\]", "\n".join(texts))
+    assert len(named) > 10
+    assert set(named) <= PROJECT["optional-dependencies"].keys()

@@ -268,7 +268,7 @@ def test_without_scikit_learn_the_digits_say_how_to_install_it(monkeypatch):
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(digits, "import_module", missing)
-    with pytest.raises(DataError, match=r"pip install -e '.\[digits\]'"):
+    with pytest.raises(DataError, match=r"pip install 'minitransformer\[digits\]'"):
         digits.digits()
 
 

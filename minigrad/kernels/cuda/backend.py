@@ -24,7 +24,7 @@ class CuPyBackend(ArrayBackend):
         if not find_spec("cupy"):
             raise DependencyError(
                 "computing on a GPU needs CuPy, which is not installed.\n"
-                "In the repository, pip install -e '.[cuda]' (for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
+                "Run pip install 'minitransformer[cuda]' (for CUDA 12: pip install 'cupy-cuda12x[ctk]')."
             )
         try:
             return importlib.import_module("cupy")

@@ -20,8 +20,7 @@ def load() -> None:
     """Register the kernels. Raises a DependencyError if numba is missing or cannot be loaded."""
     if not find_spec("numba"):
         raise DependencyError(
-            "the kernels 'jit' need numba, which is not installed.\n"
-            "In the repository, pip install -e '.[fast]'."
+            "the kernels 'jit' need numba, which is not installed.\nRun pip install 'minitransformer[fast]'."
         )
     try:
         register()
@@ -31,7 +30,7 @@ def load() -> None:
         reason = str(error).partition("\n")[0]
         read = [name for name in sorted(os.environ) if name.startswith(("NUMBA_", "SOURCE_DATE_EPOCH"))]
         known = ", ".join(f"{name} (now {os.environ[name][:40]!r})" for name in read)
-        fix = f"Correct or unset {known}" if known else "Reinstall numba: pip install -e '.[fast]'"
+        fix = f"Correct or unset {known}" if known else "Reinstall it: pip install --force-reinstall numba"
         raise DependencyError(
             f"the kernels 'jit' cannot be loaded: {reason.rstrip('.')}.\n"
             f"{fix}; or use NumPy's kernels: mg.kernels.use('numpy')."

@@ -431,7 +431,7 @@ def test_without_mpi4py_mpiexec_is_refused(monkeypatch, capsys):
     assert main(["train", "phrasebook"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: mpiexec started 2 processes that cannot communicate")
-    assert "pip install -e '.[distributed]'" in second
+    assert "pip install 'minitransformer[distributed]'" in second
 
 
 def test_a_process_alone_does_not_ask_for_mpi(tmp_path):
