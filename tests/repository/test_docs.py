@@ -129,6 +129,18 @@ def test_each_page_of_docs_is_linked_from_the_readme():
     assert linked == others - {"docs/index.md"}  # the site's front page, as the README is the repository's
 
 
+def test_each_page_of_docs_is_at_most_two_links_from_the_start_page():
+    near = {ROOT / "docs" / "start.md"}
+    for _ in range(2):
+        near |= {target for page in near for target in linked_pages(page)}
+    assert near >= set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs" / "index.md"}
+
+
+def linked_pages(page):
+    links = re.findall(r"\]\(([^)\s#]+\.md)", TEXT[page])
+    return [target for link in links if (target := (page.parent / link).resolve()) in TEXT]
+
+
 # ---------------------------------------------------------------- examples
 
 
