@@ -1,0 +1,64 @@
+"""What residual connections and norms do to the gradient of a stack, before it is trained."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+
+from ...layers.config import LayerConfig
+from ...layers.encoder_decoder import EncoderLayer
+from ..claim import Rule, Trial, claim
+from ..sublayers import put_around
+
+D = 32
+DEPTHS = {"6 layers": 6, "12 layers": 12}
+
+
+def states(way: str, depth: int, d_model: int = D) -> list[Tensor]:
+    """What enters the layers of a new encoder, what leaves each, and their gradients: all that a random
+    gradient of size 1 at the end comes to."""
+    found = [mg.randn(16, 8, d_model, requires_grad=True)]  # (B, T, D)
+    for _ in range(depth):
+        layer = EncoderLayer(LayerConfig(d_model, num_heads=4, d_ff=4 * d_model))
+        put_around(layer, d_model, way)
+        found.append(layer(found[-1]))
+        found[-1].retain_grad()
+    (found[-1] * mg.randn(*found[-1].shape)).sum().backward()
+    return found
+
+
+def root_mean_square(x: Tensor) -> float:
+    return float(np.sqrt(np.mean(x.numpy().astype(np.float64) ** 2)))
+
+
+@claim(
+    question="Do residual connections and layer norm keep gradients from vanishing and exploding?",
+    says={
+        "Transformer Network, Add & Norm: Residual Connections and Layer Normalization": "Gradients can flow "
+        "directly through the skip connection, preventing vanishing gradients in deep networks.",
+        "Transformers - Attention Is All You Need, Add & Norm": "Allows gradients to flow directly "
+        "through the addition (avoids vanishing gradients)",
+        "The Transformer architecture, Layer Normalization and Residual Connections": "normalizing the data "
+        "to ensure consistent scaling and avoid exploding or vanishing gradients",
+    },
+    setting="New encoder layers of width 32 and random vectors. A random gradient of size 1 arrives at the "
+    "output, and its size at the input is measured. In each layer f is attention, then feed-forward: f(x), "
+    "norm(f(x)), x + f(x), or norm(x + f(x)). Vanishing and exploding is a factor of 10.",
+    measures={"gradient": "size at the input of the stack, root mean square"},
+    arms=("f(x)", "norm(f(x))", "x + f(x)", "norm(x + f(x))"),
+    cases=tuple(DEPTHS),
+    rules=(
+        Rule("f(x): gradient", "x + f(x): gradient", 10, ratio=True, part="residuals, without norms"),
+        Rule(
+            "norm(f(x)): gradient", "norm(x + f(x)): gradient", 10, ratio=True, part="residuals, with norms"
+        ),
+        Rule("norm(x + f(x)): gradient", "x + f(x): gradient", 10, ratio=True, part="norms, with residuals"),
+    ),
+)
+def gradient_flow(trial: Trial) -> Mapping[str, float]:
+    mg.manual_seed(trial.seed)
+    way = {"f(x)": "bare", "norm(f(x))": "norm only", "x + f(x)": "add only", "norm(x + f(x))": "post-norm"}
+    first = states(way[trial.arm], DEPTHS[trial.case])[0]
+    return {"gradient": root_mean_square(first.grad)}

@@ -1,0 +1,131 @@
+"""Do lower layers know what is local, and higher layers what is global? Probes of an encoder's layers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+import minigrad as mg
+
+from ...data.batching import collate
+from ...data.phrasebook import Sentence, phrasebook, tokens_of
+from ...data.phrasebook.grammar import NEGATION, QUESTION
+from ...inspection.probes import held_out_accuracy
+from ...inspection.states import layer_states
+from ...models.transformer import Transformer
+from ..claim import Rule, Trial, claim
+from ..translating import Sentences, pool, token_error, train, translator
+
+DEPTH = 6
+
+
+def last_place(sentence: Sentence) -> int:
+    """The place of the last word, the first being 0; a final "." or "?" is not a word."""
+    tokens = tokens_of(sentence[0])
+    return len(tokens) - 1 - (tokens[-1] in ".?")
+
+
+def word_before(sentence: Sentence) -> str:
+    """The word before the last, without case."""
+    return tokens_of(sentence[0])[last_place(sentence) - 1].lower()
+
+
+def is_past(sentence: Sentence) -> bool:
+    return sentence.parts.verb[0] in ("did", "was", "were")
+
+
+GLOBAL = {
+    "past": is_past,
+    "negation": lambda sentence: sentence.parts.mode == NEGATION,
+    "question": lambda sentence: sentence.parts.mode == QUESTION,
+}
+
+
+def draw_sentences(seed: int) -> tuple[Sentences, list[Sentence]]:
+    """Pairs for the translator, and 3,000 other sentences at most for the probes.
+
+    Those have five words or more, and the word before their last is one of the twenty most common there.
+    """
+    _, _, tokenizer = pool(8)
+    short = [pair for pair in phrasebook().train if isinstance(pair, Sentence) and len(pair[0].split()) <= 8]
+    drawn = [short[i] for i in np.random.default_rng(seed).permutation(len(short))]
+    ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in drawn[:4300]]
+    probed = [sentence for sentence in drawn[4300:] if last_place(sentence) >= 4]
+    common = dict(Counter(map(word_before, probed)).most_common(20))
+    probed = [sentence for sentence in probed if word_before(sentence) in common]
+    return Sentences(ids[:4000], ids[4000:], [], tokenizer), probed[:3000]
+
+
+def last_states(model: Transformer, data: Sentences, probed: Sequence[Sentence]) -> list[np.ndarray]:
+    """The vectors (N, D) of the last words: those that enter the encoder, and after each layer."""
+    pairs = [(data.tokenizer.encode(english), data.tokenizer.encode(french)) for english, french in probed]
+    batch = collate(pairs, data.tokenizer)
+    with mg.no_grad():
+        states = layer_states(model, batch.source, batch.target_in)
+    rows, places = np.arange(len(probed)), np.array([last_place(sentence) for sentence in probed])
+    return [
+        x.numpy()[rows, places].astype(np.float64) for name, x in states.items() if name.startswith("encoder")
+    ]
+
+
+def accuracies(states: Sequence[np.ndarray], labels: Sequence[object]) -> Float[np.ndarray, " L"]:
+    """What a linear probe of each layer gets right on the fourth of the sentences that it has not seen."""
+    names, y = np.unique(np.array(labels), return_inverse=True)
+    is_held_out = np.arange(len(y)) % 4 == 0
+    return np.array([held_out_accuracy(x, y, len(names), is_held_out) for x in states])
+
+
+def mean_layer(accuracy: Float[np.ndarray, " L"]) -> float:
+    """The layer at which accuracy is gained, on average: each layer counts by what it adds."""
+    gains = np.diff(accuracy)
+    return float(gains @ np.arange(1, len(accuracy)) / gains.sum())
+
+
+@claim(
+    question="Do lower layers of an encoder learn what is local, and higher layers what is global?",
+    says={
+        "Transformers - Attention Is All You Need, Stacking Encoder Layers": "Lower layers tend to capture "
+        "local/syntactic features, while higher layers capture global/semantic features.",
+        "Transformer Network, What Happens in Each Layer, Layer 1 (Early)": "Local word relationships",
+        "Transformer Network, What Happens in Each Layer, Layer 4-6 (Late)": "Full sentence semantics",
+    },
+    setting="A translator whose encoder has six layers (norm first), trained on 4,000 sentences for 500 "
+    "steps, and one that is not trained. Linear probes read from the vector of a sentence's last word, after "
+    "each layer: the word before it (one of twenty), which is local; and whether the sentence is in the "
+    "past, is a negation, is a question, which is global, as the sentence has five words or more. A "
+    "property's layer is where its accuracy is gained, on average.",
+    measures={
+        "error": "next words that are wrong, of the translator",
+        "first error": "of the probes for global properties, after the first layer",
+        "last error": "the same, after the last layer",
+        "global gain": "first error - last error",
+        "global layer": "of the probes for global properties, in layers",
+        "local layer": "of the probe for the word before, in layers",
+    },
+    arms=("trained", "not trained"),
+    rules=(
+        Rule(
+            "trained: last error", "trained: first error", by=0.05, part="global properties grow with depth"
+        ),
+        Rule("not trained: global gain", "trained: global gain", by=0.05, part="because of training"),
+        Rule("trained: local layer", "trained: global layer", by=0.5, part="local ones come earlier"),
+    ),
+)
+def probes(trial: Trial) -> Mapping[str, float]:
+    data, probed = draw_sentences(trial.seed)
+    mg.manual_seed(trial.seed)
+    model = translator(data, num_encoder_layers=DEPTH, num_decoder_layers=1, norm_first=True)
+    if trial.arm == "trained":
+        train(model, data, 3e-3, trial.steps(500), trial.seed)
+    states = last_states(model, data, probed)
+    of_sentence = np.mean([accuracies(states, [*map(label, probed)]) for label in GLOBAL.values()], axis=0)
+    of_word = accuracies(states, [*map(word_before, probed)])
+    return {
+        "error": token_error(model, data.held_out, data),
+        "first error": 1 - of_sentence[1],
+        "last error": 1 - of_sentence[-1],
+        "global gain": of_sentence[-1] - of_sentence[1],
+        "global layer": mean_layer(of_sentence),
+        "local layer": mean_layer(of_word),
+    }

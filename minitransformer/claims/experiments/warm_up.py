@@ -1,0 +1,64 @@
+"""Does training need a warm-up of the learning rate, and does a norm before the sub-layers do without it?"""
+
+from collections.abc import Mapping
+
+import minigrad as mg
+
+from .. import two_looks
+from ..claim import Rule, Trial, claim
+from ..translating import held_out_loss, sentences, size, train, translator
+
+TASKS = ("two looks", "translation")
+PLACES = ("norm after", "norm first")
+
+
+@claim(
+    question="Does a Transformer need a warm-up with the norm after the sub-layers, and none with the norm "
+    "first?",
+    says={
+        "Transformers - Attention Is All You Need, Learning Rate Schedule (Warmup)": "Prevents large "
+        "unstable updates early in training when parameters are random",
+        "On Layer Normalization in the Transformer Architecture (Xiong et al. 2020), abstract": "We show in "
+        "our experiments that Pre-LN Transformers without the warm-up stage can reach comparable results "
+        "with baselines",
+    },
+    setting="norm(x + f(x)), the norm after, and x + f(norm(x)), the norm first. A made task, x[x[x[i]]] of "
+    "six numbers: an encoder of twelve layers, 250 steps, a warm-up of 50 or none. A translator of width 48 "
+    "with four layers a side on 4,000 sentences: 180 steps, a warm-up of 36 or none. Adam.",
+    measures={"loss": "loss on new data, nats a token", "parameters": "number of parameters"},
+    arms=("warm-up", "no warm-up"),
+    cases=tuple(f"{task}, {place}" for task in TASKS for place in PLACES),
+    rates=(1e-3, 3e-3, 1e-2),
+    rules=(
+        *(
+            Rule("warm-up: loss", "no warm-up: loss", by=0.1, case=f"{task}, norm after", part="needs it")
+            for task in TASKS
+        ),
+        *(
+            Rule(
+                "no warm-up: loss", "warm-up: loss", by=-0.1, case=f"{task}, norm first", part="does without"
+            )
+            for task in TASKS
+        ),
+    ),
+)
+def warm_up(trial: Trial) -> Mapping[str, float]:
+    mg.manual_seed(trial.seed)
+    task, place = trial.case.split(", ")
+    is_warm = trial.arm == "warm-up"
+    if task == "two looks":
+        looker = two_looks.Looker({"norm after": "post-norm", "norm first": "pre-norm"}[place], depth=12)
+        warmup = trial.steps(50) if is_warm else 0
+        losses, _ = two_looks.train(looker, trial.rate, trial.steps(250), trial.seed, warmup)
+        return {"loss": two_looks.new_loss(losses), "parameters": size(looker)}
+    data = sentences(trial.seed)
+    model = translator(
+        data,
+        d_model=48,
+        d_ff=192,
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        norm_first=place == "norm first",
+    )
+    train(model, data, trial.rate, trial.steps(180), trial.seed, warmup=trial.steps(36) if is_warm else 0)
+    return {"loss": held_out_loss(model, data), "parameters": size(model)}

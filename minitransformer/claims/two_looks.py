@@ -1,0 +1,73 @@
+"""A made task that needs depth: each token names a position, and the answer is two looks away.
+
+Token i is a number x[i]. One layer of attention can fetch x[x[i]], what stands at the position that it names.
+The answer is x[x[x[i]]]: one look more, which starts from what the first found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor, nn, optim
+from minigrad.nn import functional as F
+
+from ..layers.config import LayerConfig
+from ..layers.encoder_decoder import EncoderLayer
+from .sublayers import put_around
+
+T = 6  # tokens, and values of each
+D = 32  # the width
+
+
+def examples(random: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and answers, both (count, T)."""
+    x = random.integers(0, T, (count, T))
+    once = np.take_along_axis(x, x, axis=1)  # x[x[i]]
+    return x, np.take_along_axis(x, once, axis=1)  # x[x[x[i]]]
+
+
+class Looker(nn.Module):
+    """An encoder of `depth` layers with one of `sublayers.WAYS` around each sub-layer, and a last norm."""
+
+    def __init__(self, way: str, depth: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(T, D)
+        self.positions = nn.Embedding(T, D)
+        config = LayerConfig(D, num_heads=4, d_ff=4 * D)
+        self.layers = nn.ModuleList([EncoderLayer(config) for _ in range(depth)])
+        self.output = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, T))
+        put_around(self, D, way)
+
+    def forward(self, ids: np.ndarray) -> Tensor:  # (B, T) -> logits (B, T, T)
+        x = self.words(ids) + self.positions(mg.arange(T))
+        for layer in self.layers:
+            x = layer(x)
+        return self.output(x)
+
+
+def new_loss(losses: Sequence[float]) -> float:
+    """That of the last steps, nats a token; examples are new in each."""
+    return float(np.mean(losses[-20:]))
+
+
+def train(
+    model: nn.Module, rate: float, steps: int, seed: int, warmup: int = 50
+) -> tuple[list[float], list[float]]:
+    """The loss and the part of right answers of each step, all on new examples."""
+    random = np.random.default_rng(seed)
+    optimizer = optim.AdamW(model.parameters(), lr=rate)
+    losses, right = [], []
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * min(1, (step + 1) / max(warmup, 1))
+        x, y = examples(random, 48)
+        logits = model(x)
+        loss = F.cross_entropy(logits.flatten(0, 1), mg.tensor(y.reshape(-1)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        right.append(float((logits.numpy().argmax(-1) == y).mean()))
+    return losses, right
