@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -77,24 +77,39 @@ def train(
     model: nn.Module, data: Sentences, rate: float, steps: int, seed: int, rows: int = 32,
     smoothing: float = 0.0, warmup: int | None = None,
 ) -> list[float]:  # fmt: skip
+    """Train on batches that are drawn with the seed, the same for all arms; see `minimize`."""
+    random = np.random.default_rng(seed)
+
+    def loss() -> mg.Tensor:
+        return token_loss(model, draw(data, random, rows), smoothing)
+
+    return minimize(loss, model, rate, steps, warmup)
+
+
+def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> PairBatch:
+    """A batch of the sentences to train on."""
+    return collate([data.train[i] for i in random.integers(len(data.train), size=rows)], data.tokenizer)
+
+
+def minimize(
+    loss: Callable[[], mg.Tensor], model: nn.Module, rate: float, steps: int, warmup: int | None = None
+) -> list[float]:
     """Train with Adam; returns the loss of each step, NaN once it is not finite.
 
-    The rate rises over the first tenth of the steps (or `warmup` steps), and falls linearly to 0. The batches
-    are drawn with the seed, the same for all arms.
+    `loss` draws the batch of a step, and returns its loss. The rate rises over the first tenth of the steps
+    (or `warmup` steps), and falls linearly to 0.
     """
-    random = np.random.default_rng(seed)
     warmup = max(1, steps // 10) if warmup is None else warmup
     optimizer = optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
     losses = []
     for step in range(1, steps + 1):
-        batch = collate([data.train[i] for i in random.integers(len(data.train), size=rows)], data.tokenizer)
         optimizer.param_groups[0]["lr"] = rate * min(1, step / max(warmup, 1)) * (1 - (step - 1) / steps)
-        loss = token_loss(model, batch, smoothing)
-        losses.append(loss.item())
+        value = loss()
+        losses.append(value.item())
         if not math.isfinite(losses[-1]):
             break
         optimizer.zero_grad()
-        loss.backward()
+        value.backward()
         optimizer.step()
     return losses
 
@@ -133,12 +148,18 @@ def token_error(model: Any, pairs: Ids, data: Sentences) -> float:
     return float((p.argmax(-1) != right).mean())
 
 
-def sentence_error(model: nn.Module, pairs: Ids, data: Sentences) -> float:
-    """The part of sentences that greedy decoding does not translate word for word."""
+def translations(model: nn.Module, pairs: Ids, data: Sentences) -> Any:
+    """What greedy decoding writes for each pair, as ids."""
     model.eval()
     sources = [[*source, data.tokenizer.end_id] for source, _ in pairs]
     written = generate(model, sources, max_new_tokens=24)
     model.train()
+    return written
+
+
+def sentence_error(model: nn.Module, pairs: Ids, data: Sentences) -> float:
+    """The part of sentences that greedy decoding does not translate word for word."""
+    written = translations(model, pairs, data)
     return float(np.mean([ids != target for ids, (_, target) in zip(written, pairs, strict=True)]))
 
 

@@ -1,0 +1,77 @@
+"""Does a decoder that sees the next word in training copy it, and not learn to write?"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import minigrad as mg
+
+from ...data.batching import collate
+from ...models.transformer import Transformer
+from ..claim import Rule, Trial, claim
+from ..translating import (
+    Sentences,
+    held_out_loss,
+    sentence_error,
+    sentences,
+    size,
+    token_error,
+    train,
+    translator,
+)
+
+
+@mg.no_grad()
+def copied(model: Transformer, data: Sentences, seed: int) -> float:
+    """The part of places at which the model says the word that stands ahead, after another was put there."""
+    random = np.random.default_rng(seed)
+    batch = collate(data.held_out, data.tokenizer)
+    words = [word for _, french in data.train for word in french]  # as frequent as they are
+    rows = np.arange(len(data.held_out))
+    places = np.array([random.integers(len(french)) for _, french in data.held_out])
+    put = random.choice(words, len(rows))
+    batch.target_in[rows, places + 1] = put  # at place 0 is <START>
+    model.eval()
+    said = model(batch.source, batch.target_in).numpy().argmax(-1)[rows, places]
+    model.train()
+    is_other = put != batch.target_out[rows, places]
+    return float((said == put)[is_other].mean())
+
+
+@claim(
+    question="Does a decoder without a causal mask copy the next word, and not learn to write?",
+    says={
+        "Transformer Network, The Problem: Preventing Cheating": 'The model could just COPY "t\'" from the '
+        "input! It learns nothing useful.",
+        "The Transformer Blueprint, Masked Multi-Head Attention": "It won't learn to *generate* the words; "
+        "it'll just learn to copy what it already sees.",
+    },
+    setting="A translator on 4,000 sentences, 400 steps, with the causal mask and without. Without it, "
+    "generation computes the states of all words again after each word.",
+    measures={
+        "loss": "held-out loss with teacher forcing, nats a token",
+        "word error": "wrong next words with teacher forcing, a fraction",
+        "copied": "places at which it says the word ahead, after another one was put there, a fraction",
+        "error": "sentences that are not translated word for word, a fraction",
+        "parameters": "number of parameters",
+    },
+    arms=("masked", "not masked"),
+    rates=(1e-3, 3e-3, 1e-2),
+    rules=(
+        Rule("not masked: loss", "masked: loss", by=0.1, part="copies"),
+        Rule("masked: copied", "not masked: copied", by=0.5, part="copies"),
+        Rule("masked: error", "not masked: error", by=0.3, part="cannot write"),
+    ),
+)
+def cheating(trial: Trial) -> Mapping[str, float]:
+    data = sentences(trial.seed, longest=5)
+    mg.manual_seed(trial.seed)
+    model = translator(data, is_causal=trial.arm == "masked")
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {
+        "loss": held_out_loss(model, data),
+        "word error": token_error(model, data.held_out, data),
+        "copied": copied(model, data, trial.seed),
+        "error": sentence_error(model, data.held_out, data),
+        "parameters": size(model),
+    }

@@ -1,0 +1,218 @@
+"""Do the layers give a word of two meanings the one that its sentence tells?
+
+A table of word vectors has one row for "bank". In BERT and in a translator's encoder that row is only the
+input: each layer mixes in the context, also with weights that have learned nothing. So the question is
+whether the vectors of one meaning are alike, even where other words tell the meaning.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.nn import functional as F
+
+from ...data.batching import IGNORE, collate
+from ...data.phrasebook import Sentence, phrasebook
+from ...models.bert import BERT, BERTConfig
+from ...models.transformer import Transformer
+from ...text.tokenizer import Tokenizer
+from ..claim import Rule, Trial, claim
+from ..translating import Sentences, held_out_loss, minimize, size, train, translator
+
+BEFORE = {
+    "money": ["lend", "pay", "save", "owe", "spend", "borrow", "invest", "earn"],
+    "river": ["swim", "fish", "row", "dive", "wade", "paddle", "sail", "float"],
+}
+AFTER = {
+    "money": ["cash", "loans", "coins", "debts", "notes", "cheques", "vaults", "clerks"],
+    "river": ["water", "mud", "reeds", "boats", "sand", "stones", "ducks", "weeds"],
+}
+MEANINGS = list(BEFORE)
+WORDS = ["[PAD]", "[CLS]", "[MASK]", "they", "at", "the", "bank", "with", "its"]
+WORDS += [word for lists in (BEFORE, AFTER) for words in lists.values() for word in words]
+ID = {word: i for i, word in enumerate(WORDS)}
+BANK = 5  # its position in a sentence
+
+
+def sentence(before: str, after: str) -> str:
+    return f"[CLS] they {before} at the bank with its {after}"
+
+
+def encode(text: str) -> list[int]:
+    return [ID[word] for word in text.split()]
+
+
+def made_sentences(first: range, second: range) -> tuple[list[str], np.ndarray]:
+    """The sentences with these of the eight words before "bank" and after it, and the meaning of each."""
+    found = [
+        (sentence(BEFORE[meaning][i], AFTER[meaning][j]), number)
+        for number, meaning in enumerate(MEANINGS)
+        for i in first
+        for j in second
+    ]
+    return [text for text, _ in found], np.array([number for _, number in found])
+
+
+FIRST, LAST = range(4), range(4, 8)  # no sentence of the last words alone is trained on
+
+
+def bert() -> BERT:
+    return BERT(
+        BERTConfig(
+            len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+            max_position_embeddings=16, hidden_dropout_prob=0.0, initializer_range=0.1,
+        )
+    )  # fmt: skip
+
+
+def fill_in_words(model: BERT, rate: float, steps: int, seed: int) -> list[float]:
+    """Train on masked words; no label tells a meaning."""
+    random = np.random.default_rng(seed)
+    texts = [
+        text for pair in ((FIRST, FIRST), (FIRST, LAST), (LAST, FIRST)) for text in made_sentences(*pair)[0]
+    ]
+    rows = np.array([encode(text) for text in texts])
+
+    def loss() -> mg.Tensor:
+        ids = rows[random.integers(len(rows), size=32)]
+        here = np.arange(len(ids)), random.integers(1, ids.shape[1], len(ids))
+        target = np.full_like(ids, IGNORE)
+        target[here] = ids[here]
+        ids[here] = ID["[MASK]"]
+        return F.cross_entropy(model(ids).flatten(0, 1), target.flatten(), ignore_index=IGNORE)
+
+    return minimize(loss, model, rate, steps)
+
+
+@mg.no_grad()
+def states_of_bank(model: BERT, texts: list[str]) -> list[np.ndarray]:
+    """The vector of "bank" in each sentence: the row of the table, then the state after each layer."""
+    ids = np.array([encode(text) for text in texts])
+    x = model.embed(ids)
+    found = [model.embedding(ids), *(x := layer(x) for layer in model.encoder.layers)]
+    return [states.numpy()[:, BANK] for states in found]
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    """Cosines between all pairs, after subtracting the mean, which all vectors share."""
+    vectors = vectors - vectors.mean(0)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def same_and_other(vectors: np.ndarray, meanings: np.ndarray) -> tuple[float, float]:
+    """The mean cosine of two sentences with the same meaning, and of two with different ones."""
+    c = cosines(vectors)
+    same = meanings[:, None] == meanings
+    return float(c[same & ~np.eye(len(c), dtype=bool)].mean()), float(c[~same].mean())
+
+
+def nearest_error(known: np.ndarray, meanings: np.ndarray, vectors: np.ndarray, right: np.ndarray) -> float:
+    """The part of vectors that are nearer to the mean of those known to have the other meaning."""
+    means = np.stack([known[meanings == number].mean(0) for number in (0, 1)])
+    found = np.linalg.norm(vectors[:, None] - means, axis=-1).argmin(-1)
+    return float((found != right).mean())
+
+
+def separation(known: np.ndarray, meanings: np.ndarray, vectors: np.ndarray, right: np.ndarray) -> dict:
+    same, other = same_and_other(vectors, right)
+    return {
+        "error": nearest_error(known, meanings, vectors, right),
+        "same meaning": same,
+        "other meaning": other,
+    }
+
+
+def in_made_sentences(trial: Trial) -> Mapping[str, float]:
+    (known, meanings), (others, right) = made_sentences(FIRST, FIRST), made_sentences(LAST, LAST)
+    model = bert()
+    measure = lambda: separation(
+        states_of_bank(model, known)[-1], meanings, states_of_bank(model, others)[-1], right
+    )
+    before = measure()
+    fill_in_words(model, trial.rate, trial.steps(600), trial.seed)
+    ids = np.array([encode(text) for text in others])
+    last = ids[:, -1].copy()
+    ids[:, -1] = ID["[MASK]"]
+    with mg.no_grad():
+        loss = F.cross_entropy(model(ids)[:, -1], last).item()
+    return {"loss": loss, **measure(), "error before training": before["error"], "parameters": size(model)}
+
+
+@mg.no_grad()
+def encoded(model: Transformer, pairs: list[Sentence], tokenizer: Tokenizer) -> np.ndarray:
+    """The state of the word of two meanings in each English sentence, after the encoder."""
+    batch = collate([(tokenizer.encode(english), []) for english, _ in pairs], tokenizer)
+    model.eval()
+    states = model.encode(batch.source).numpy()
+    model.train()
+    return states[np.arange(len(pairs)), [pair.parts.sense.place[0] for pair in pairs]]
+
+
+def in_translation(trial: Trial) -> Mapping[str, float]:
+    random = np.random.default_rng(trial.seed)
+    pairs = phrasebook().train
+    drawn = [pairs[i] for i in random.permutation(len(pairs))]
+    is_about = lambda pair: (
+        isinstance(pair, Sentence) and pair.parts.sense and pair.parts.sense.word == "bank"
+    )
+    about = [pair for pair in drawn if is_about(pair)]
+    held_out, known = about[:100], about[100:]
+    others = [pair for pair in drawn if not is_about(pair) and len(pair[0].split()) <= 8][:2000]
+    tokenizer = Tokenizer.train_word([text for pair in (*about, *others) for text in pair])
+    to_ids = lambda pairs: [
+        (tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs
+    ]
+    data = Sentences(to_ids([*known, *others]), to_ids(held_out), [], tokenizer)
+    model = translator(data)
+    meanings, right = (
+        np.array([MEANINGS.index(pair.parts.sense.meaning) for pair in part]) for part in (known, held_out)
+    )
+    measure = lambda: separation(
+        encoded(model, known, tokenizer), meanings, encoded(model, held_out, tokenizer), right
+    )
+    before = measure()
+    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {
+        "loss": held_out_loss(model, data),
+        **measure(),
+        "error before training": before["error"],
+        "parameters": size(model),
+    }
+
+
+@claim(
+    question="Do the layers give a word of two meanings the one that its sentence tells?",
+    says={
+        "The Transformer architecture, Self-Attention Mechanism": "Each token's embedding is updated to "
+        "reflect its relationships with other tokens, helping the model understand word meanings in "
+        "context (e.g., polysemy).",
+        "The Transformer Blueprint, Deconstructing the Encoder": 'How does it figure out that "bank" means a '
+        "river's edge in one sentence, and a financial institution in another? This, my friends, is where "
+        "the Transformer's Encoder truly shines.",
+    },
+    setting='"bank" has one row in the table of word vectors. Made sentences: a BERT of width 32 '
+    "fills in masked words for 600 steps; the words that tell the meaning are others where it is tested. "
+    "Translation: a translator learns 400 steps from the phrasebook, where French has two words, banque "
+    "and rive. The vector after the last layer is compared with the mean vectors of both meanings.",
+    measures={
+        "loss": "held-out loss, nats a token (made sentences: of the last word, masked)",
+        "error": "sentences whose vector is nearer to the mean of the other meaning, a fraction",
+        "error before training": "the same, with weights that have learned nothing",
+        "same meaning": "the mean cosine of its vectors in two sentences with the same meaning, after "
+        "subtracting their mean",
+        "other meaning": "the same, of two sentences with different meanings",
+        "parameters": "number of parameters",
+    },
+    arms=("trained",),
+    cases=("made sentences", "translation"),
+    rates=(1e-3, 3e-3, 1e-2),
+    rules=(
+        Rule("trained: error", "trained: error before training", by=0.1),
+        Rule("trained: other meaning", "trained: same meaning", by=0.3),
+    ),
+)
+def contextual_meaning(trial: Trial) -> Mapping[str, float]:
+    mg.manual_seed(trial.seed)
+    return in_made_sentences(trial) if trial.case == "made sentences" else in_translation(trial)

@@ -1,0 +1,63 @@
+"""Does a model that was trained on sentences without labels need fewer labels?"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+
+import minigrad as mg
+
+from ..claim import Rule, Trial, claim
+from ..reading import masked_words, objects, reader, scores, texts, train, with_object
+from ..translating import size
+
+LABELS = {"20 labels": 20, "200 labels": 200, "2,000 labels": 2000}
+PRE_TRAINING, FINE_TUNING = 600, 150  # steps
+
+
+@cache
+def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
+    """The body of a BERT that learned to fill in masked words, which no labels tell."""
+    data = texts(seed)
+    mg.manual_seed(seed)
+    model = reader(data, "masked_lm")
+    train(model, data.train, partial(masked_words, data), 3e-3, steps, seed)
+    return {name: value for name, value in model.state_dict().items() if not name.startswith("head.")}
+
+
+@claim(
+    question="Does a model that was trained on sentences without labels need fewer labels?",
+    says={
+        "Transformers - Attention Is All You Need, Encoder-Only (BERT)": "Fine-tuned for downstream tasks: "
+        "classification, NER, question answering",
+        "BERT (Devlin et al. 2018), section 6": "In particular, these results enable even low-resource "
+        "tasks to benefit from deep unidirectional architectures.",
+    },
+    setting="The type of a sentence's object (person, animal, food, ...), told by a BERT of two layers of "
+    "width 64: 150 steps on labelled sentences, after 600 steps of masked words on 4,000 sentences "
+    "without labels, or from scratch; and from scratch with 750 steps. The labelled sentences are among "
+    "the 4,000.",
+    measures={
+        "loss": "held-out loss, nats a sentence",
+        "error": "wrong types, of 1,000 other sentences, a fraction",
+        "parameters": "number of parameters",
+    },
+    arms=("pre-trained", "from scratch", "from scratch, as many steps in all"),
+    cases=tuple(LABELS),
+    rates=(3e-4, 1e-3, 3e-3),
+    tuned_by="error",
+    rules=(
+        Rule("pre-trained: error", "from scratch: error", by=0.05),
+        Rule("pre-trained: error", "from scratch, as many steps in all: error", by=0.05),
+    ),
+)
+def pre_training(trial: Trial) -> Mapping[str, float]:
+    data = texts(trial.seed)
+    labelled, others = with_object(data.train), with_object(data.held_out)
+    before, steps = trial.steps(PRE_TRAINING), trial.steps(FINE_TUNING)
+    body = pre_trained(trial.seed, before) if trial.arm == "pre-trained" else {}
+    mg.manual_seed(trial.seed)
+    model = reader(data, "classification", len(data.objects))
+    model.load_state_dict(body, strict=False)
+    if trial.arm == "from scratch, as many steps in all":
+        steps += before
+    train(model, labelled[: LABELS[trial.case]], partial(objects, data), trial.rate, steps, trial.seed)
+    return {**scores(model, objects(data, others[:1000])), "parameters": size(model)}
