@@ -3,7 +3,8 @@
     python demos/bank.py -o bank.png
 
 A table of word vectors has one row for "bank". In BERT, that row is only the input: each layer mixes in the
-context. The sentences are about money or about rivers; the model never sees these labels.
+context. The sentences are about money or about rivers; the model never sees these labels. The claim
+`minitransformer claims contextual-meaning` measures the same with several seeds.
 """
 
 from pathlib import Path
@@ -14,73 +15,22 @@ import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad import optim
 from minigrad.nn import functional as F
-from minitransformer import BERT, BERTConfig
+from minitransformer.claims.experiments.contextual_meaning import (
+    AFTER,
+    BEFORE,
+    WORDS,
+    bert,
+    cosines,
+    encode,
+    fill_in_words,
+    same_and_other,
+    sentence,
+    states_of_bank,
+)
 from minitransformer.plots.style import colour_map
 
-BEFORE = {"money": ["lend", "pay", "save", "owe"], "river": ["swim", "fish", "row", "dive"]}
-AFTER = {"money": ["cash", "loans", "coins", "debts"], "river": ["water", "mud", "reeds", "boats"]}
-WORDS = ["[PAD]", "[CLS]", "[MASK]", "they", "at", "the", "bank", "with", "its"]
-WORDS += [word for lists in (BEFORE, AFTER) for words in lists.values() for word in words]
-ID = {word: i for i, word in enumerate(WORDS)}
-BANK = 5  # its position in a sentence
-
-
-def sentence(meaning, random):
-    return f"[CLS] they {random.choice(BEFORE[meaning])} at the bank with its {random.choice(AFTER[meaning])}"
-
-
-def encode(text):
-    return [ID[word] for word in text.split()]
-
-
-def batch(random, size=32):
-    """Sentences with one word masked, and the masked words."""
-    meanings = random.choice(list(BEFORE), size)
-    ids = np.array([encode(sentence(meaning, random)) for meaning in meanings])
-    target = np.full_like(ids, -100)
-    rows = np.arange(size)
-    places = random.integers(1, ids.shape[1], size)
-    target[rows, places] = ids[rows, places]
-    ids[rows, places] = ID["[MASK]"]
-    return ids, target
-
-
-def train(steps=600):
-    mg.manual_seed(0)
-    config = BERTConfig(
-        len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=16, hidden_dropout_prob=0.0, initializer_range=0.1,
-    )  # fmt: skip
-    model = BERT(config)
-    optimizer = optim.AdamW(model.parameters(), lr=3e-3)
-    random = np.random.default_rng(0)
-    for step in range(1, steps + 1):
-        mg.random.set_step(step)
-        ids, target = batch(random)
-        loss = F.cross_entropy(model(ids).flatten(0, 1), target.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if step % 200 == 0:
-            print(f"step {step}: loss {loss.item():.2f}")
-    return model.eval()
-
-
-@mg.no_grad()
-def states_of_bank(model, ids):
-    """The vector of "bank" in each sentence: the row of the table, then the state after each layer."""
-    x = model.embed(ids)
-    found = [model.embedding(ids), *(x := layer(x) for layer in model.encoder.layers)]
-    return [states.numpy()[:, BANK] for states in found]
-
-
-def cosines(vectors):
-    """Cosines between all pairs, after subtracting the mean, which all vectors share."""
-    vectors = vectors - vectors.mean(0)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit @ unit.T
+SEED = 42  # not one of the claim's
 
 
 def draw(states, texts, path):
@@ -110,22 +60,26 @@ def main(
         steps: Training steps; 600 take less than a minute.
         output: The picture.
     """
-    model = train(steps)
-    random = np.random.default_rng(1)
-    texts = [sentence(meaning, random) for meaning in ("money", "money", "river", "river")]
+    mg.manual_seed(SEED)
+    model = bert()
+    losses = fill_in_words(model, 3e-3, steps, SEED)
+    print(f"the loss of {steps} steps: {losses[0]:.2f} at first, {np.mean(losses[-20:]):.2f} at the end")
+    meanings = np.repeat(["money", "river"], 2)
+    texts = [  # not trained on
+        sentence(BEFORE[meaning][i], AFTER[meaning][i])
+        for meaning, i in zip(meanings, (4, 5) * 2, strict=True)
+    ]
     print("\n" + "\n".join(f"{i}  {text.removeprefix('[CLS] ')}" for i, text in enumerate(texts)))
-    row, *states = states_of_bank(model, np.array([encode(text) for text in texts]))
+    row, *states = states_of_bank(model, texts)
     assert (row == row[0]).all()
     print('\nIn the table of word vectors "bank" is the same in all sentences.')
     print("The cosine between its states in two sentences, after subtracting their mean:")
     print(f"{'':<24}{'same meaning':>14}{'other meaning':>15}")
     for i, vectors in enumerate(states, 1):
-        c = cosines(vectors)
-        same = (c[0, 1] + c[2, 3]) / 2
-        other = c[:2, 2:].mean()
+        same, other = same_and_other(vectors, meanings)
         print(f"{f'state after layer {i}':<24}{same:>14.2f}{other:>15.2f}")
-    masked = np.array([encode("[CLS] they lend at the bank with its [MASK]")])
     with mg.no_grad():
+        masked = np.array([encode("[CLS] they lend at the bank with its [MASK]")])
         p = F.softmax(model(masked)[0, -1]).numpy()
     best = np.argsort(-p)[:4]
     print("\nthey lend at the bank with its ...  " + ", ".join(f"{WORDS[i]} {p[i]:.2f}" for i in best))

@@ -24,7 +24,10 @@ from matplotlib.figure import Figure
 import minigrad as mg
 from minigrad import optim
 from minigrad.nn import functional as F
-from minitransformer import Tokenizer, Transformer, TransformerConfig, generate, record_attention
+from minitransformer import Tokenizer, Transformer, TransformerConfig, record_attention
+from minitransformer.claims.experiments.cheating import copied
+from minitransformer.claims.experiments.smoothing import overconfidence, reliability
+from minitransformer.claims.translating import Sentences, probabilities, token_error, translations
 from minitransformer.data.batching import IGNORE, collate
 from minitransformer.data.phrasebook import phrasebook
 from minitransformer.plots.style import colour_map
@@ -55,6 +58,7 @@ tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
 V = tokenizer.vocab_size
 ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs]
 learn, test = ids[:300], ids[300:]
+data = Sentences(learn, test, [], tokenizer)
 
 batch = collate(learn[:2], tokenizer)  # adds <START> and <END>, shifts, and pads
 name = tokenizer.id_to_token | {IGNORE: "(ignored)"}
@@ -144,6 +148,7 @@ check_time("one pass takes less than a tenth of the time", seconds < slow / 10)
 # words never change, so only those of the new word are computed. But there are still 100 passes.
 #
 # And there a model reads its own mistakes, which it never saw in training (*exposure bias*).
+# `minitransformer claims exposure-bias` measures what that costs.
 #
 # ## Training
 #
@@ -192,34 +197,22 @@ check("without the mask the loss is lower", np.mean(cheating_losses[-20:]) < np.
 # The second model had no causal mask. Look at its numbers as you would in an experiment: the training
 # loss, and the test words that it gets right with teacher forcing.
 
+
 # %%
-held_out = collate(test, tokenizer)
-
-
-@mg.no_grad()
-def probabilities(model, batch):
-    """The distribution at each real position (N, V), and the right words (N,)."""
-    p = F.softmax(model.eval()(batch.source, batch.target_in), -1).numpy()
-    chosen = batch.target_out != IGNORE
-    return p[chosen], batch.target_out[chosen]
-
-
-def words_right(model, batch):
-    p, right = probabilities(model, batch)
-    return (p.argmax(-1) == right).mean()
+def words_right(model):
+    return 1 - token_error(model, test, data)
 
 
 def written_right(model, examples):
-    sources = [[*source, tokenizer.end_id] for source, _ in examples]
-    written = generate(model, sources, max_new_tokens=12)
+    written = translations(model, examples, data)
     return np.mean([ids == target for ids, (_, target) in zip(written, examples, strict=True)]), written
 
 
-print(f"test words right, teacher forced: {words_right(honest, held_out):.1%}", end="; ")
-print(f"without the mask {words_right(cheating, held_out):.1%}")
+print(f"test words right, teacher forced: {words_right(honest):.1%}", end="; ")
+print(f"without the mask {words_right(cheating):.1%}")
 check(
     "by these numbers, the cheating model is better",
-    words_right(cheating, held_out) > words_right(honest, held_out),
+    words_right(cheating) > words_right(honest),
 )
 
 # %%
@@ -242,8 +235,19 @@ check("the honest model writes most training sentences", honest_part > 0.6)
 
 # %% [markdown]
 # With teacher forcing, the answer to each question stands one place to the right, so the model learns
-# to copy it. In generation there is nothing to the right, and what it has learned does not help.
-#
+# to copy it: if we put another word there, it says that. In generation there is nothing to the right,
+# and what it has learned does not help. (`minitransformer claims cheating` does this with more sentences.)
+
+# %%
+says_it = {
+    title: copied(model, data, settings.seed)
+    for title, model in {"with the mask": honest, "without": cheating}.items()
+}
+print({title: f"says the word put ahead in {part:.0%}" for title, part in says_it.items()})
+check("the cheating model says what stands ahead, right or wrong", says_it["without"] > 0.3)
+check("the other does not", says_it["with the mask"] < 0.1)
+
+# %% [markdown]
 # "Transformer Network" calls it cheating, too ("The model could just COPY"). Why are only 67% of the
 # test words right in our run, then? A word must be learned before it can be copied: 88% are right of
 # those that occur at least ten times in the 300 sentences, and none of those that never do. The picture
@@ -323,14 +327,12 @@ over = {}
 perplexity = {}
 bars = {}
 for title, model in {"hard targets": honest, "smoothed": smooth}.items():
-    p, right = probabilities(model, held_out)
-    confidence = p.max(-1)
-    is_right = p.argmax(-1) == right
-    over[title] = confidence.mean() - is_right.mean()
+    p, right = probabilities(model, test, data)
+    over[title] = overconfidence(p, right)
     perplexity[title] = np.exp(-np.log(p[np.arange(len(right)), right]).mean())
-    tenth = np.minimum((10 * confidence).astype(int), 9)
-    bars[title] = [(confidence[tenth == i].mean(), is_right[tenth == i].mean()) for i in np.unique(tenth)]
-    print(f"{title:12}  {is_right.mean():.1%} right, {confidence.mean():.1%} confident", end=", ")
+    bars[title] = [(confidence, accuracy) for confidence, accuracy, _ in reliability(p, right)]  # by tenths
+    accuracy = (p.argmax(-1) == right).mean()
+    print(f"{title:12}  {accuracy:.1%} right, {p.max(-1).mean():.1%} confident", end=", ")
     print(f"perplexity {perplexity[title]:.1f}")
 check("hard targets make it overconfident on words that it has not seen", over["hard targets"] > 0.05)
 check(
@@ -411,7 +413,7 @@ for axes, layers in zip(figure.subplots(1, 2, sharey=True), (1, 3), strict=True)
         model = model_of(layers)
         losses = train(model, steps=120, schedule=schedule)
         last[layers, title] = np.mean(losses[-20:])
-        p, _ = probabilities(model, held_out)
+        p, _ = probabilities(model, test, data)
         deviation[layers, title] = p.std(0).max()  # over all positions, of the word that varies most
         axes.plot(losses, label=title)
     axes.set(title=f"{layers} + {layers} layers", xlabel="step")

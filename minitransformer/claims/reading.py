@@ -102,12 +102,13 @@ def pad(data: Texts, ids: Sequence[Sequence[int]], asked: Sequence[Sequence[int]
 def masked_words(data: Texts, rows: Sequence[Read], random: np.random.Generator) -> Batch:
     """BERT's question: 15% of the words are hidden, at least one, and asked for."""
     words = (data.tokenizer.first_ordinary_id, data.tokenizer.vocab_size)
-    read = []
+    read, asked = [], []
     for row in rows:
-        ids = np.array(row.ids)
-        maskable = np.arange(len(ids)) % (len(ids) - 1) != 0  # all but the first and the last
-        read.append(mask_tokens(ids, maskable, data.mask_id, words, random))
-    return pad(data, *zip(*read, strict=True))
+        maskable = np.arange(len(row.ids)) % (len(row.ids) - 1) != 0  # all but the first and the last
+        hidden, targets = mask_tokens(np.array(row.ids), maskable, data.mask_id, words, random)
+        read.append(hidden.tolist())
+        asked.append(targets.tolist())
+    return pad(data, read, asked)
 
 
 def with_object(rows: Sequence[Read]) -> list[Read]:

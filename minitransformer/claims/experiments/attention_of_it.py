@@ -90,7 +90,7 @@ def best_head(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], stack: 
 @claim(
     question='Does a translator\'s attention go from "it" to the noun that it stands for?',
     says={
-        "Transformers - Attention Is All You Need, Intuition: Why Self-Attention?": '"it" attends to all '
+        'Transformers - Attention Is All You Need, Intuition: Why Self-Attention?, of "it"': "attends to all "
         'tokens, focuses most on "animal"',
     },
     setting="A translator of width 64 (two layers of four heads in the encoder, one in the decoder) learns "

@@ -5,8 +5,9 @@ from functools import cache, partial
 
 import minigrad as mg
 
+from ...models.bert import BERT
 from ..claim import Rule, Trial, claim
-from ..reading import masked_words, objects, reader, scores, texts, train, with_object
+from ..reading import Texts, masked_words, objects, reader, scores, texts, train, with_object
 from ..translating import size
 
 LABELS = {"20 labels": 20, "200 labels": 200, "2,000 labels": 2000}
@@ -21,6 +22,13 @@ def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
     model = reader(data, "masked_lm")
     train(model, data.train, partial(masked_words, data), 3e-3, steps, seed)
     return {name: value for name, value in model.state_dict().items() if not name.startswith("head.")}
+
+
+def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> BERT:
+    """A BERT that tells the type of an object, with these weights in its body."""
+    model = reader(data, "classification", len(data.objects))
+    model.load_state_dict(body, strict=False)
+    return model
 
 
 @claim(
@@ -55,8 +63,7 @@ def pre_training(trial: Trial) -> Mapping[str, float]:
     before, steps = trial.steps(PRE_TRAINING), trial.steps(FINE_TUNING)
     body = pre_trained(trial.seed, before) if trial.arm == "pre-trained" else {}
     mg.manual_seed(trial.seed)
-    model = reader(data, "classification", len(data.objects))
-    model.load_state_dict(body, strict=False)
+    model = classifier(data, body)
     if trial.arm == "from scratch, as many steps in all":
         steps += before
     train(model, labelled[: LABELS[trial.case]], partial(objects, data), trial.rate, steps, trial.seed)

@@ -34,7 +34,7 @@ def question_of(trial: Trial, data: Texts) -> Question:
         return pad(data, [row.ids[:-1] for row in rows], [row.ids[1:] for row in rows])  # the next word
 
     def entities(rows: Sequence[Read], _: np.random.Generator) -> Batch:
-        return pad(data, [row.ids for row in rows], [[IGNORE, *row.tags] for row in rows])
+        return pad(data, [row.ids for row in rows], [[IGNORE, *row.tags, IGNORE] for row in rows])
 
     def types_of_objects(rows: Sequence[Read], _: np.random.Generator) -> Batch:  # of the state of <END>
         return pad(

@@ -1,0 +1,141 @@
+"""The experiments with training and reading: their variants do what they say, their arms are equally large,
+and nothing is tested that was trained on."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minitransformer.claims.claim import Trial
+from minitransformer.claims.experiments.attention_of_it import HELD_OUT, data_of, reasons
+from minitransformer.claims.experiments.contextual_meaning import (
+    FIRST,
+    LAST,
+    bert,
+    made_sentences,
+    nearest_error,
+    same_and_other,
+    states_of_bank,
+)
+from minitransformer.claims.experiments.exposure_bias import data_of as pairs_of
+from minitransformer.claims.experiments.exposure_bias import distance, with_own_words
+from minitransformer.claims.experiments.pre_training import classifier
+from minitransformer.claims.experiments.smoothing import calibration_error, overconfidence, reliability
+from minitransformer.claims.experiments.two_directions import each_word, model_of, question_of, two_directions
+from minitransformer.claims.reading import masked_words, texts
+from minitransformer.claims.translating import draw, size, translator
+from minitransformer.data.batching import IGNORE
+
+SEED = 1000
+
+
+@pytest.fixture(scope="module")
+def data():
+    return texts(SEED, longest=5, count=1000)
+
+
+def trial(arm, case):
+    return Trial(arm, case, 1e-3, SEED)
+
+
+def test_sentences_that_are_read_have_a_tag_for_each_word_and_are_not_trained_on(data):
+    known = {tuple(each.ids) for each in data.train}
+    assert not any(tuple(each.ids) in known for each in data.held_out)
+    assert all(len(each.ids) == len(each.tags) + 2 for each in data.train)
+    names = [data.tags[tag] for tag in data.train[0].tags]
+    assert len(names) == len(data.tokenizer.tokens(data.tokenizer.decode(data.train[0].ids)))
+
+
+@pytest.mark.parametrize("case", two_directions.cases)
+def test_from_the_left_no_later_word_changes_an_earlier_state(data, case):
+    both, left = (model_of(trial(arm, case), data) for arm in two_directions.arms)
+    assert size(both) == size(left)
+    ids = np.array([[2, 9, 10, 11, 3]])
+    changed = np.array([[2, 9, 10, 12, 3]])
+    with mg.no_grad():
+        assert np.array_equal(left.states(ids)[:, :3].numpy(), left.states(changed)[:, :3].numpy())
+        assert not np.allclose(both.states(ids)[:, :3].numpy(), both.states(changed)[:, :3].numpy())
+
+
+def test_each_word_is_asked_for_once_and_cannot_be_read(data):
+    rows = data.held_out[:3]
+    words = sorted(word for row in rows for word in row.ids[1:-1])
+    for both_sides in (True, False):
+        ids, asked = each_word(data, rows, both_sides)
+        assert sorted(asked[asked != IGNORE]) == words
+        assert not both_sides or set(ids[asked != IGNORE]) == {data.mask_id}
+    assert ids[0, 1] == asked[0, 0]  # from the left, it is the next
+
+
+def test_questions_ask_for_words_tags_and_types(data):
+    rows = [row for row in data.train if row.object is not None][:8]
+    random = np.random.default_rng(SEED)
+    ids, asked = masked_words(data, rows, random)
+    assert ((asked != IGNORE).sum(1) >= 1).all()
+    assert (asked[:, 0] == IGNORE).all()
+    ids, asked = question_of(trial("left side", "entities"), data)(rows, random)
+    assert asked[0, 1 : len(rows[0].tags) + 1].tolist() == rows[0].tags
+    ids, asked = question_of(trial("left side", "types of objects"), data)(rows, random)
+    assert (ids[asked != IGNORE] == data.tokenizer.end_id).all()
+    assert asked[asked != IGNORE].tolist() == [row.object for row in rows]
+
+
+def test_fine_tuning_starts_with_the_body_that_was_pre_trained_and_a_head_of_its_own(data):
+    model, other = classifier(data, {}), classifier(data, {})
+    body = {"embedding.weight": model.embedding.weight}
+    assert not np.array_equal(other.embedding.weight.numpy(), model.embedding.weight.numpy())
+    assert np.array_equal(classifier(data, body).embedding.weight.numpy(), model.embedding.weight.numpy())
+
+
+def test_own_words_are_those_that_the_model_would_write():
+    data = pairs_of(Trial("own words", "reversal", 1e-3, SEED))
+    assert not {tuple(source) for source, _ in data.train} & {tuple(source) for source, _ in data.held_out}
+    model = translator(data)
+    batch = draw(data, np.random.default_rng(SEED))
+    mixed = partial(with_own_words, model, batch, random=np.random.default_rng(SEED))
+    assert np.array_equal(mixed(part=0).target_in, batch.target_in)
+    own = mixed(part=1).target_in
+    said = model(batch.source, batch.target_in).numpy().argmax(-1)
+    is_word = batch.target_out != IGNORE
+    assert np.array_equal(own[:, 1:][is_word[:, 1:]], said[:, :-1][is_word[:, 1:]])
+    assert (own[:, 0] == data.tokenizer.start_id).all()
+    assert np.array_equal(own[:, 1:][~is_word[:, 1:]], batch.target_in[:, 1:][~is_word[:, 1:]])
+
+
+def test_distance_counts_words_that_are_inserted_deleted_or_replaced():
+    assert distance("kitten", "sitting") == 3
+    assert distance("abc", "bc") == distance("bc", "abc") == 1
+    assert distance("", "abc") == 3
+
+
+def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
+    p = np.array([[0.75, 0.25]] * 4)
+    three_right = np.array([0, 0, 0, 1])
+    assert calibration_error(p, three_right) == overconfidence(p, three_right) == 0
+    assert calibration_error(p, np.ones(4, int)) == overconfidence(p, np.ones(4, int)) == 0.75
+    assert calibration_error(p, np.zeros(4, int)) == -overconfidence(p, np.zeros(4, int)) == 0.25
+    assert reliability(p, three_right) == [(0.75, 0.75, 1.0)]
+
+
+def test_the_word_of_two_meanings_is_the_same_in_the_table_and_told_by_other_words_in_the_test():
+    texts, _ = made_sentences(FIRST, FIRST)
+    others, right = made_sentences(LAST, LAST)
+    shared = set(" ".join(texts).split()) & set(" ".join(others).split())
+    assert shared == {"[CLS]", "they", "at", "the", "bank", "with", "its"}
+    row, *states = states_of_bank(bert(), others)
+    assert (row == row[0]).all()
+    assert all(not np.allclose(each, each[0]) for each in states)
+    separate = np.where(right[:, None] == 0, 1.0, -1.0) * np.ones((1, 4))
+    assert same_and_other(separate, right) == pytest.approx((1, -1))
+    assert nearest_error(separate, right, separate, right) == 0
+    assert nearest_error(separate, 1 - right, separate, right) == 1
+
+
+def test_sentences_with_it_are_different_and_know_both_nouns():
+    pairs = reasons(SEED, count=1000)
+    data = data_of(pairs)
+    assert len({english for english, _ in pairs}) == len(pairs)
+    assert len(data.held_out) == HELD_OUT
+    assert not {tuple(source) for source, _ in data.train} & {tuple(source) for source, _ in data.held_out}
+    assert all(pair[0].split()[pair.parts.reference.pronoun[0]] == "it" for pair in pairs)
