@@ -30,7 +30,7 @@ from minitransformer.claims.experiments.contextual_meaning import (
 )
 from minitransformer.plots.style import colour_map
 
-SEED = 42  # not one of the claim's
+SEED = 1000  # not one of those that the claim compares
 
 
 def draw(states, texts, path):
@@ -51,18 +51,18 @@ def draw(states, texts, path):
 
 
 def main(
-    steps: int = 600,
+    steps: int = 1000,
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("bank.png"),
 ):
     """Train a small BERT on sentences with "bank", and compare the states of the word in some of them.
 
     Args:
-        steps: Training steps; 600 take less than a minute.
+        steps: Training steps; 1000 take less than a minute.
         output: The picture.
     """
     mg.manual_seed(SEED)
     model = bert()
-    losses = fill_in_words(model, 3e-3, steps, SEED)
+    losses = fill_in_words(model, 1e-2, steps, SEED)
     print(f"the loss of {steps} steps: {losses[0]:.2f} at first, {np.mean(losses[-20:]):.2f} at the end")
     meanings = np.repeat(["money", "river"], 2)
     texts = [  # not trained on

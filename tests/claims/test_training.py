@@ -17,6 +17,7 @@ from minitransformer.claims.experiments.contextual_meaning import (
     nearest_error,
     same_and_other,
     states_of_bank,
+    without_shared_clues,
 )
 from minitransformer.claims.experiments.exposure_bias import data_of as pairs_of
 from minitransformer.claims.experiments.exposure_bias import distance, with_own_words
@@ -26,6 +27,7 @@ from minitransformer.claims.experiments.two_directions import each_word, model_o
 from minitransformer.claims.reading import masked_words, texts
 from minitransformer.claims.translating import draw, size, translator
 from minitransformer.data.batching import IGNORE
+from minitransformer.data.phrasebook import tokens_of
 
 SEED = 1000
 
@@ -83,9 +85,10 @@ def test_questions_ask_for_words_tags_and_types(data):
 
 def test_fine_tuning_starts_with_the_body_that_was_pre_trained_and_a_head_of_its_own(data):
     model, other = classifier(data, {}), classifier(data, {})
-    body = {"embedding.weight": model.embedding.weight}
-    assert not np.array_equal(other.embedding.weight.numpy(), model.embedding.weight.numpy())
-    assert np.array_equal(classifier(data, body).embedding.weight.numpy(), model.embedding.weight.numpy())
+    weights = [each[0].embedding.weight.numpy() for each in (model, other)]
+    assert not np.array_equal(*weights)
+    body = {"embedding.weight": model[0].embedding.weight}
+    assert np.array_equal(classifier(data, body)[0].embedding.weight.numpy(), weights[0])
 
 
 def test_own_words_are_those_that_the_model_would_write():
@@ -119,17 +122,19 @@ def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
 
 
 def test_the_word_of_two_meanings_is_the_same_in_the_table_and_told_by_other_words_in_the_test():
-    texts, _ = made_sentences(FIRST, FIRST)
-    others, right = made_sentences(LAST, LAST)
-    shared = set(" ".join(texts).split()) & set(" ".join(others).split())
-    assert shared == {"[CLS]", "they", "at", "the", "bank", "with", "its"}
-    row, *states = states_of_bank(bert(), others)
+    texts, meanings = made_sentences(LAST, LAST)
+    trained, _ = made_sentences(FIRST, FIRST)
+    use = without_shared_clues(texts)
+    same = meanings[:, None] == meanings
+    assert (use[same].sum(), (~same).sum()) == (2 * 16 * 9, use[~same].sum())
+    row, *states = states_of_bank(bert(), texts)
     assert (row == row[0]).all()
     assert all(not np.allclose(each, each[0]) for each in states)
-    separate = np.where(right[:, None] == 0, 1.0, -1.0) * np.ones((1, 4))
-    assert same_and_other(separate, right) == pytest.approx((1, -1))
-    assert nearest_error(separate, right, separate, right) == 0
-    assert nearest_error(separate, 1 - right, separate, right) == 1
+    separate = np.where(meanings[:, None] == 0, 1.0, -1.0) * np.ones((1, 4))
+    assert same_and_other(separate, meanings) == pytest.approx((1, -1))
+    assert nearest_error(separate, meanings, separate, meanings, use) == 0
+    assert nearest_error(separate, 1 - meanings, separate, meanings, use) == 1
+    assert not set(texts) & set(trained)
 
 
 def test_sentences_with_it_are_different_and_know_both_nouns():
@@ -138,4 +143,4 @@ def test_sentences_with_it_are_different_and_know_both_nouns():
     assert len({english for english, _ in pairs}) == len(pairs)
     assert len(data.held_out) == HELD_OUT
     assert not {tuple(source) for source, _ in data.train} & {tuple(source) for source, _ in data.held_out}
-    assert all(pair[0].split()[pair.parts.reference.pronoun[0]] == "it" for pair in pairs)
+    assert all(tokens_of(pair[0])[pair.parts.reference.pronoun[0]] == "it" for pair in pairs)

@@ -59,7 +59,7 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     rates=(1e-3, 3e-3, 1e-2),
     rules=(
         Rule("not masked: loss", "masked: loss", by=0.1, part="copies"),
-        Rule("masked: copied", "not masked: copied", by=0.5, part="copies"),
+        Rule("masked: copied", "not masked: copied", by=0.25, part="copies"),
         Rule("masked: error", "not masked: error", by=0.3, part="cannot write"),
     ),
 )

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import cache, partial
 
 import minigrad as mg
+from minigrad import nn
 
-from ...models.bert import BERT
 from ..claim import Rule, Trial, claim
 from ..reading import Texts, masked_words, objects, reader, scores, texts, train, with_object
 from ..translating import size
@@ -24,11 +24,12 @@ def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
     return {name: value for name, value in model.state_dict().items() if not name.startswith("head.")}
 
 
-def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> BERT:
-    """A BERT that tells the type of an object, with these weights in its body."""
-    model = reader(data, "classification", len(data.objects))
+def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
+    """Tells the type of an object from the mean state of a BERT with these weights."""
+    model = reader(data, "similarity")  # a head without parameters: the mean of the states
     model.load_state_dict(body, strict=False)
-    return model
+    width = model.config.hidden_size
+    return nn.Sequential(model, nn.LayerNorm(width), nn.Linear(width, len(data.objects)))
 
 
 @claim(
