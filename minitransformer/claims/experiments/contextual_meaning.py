@@ -206,8 +206,8 @@ def in_translation(trial: Trial) -> Mapping[str, float]:
         "river's edge in one sentence, and a financial institution in another? This, my friends, is where "
         "the Transformer's Encoder truly shines.",
     },
-    setting='"bank" has one row in the table of word vectors. Its vector after the last layer is compared with '
-    "the mean vectors of both meanings. Made sentences: a BERT of width 32 fills in masked words, 1,000 "
+    setting='"bank" has one row in the table of word vectors. Its vector after the last layer is compared '
+    "with the mean vectors of both meanings. Made sentences: a BERT of width 32 fills in masked words, 1,000 "
     "steps; the means are of sentences in which other words tell the meaning. Translation: a translator "
     "learns 400 steps from the phrasebook, where French has two words, banque and rive.",
     measures={
