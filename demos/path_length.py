@@ -22,32 +22,12 @@ import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad import Tensor, nn
-from minigrad.core.node import Node, producer
+from minigrad import nn
+from minitransformer.claims.experiments.far_gradients import Recurrent, open_lstm
+from minitransformer.claims.paths import count_steps, gradient_norm
 from minitransformer.layers import EncoderLayer, LayerConfig
 
 LENGTHS = (3, 10, 30, 100, 300, 1000)
-
-
-class Recurrent(nn.Module):
-    """A recurrent layer without its final state: x (B, T, D) -> (B, T, D)."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x)[0]
-
-
-def open_lstm(d: int) -> nn.LSTM:
-    """An LSTM with open forget gates: with a bias of 5, a cell keeps sigmoid(5) = 0.993 of itself per step.
-
-    An LSTM may learn that; an initial bias of 1 is common (Jozefowicz et al. 2015).
-    """
-    lstm = nn.LSTM(d, d, batch_first=True)
-    lstm.bias_hh_l0.array[d : 2 * d] = 5
-    return lstm
 
 
 NETWORKS: dict[str, Callable[[int], nn.Module]] = {
@@ -61,28 +41,6 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 # ---------------------------------------------------------------- measures
 
 
-def dependent_operations(output: Tensor, source: Tensor) -> int:
-    """The number of operations on the longest path from `source` to `output` in the graph."""
-    nodes = set()
-    stack = [output.node]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Node) and node not in nodes:
-            nodes.add(node)
-            stack.extend(map(producer, node.edges))
-    depth: dict[Any, float] = {source: 0}
-    for node in sorted(nodes, key=lambda node: node.number):  # inputs before results
-        before = max((depth.get(producer(edge), -math.inf) for edge in node.edges), default=-math.inf)
-        depth[node] = before + (node.op.family not in ("shape", "indexing"))
-    return int(depth[output.node])
-
-
-def count_steps(network: nn.Module, n: int, d: int) -> int:
-    with mg.fused(False):
-        x = mg.randn(1, n, d, requires_grad=True)
-        return dependent_operations(network(x)[:, -1], x)
-
-
 def measure_time(network: nn.Module, n: int, d: int, batch: int, repeats: int) -> float:
     """Milliseconds of processor time for forward and backward: the median of `repeats`."""
     x = mg.randn(batch, n, d, requires_grad=True)
@@ -93,18 +51,6 @@ def measure_time(network: nn.Module, n: int, d: int, batch: int, repeats: int) -
         network(x).sum().backward()
         times.append(time.process_time() - start)
     return 1000 * float(np.median(times[1:]))
-
-
-def gradient_norm(network: nn.Module, n: int, d: int) -> float:
-    """The norm of the d x d matrix d output_n / d input_1; each row of a batch computes one row of it."""
-    sequence = np.random.default_rng(n).standard_normal((1, n, d))
-    total = 0.0
-    for rows in np.array_split(np.arange(d), max(d // 8, 1)):
-        x = mg.tensor(np.repeat(sequence, len(rows), 0), requires_grad=True)
-        last = network(x)[:, -1]  # (rows, d)
-        last[np.arange(len(rows)), rows].sum().backward()
-        total += float((x.grad.numpy()[:, 0] ** 2).sum())
-    return math.sqrt(total)
 
 
 @dataclass(frozen=True)
