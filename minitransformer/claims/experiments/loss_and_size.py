@@ -1,0 +1,124 @@
+"""Do more parameters and more data lower the loss, each step of them again?"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import optim
+from minigrad.nn import functional as F
+
+from ...data.batching import IGNORE, pad_rows
+from ...data.phrasebook import phrasebook
+from ...models.gpt import GPT, GPTConfig
+from ...text.tokenizer import Tokenizer
+from ..claim import Rule, Trial, claim
+from ..translating import size
+
+WIDTHS = {"small": 8, "medium": 24, "large": 72}
+AMOUNTS = {"little data": 300, "some data": 1500, "much data": 7500}
+ARMS = (
+    "small, little data", "large, little data",
+    "large, some data",
+    "small, much data", "medium, much data", "large, much data",
+)  # fmt: skip
+
+Rows = Sequence[Sequence[int]]
+
+
+@cache
+def english() -> tuple[Rows, Tokenizer]:
+    """The different English sentences of the phrasebook as ids, and their tokenizer."""
+    texts = list(dict.fromkeys(source for source, _ in phrasebook().train))
+    tokenizer = Tokenizer.train_word(texts)
+    return [tokenizer.encode(text) for text in texts], tokenizer
+
+
+def build(width: int, vocab_size: int) -> GPT:
+    """A GPT of two layers."""
+    return GPT(
+        GPTConfig(
+            vocab_size, n_positions=32, n_embd=width, n_layer=2, n_head=max(1, width // 16),
+            embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
+        )
+    )  # fmt: skip
+
+
+def loss_of(model: GPT, rows: Rows, end: int) -> mg.Tensor:
+    """The mean loss of the tokens of these sentences; each begins and ends with the token `end`."""
+    inputs = pad_rows([[end, *row] for row in rows], end)
+    targets = pad_rows([[*row, end] for row in rows], IGNORE)
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.reshape(-1), ignore_index=IGNORE)
+
+
+def train(
+    model: GPT, rows: Rows, validation: Rows, held_out: Rows, end: int, rate: float, steps: int, seed: int
+) -> tuple[float, float]:
+    """Train; returns the held-out loss where the loss of the validation sentences was lowest, and at the end.
+
+    So a model that begins to learn few sentences by heart is taken before it does.
+    """
+    random = np.random.default_rng(seed)
+    optimizer = optim.AdamW(model.parameters(), lr=rate)
+    looks = []
+    for step in range(1, steps + 1):
+        chosen = random.integers(len(rows), size=48)
+        optimizer.param_groups[0]["lr"] = rate * min(1, 10 * step / steps) * (1 - (step - 1) / steps)
+        optimizer.zero_grad()
+        loss_of(model, [rows[i] for i in chosen], end).backward()
+        optimizer.step()
+        if step % max(1, steps // 10) == 0:
+            with mg.no_grad():
+                looks.append([loss_of(model, part, end).item() for part in (validation, held_out)])
+    return min(looks)[1], looks[-1][1]
+
+
+def rules() -> list[Rule]:
+    """Each arm of a list has a loss at least 0.1 below the one before."""
+    made = []
+    for part, arms in {
+        "parameters, much data": ("small, much data", "medium, much data", "large, much data"),
+        "parameters, little data": ("small, little data", "large, little data"),
+        "data, large model": ("large, little data", "large, some data", "large, much data"),
+        "data, small model": ("small, little data", "small, much data"),
+    }.items():
+        made += [Rule(f"{more}: loss", f"{less}: loss", by=0.1, part=part) for less, more in pairwise(arms)]
+    return made
+
+
+@claim(
+    question="Do more parameters and more data lower the loss on new sentences?",
+    says={
+        "Transformers - Attention Is All You Need, Why Transformers Work So Well": "Architecture scales well "
+        "with more data, more parameters, and more compute",
+        "The Transformer architecture, Key Advantages of Transformer Architecture": "Transformers scale well "
+        "to large models and datasets",
+    },
+    setting="A GPT of two layers, of width 8, 24 or 72 (small, medium, large), on 300, 1,500 or 7,500 "
+    "English sentences of the phrasebook (little, some, much data), 300 steps of 48 sentences. It is stopped "
+    "where the loss of 300 sentences is lowest, and measured on 300 others. 0.1 nats are a tenth of the "
+    "perplexity.",
+    measures={
+        "loss": "held-out loss, nats a token, at the best of ten looks",
+        "last": "held-out loss after the last step, nats a token",
+        "parameters": "number of parameters",
+    },
+    arms=ARMS,
+    rates=(3e-3, 1e-2, 3e-2),
+    rules=rules(),
+    unequal="their number is what the claim is about",
+)
+def loss_and_size(trial: Trial) -> Mapping[str, float]:
+    rows, tokenizer = english()
+    order = np.random.default_rng(trial.seed).permutation(len(rows))
+    validation, held_out, rest = ([rows[i] for i in part] for part in np.split(order, (300, 600)))
+    width, amount = trial.arm.split(", ")
+    mg.manual_seed(trial.seed)
+    model = build(WIDTHS[width], tokenizer.vocab_size)
+    best, last = train(
+        model, rest[: AMOUNTS[amount]], validation, held_out, tokenizer.end_id, trial.rate, trial.steps(300),
+        trial.seed,
+    )  # fmt: skip
+    return {"loss": best, "last": last, "parameters": size(model)}
