@@ -14,43 +14,20 @@ import tyro
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad import optim
-from minigrad.nn import functional as F
-from minitransformer import GPT, GPTConfig, Tokenizer
-from minitransformer.data.batching import IGNORE, pad_rows
+from minitransformer import Tokenizer
+from minitransformer.claims.experiments.loss_and_size import build, train
+from minitransformer.claims.translating import size
 from minitransformer.data.phrasebook import phrasebook
 
 WIDTHS = (4, 8, 16, 32, 64)
 
 
-def loss_of(model, rows, end):
-    """The mean loss of the tokens of these sentences; each begins and ends with the token `end`."""
-    inputs = pad_rows([[end, *row] for row in rows], end)
-    targets = pad_rows([[*row, end] for row in rows], IGNORE)
-    return F.cross_entropy(model(inputs).flatten(0, 1), targets.reshape(-1), ignore_index=IGNORE)
-
-
 def measure(width, sentences, held_out, tokenizer, steps, seed):
     """The number of parameters, and the loss on held-out sentences after training on `sentences`."""
     mg.manual_seed(seed)
-    random = np.random.default_rng(seed)
-    config = GPTConfig(
-        tokenizer.vocab_size, n_positions=32, n_embd=width, n_layer=2, n_head=max(1, width // 16),
-        embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0,
-    )  # fmt: skip
-    model = GPT(config)
-    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 1e-2 * min(step / 20, 1) * (1 - step / steps)
-        chosen = random.integers(len(sentences), size=48)
-        loss = loss_of(model, [sentences[i] for i in chosen], tokenizer.end_id)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    model.eval()
-    with mg.no_grad():
-        found = loss_of(model, held_out, tokenizer.end_id).item()
-    return sum(parameter.numel() for parameter in model.parameters()), found
+    model = build(width, tokenizer.vocab_size)
+    _, found = train(model, sentences, held_out, held_out, tokenizer.end_id, 1e-2, steps, seed)  # at the end
+    return size(model), found
 
 
 def draw(amounts, parameters, losses, path):

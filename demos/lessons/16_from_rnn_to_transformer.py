@@ -12,7 +12,6 @@
 # %%
 import math
 import time
-import tracemalloc
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +23,11 @@ import minigrad as mg
 from minigrad import nn, optim
 from minigrad.nn import functional as F
 from minitransformer import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from minitransformer.claims.experiments.attention_memory import peak_bytes
+from minitransformer.claims.experiments.far_gradients import open_lstm
+from minitransformer.claims.experiments.fixed_context import LONGEST, copies
+from minitransformer.claims.experiments.fixed_context import VOCABULARY as V
+from minitransformer.claims.timing import processor_seconds
 from minitransformer.layers import EncoderLayer, LayerConfig
 
 
@@ -164,12 +168,6 @@ check('"it" is word 8, six steps after "animal"', (it, it - animal) == (8, 6))
 LENGTHS = (3, 10, 30, 100)
 
 
-def open_gates(layer):
-    """A bias of 5 for the forget gate: f = sigmoid(5) = 0.993."""
-    layer.bias_hh_l0.array[D : 2 * D] = 5
-    return layer
-
-
 def gradient_norm(layer, n):
     """The size of the gradient that arrives at input 1 when one of size 1 starts at output n."""
     x = mg.randn(8, n, D, dtype="float64", requires_grad=True)
@@ -183,7 +181,7 @@ def gradient_norm(layer, n):
 networks = {
     "simple RNN": nn.RNN(D, D, batch_first=True),
     "LSTM": nn.LSTM(D, D, batch_first=True),
-    "LSTM, open gates": open_gates(nn.LSTM(D, D, batch_first=True)),
+    "LSTM, open gates": open_lstm(D),  # with a bias of 5, f = sigmoid(5) = 0.993
     "Transformer": transformer,
 }
 guess = predict("a simple RNN, 100 steps: the gradient is about 10 to which power?", settings.guess)
@@ -215,18 +213,6 @@ check("but it falls with the length", norms["Transformer"][-1] < norms["Transfor
 
 
 # %%
-def seconds(function):
-    """Processor time of a call: the shortest of five."""
-    function()
-    times = []
-    for _ in range(5):
-        start = time.process_time()
-        for _ in range(4):
-            function()
-        times.append((time.process_time() - start) / 4)
-    return min(times)
-
-
 def attention(q):  # (1, T, d)
     return (q @ q.mT / math.sqrt(q.shape[-1])).softmax(-1) @ q
 
@@ -240,7 +226,8 @@ def measure_cost(width):
     with mg.no_grad():
         for n in T_S:
             x = mg.randn(1, n, width)
-            rows.append((seconds(lambda x=x: layer(x)), seconds(lambda x=x: attention(x))))
+            calls = (lambda x=x: layer(x), lambda x=x: attention(x))
+            rows.append([processor_seconds(call, repeats=5, calls=4) for call in calls])
     return np.array(rows).T * 1000  # milliseconds: RNN, attention
 
 
@@ -292,12 +279,8 @@ check_time("attention's time grows faster than the RNN's", growth[0] > growth[1]
 def peak_memory(n, fused):
     """MiB at the peak of forward and backward of attention with 4 heads of width 16."""
     q, k, v = (mg.randn(1, 4, n, 16, requires_grad=True) for _ in range(3))
-    tracemalloc.start()
     with mg.fused(fused):
-        F.scaled_dot_product_attention(q, k, v).sum().backward()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 2**20
+        return peak_bytes(lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()) / 2**20
 
 
 peak_memory(64, True)  # the first call loads the kernel
@@ -319,22 +302,14 @@ check(
 # ## The fixed vector is a bottleneck
 #
 # Before attention, an encoder handed over its last state: one vector for a sentence of any length. The
-# task: copy 2 to 12 random letters. Four models, from the road; about equally large; the same steps.
+# task: copy 2 to 12 random letters of ten. `copies` makes a batch of it. Four models, from the road; about
+# equally large; the same steps.
 #
 # A GRU has two gates: $h_t = (1 - z_t) \odot n_t + z_t \odot h_{t-1}$. Attention adds $c_t = \sum_j
 # \mathrm{softmax}_j(h_t \cdot e_j)\, e_j$, with the encoder's states $e_j$.
 
+
 # %%
-V, LONGEST = 4 + 10, 12  # <PAD>, <UNK>, <START>, <END>, and ten letters
-
-
-def copies(rng, length, number=48):
-    """Source, decoder input and target of a batch: x <END>, <START> x, x <END>."""
-    x = rng.integers(4, V, (number, length))
-    start, end = np.full((number, 1), 2), np.full((number, 1), 3)
-    return np.hstack([x, end]), np.hstack([start, x]), np.hstack([x, end])
-
-
 def seq2seq(rnn_type, hidden_size, attention):
     options = {"embedding_dim": 48, "bidirectional": False, "dropout": 0.0}
     config = Seq2SeqConfig(V, hidden_size=hidden_size, rnn_type=rnn_type, attention=attention, **options)
@@ -357,7 +332,7 @@ def train(model, steps=settings.steps):
     curve = []
     start = time.process_time()
     for step in range(steps):
-        source, target_in, target = copies(rng, rng.integers(2, LONGEST + 1))
+        source, target_in, target = copies(rng, rng.integers(2, LONGEST + 1), 48)
         optimizer.param_groups[0]["lr"] = 5e-3 * min((step + 1) / 50, 1 - step / steps)
         logits = model(source, target_in)  # (B, T, V)
         optimizer.zero_grad()
@@ -460,6 +435,12 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 # | attention on an RNN | the one vector | steps that wait |
 # | Transformer | the steps that wait | T² |
 #
+# ## Put to the test
+#
+# Here one seed is enough to see an effect. Whether it is there with other seeds, with each model's best
+# learning rate, and in real sentences, five claims ask: `minitransformer claims far-gradients`,
+# `shorter-than-wide`, `attention-memory`, `fixed-context` and `equal-quality`.
+#
 # ## Exercises
 #
 # 1. `minitransformer learn 26`: one step of an LSTM.
@@ -471,7 +452,8 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 #
 # - `minitransformer/models/seq2seq.py`, `DotAttention`: the step between RNN and Transformer, in ten
 #   lines.
-# - `demos/path_length.py`, `dependent_operations`: steps, time and gradient for up to 1,000 words.
+# - `minitransformer/claims/paths.py`, `dependent_operations`: steps and gradient of any layer;
+#   `demos/path_length.py` measures them, and the time, for up to 1,000 words.
 # - `demos/road_to_attention.py`, `train`: seven models on the phrasebook, for the same time each.
 # - `minitransformer/layers/attention_kernel.py`: attention without the matrix of weights.
 # - Next lesson: `demos/lessons/17_five_models.py`

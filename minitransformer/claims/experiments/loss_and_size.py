@@ -36,6 +36,12 @@ def english() -> tuple[Rows, Tokenizer]:
     return [tokenizer.encode(text) for text in texts], tokenizer
 
 
+def split(rows: Rows, seed: int) -> list[Rows]:
+    """300 sentences that say where to stop, 300 that are measured, and the rest, to train on."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    return [[rows[i] for i in part] for part in np.split(order, (300, 600))]
+
+
 def build(width: int, vocab_size: int) -> GPT:
     """A GPT of two layers."""
     return GPT(
@@ -112,8 +118,7 @@ def rules() -> list[Rule]:
 )
 def loss_and_size(trial: Trial) -> Mapping[str, float]:
     rows, tokenizer = english()
-    order = np.random.default_rng(trial.seed).permutation(len(rows))
-    validation, held_out, rest = ([rows[i] for i in part] for part in np.split(order, (300, 600)))
+    validation, held_out, rest = split(rows, trial.seed)
     width, amount = trial.arm.split(", ")
     mg.manual_seed(trial.seed)
     model = build(WIDTHS[width], tokenizer.vocab_size)
