@@ -1,11 +1,35 @@
-"""Are scores that are not divided by the square root of d_k a problem, and of which size?"""
+"""Do scores have to be divided by the square root of d_k, and do gradients vanish or explode without it?
 
-from collections.abc import Mapping
+A query's gradient is measured for each unit of gradient at its head's output, so that a model whose loss is
+larger does not count as one with larger gradients.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 import minigrad as mg
+from minigrad.core.node import Node
+from minigrad.core.observers import Observer, observe
 
+from ...data.batching import collate
+from ...inspection.recording import record_attention
+from ...models.transformer import Transformer
 from ..claim import Rule, Trial, claim
-from ..translating import attentions, held_out_loss, sentences, size, train, translator
+from ..translating import (
+    Sentences,
+    attentions,
+    held_out_loss,
+    sentences,
+    size,
+    token_loss,
+    train,
+    translator,
+)
+
+HEADS = {"d_k = 8": 16, "d_k = 128": 1}
+FACTOR = 3.0  # of gradients that count as small or large: as far apart as the learning rates that are tried
 
 
 @claim(
@@ -14,21 +38,104 @@ from ..translating import attentions, held_out_loss, sentences, size, train, tra
         "Attention Is All You Need, section 3.2.1": "We suspect that for large values of d_k, the dot "
         "products grow large in magnitude, pushing the softmax function into regions where it has extremely "
         "small gradients.",
+        "Transformer Network, Scaling the Scores": "Without scaling, large d_k leads to large dot products, "
+        "which makes softmax produce values very close to 0 and 1. This causes vanishing gradients during "
+        "training.",
+        "Transformers - Attention Is All You Need, Why Scale by √d_k?": "This pushes the softmax into "
+        "regions where it has extremely small gradients (saturation)",
+        "The Transformer architecture, Encoder: Self-Attention Mechanism": "without it, dot products could "
+        "result in excessively large gradients, which can cause convergence issues during training.",
     },
-    setting="A translator of width 128 on 4,000 sentences, 400 steps. One head has d_k = 128, 16 heads have "
-    "d_k = 8.",
-    measures={"loss": "held-out loss, nats a token", "parameters": "number of parameters"},
+    setting="A translator of width 128 with one layer a side on 4,000 sentences, 300 steps. One head has "
+    "d_k = 128, 16 heads have d_k = 8. Saturation and gradients are those of held-out sentences: of the "
+    "model as initialized, where both arms have the same weights, and of the trained one.",
+    measures={
+        "loss": "held-out loss, nats a token",
+        "saturated": "part of queries with a weight above 0.95, at the start",
+        "saturated, trained": "the same after training",
+        "median": "median length of a query's gradient, for each unit of gradient at its head's output, at "
+        "the start",
+        "median, trained": "the same after training",
+        "largest 1%": "the length where the largest 1% of these gradients begin, at the start",
+        "largest 1%, trained": "the same after training",
+        "parameters": "number of parameters",
+    },
     arms=("divided", "not divided"),
-    cases=("d_k = 8", "d_k = 128"),
+    cases=tuple(HEADS),
     rates=(1e-3, 3e-3, 1e-2),
-    rules=(Rule("divided: loss", "not divided: loss", by=0.05),),
-)
+    rules=(
+        Rule("divided: loss", "not divided: loss", by=0.05, part="loss"),  # 5% of perplexity
+        Rule("divided: saturated", "not divided: saturated", by=0.25, part="saturation"),
+        Rule("not divided: median", "divided: median", FACTOR, ratio=True, part="small gradients"),
+        Rule(
+            "not divided: median, trained", "divided: median, trained", FACTOR, ratio=True,
+            part="small gradients, trained",
+        ),
+        Rule("divided: largest 1%", "not divided: largest 1%", FACTOR, ratio=True, part="large gradients"),
+        Rule(
+            "divided: largest 1%, trained", "not divided: largest 1%, trained", FACTOR, ratio=True,
+            part="large gradients, trained",
+        ),
+    ),
+)  # fmt: skip
 def sqrt_dk(trial: Trial) -> Mapping[str, float]:
     data = sentences(trial.seed)
+    model = build(trial, data)
+    start = {"saturated": saturated(model, data), **query_gradients(model, data)}
+    train(model, data, trial.rate, trial.steps(300), trial.seed)
+    trained = {"saturated": saturated(model, data), **query_gradients(model, data)}
+    return {
+        "loss": held_out_loss(model, data),
+        "parameters": size(model),
+        **start,
+        **{f"{name}, trained": value for name, value in trained.items()},
+    }
+
+
+def build(trial: Trial, data: Sentences) -> Transformer:
     mg.manual_seed(trial.seed)
-    model = translator(data, d_model=128, num_heads={"d_k = 8": 16, "d_k = 128": 1}[trial.case])
+    model = translator(
+        data, d_model=128, num_heads=HEADS[trial.case], num_encoder_layers=1, num_decoder_layers=1
+    )
     if trial.arm == "not divided":
         for attention in attentions(model):
             attention.scale = 1.0
-    train(model, data, trial.rate, trial.steps(400), trial.seed)
-    return {"loss": held_out_loss(model, data), "parameters": size(model)}
+    return model
+
+
+@mg.no_grad()
+def saturated(model: Transformer, data: Sentences) -> float:
+    """The part of queries, of all heads, with a weight above 0.95."""
+    batch = collate(data.held_out, data.tokenizer)
+    with record_attention(model) as maps:
+        model(batch.source, batch.target_in)
+    is_token = {"encoder": batch.source != data.tokenizer.pad_id}
+    is_token["decoder"] = batch.target_in != data.tokenizer.pad_id
+    is_token["decoder"][:, 0] = False  # <START> sees only itself
+    largest = [
+        weights.numpy().max(-1).swapaxes(1, 2)[is_token[path.partition(".")[0]]].ravel()  # of each query
+        for path, weights in maps.items()
+    ]
+    return float((np.concatenate(largest) > 0.95).mean())
+
+
+class QueryGradients(Observer):
+    """The length of each query's gradient, for each unit of gradient at its head's output."""
+
+    def __init__(self, d_k: int) -> None:
+        self.d_k = d_k
+        self.lengths: list[np.ndarray] = []
+
+    def on_pull(self, node: Node, g: Any, contributions: Sequence[tuple[Any, Any]]) -> None:
+        if node.op.name == "multi_head_attention":
+            queries = contributions[0][1][..., : g.shape[-1]]  # in self-attention, keys and values follow
+            query, output = (np.linalg.norm(x.reshape(-1, self.d_k), axis=-1) for x in (queries, g))
+            self.lengths.append(query[output > 0] / output[output > 0])  # no loss depends on padding
+
+
+def query_gradients(model: Transformer, data: Sentences) -> dict[str, float]:
+    with observe(observer := QueryGradients(attentions(model)[0].head_dim)):
+        token_loss(model, collate(data.held_out, data.tokenizer)).backward()
+    model.zero_grad()
+    lengths = np.concatenate(observer.lengths)
+    return {"median": float(np.median(lengths)), "largest 1%": float(np.quantile(lengths, 0.99))}

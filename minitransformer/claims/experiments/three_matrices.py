@@ -1,0 +1,80 @@
+"""Can one matrix make queries, keys and values?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import minigrad as mg
+from minigrad import Tensor, nn
+from minigrad.nn import functional as F
+
+from ...layers.attention import MultiHeadAttention
+from .. import three_relations as made
+from .. import translating
+from ..claim import Rule, Trial, claim
+
+TRANSLATION = "translation"
+
+
+class OneMatrix(MultiHeadAttention):
+    """The same matrix and bias make queries, keys and values."""
+
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__(d_model, num_heads)
+        self.in_proj_weight = nn.Parameter(self.in_proj_weight.array[:d_model].copy())
+        self.register_parameter("in_proj_bias", nn.Parameter(self.in_proj_bias.array[:d_model].copy()))
+
+    def project(
+        self, query: Tensor, memory: Tensor | None = None, cache: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        q = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+        k = q if memory is None else F.linear(memory, self.in_proj_weight, self.in_proj_bias)
+        return q, mg.cat([k, k], -1)  # the values are the keys
+
+
+@claim(
+    question="Do queries, keys and values need matrices of their own?",
+    says={
+        "Explain step by step, Why Three Different Weight Matrices?": "If we used the same W for all three, "
+        "Q = K = V, and attention couldn't learn different relationships!",
+    },
+    setting="With one matrix for all three, the parameters that it saves are spent elsewhere. Three "
+    "relations: one attention layer with 4 heads, whose tokens each have to name the colours of three "
+    "others, of width 36, or 48 with one matrix; 500 steps. Translation: a translator of width 64 with two "
+    "layers a side on 4,000 sentences, with wider feed-forward networks if it has one matrix; 700 steps.",
+    measures={
+        "loss": "held-out loss, nats a colour or token",
+        "error": "part of held-out colours or tokens that are wrong",
+        "parameters": "number of parameters",
+    },
+    arms=("three matrices", "one matrix"),
+    cases=("three relations", TRANSLATION),
+    rates=(1e-3, 3e-3, 1e-2),
+    rules=(Rule("three matrices: loss", "one matrix: loss", by=0.05),),  # 5% of perplexity
+)
+def three_matrices(trial: Trial) -> Mapping[str, float]:
+    model = build(trial)
+    found = {"parameters": translating.size(model)}
+    if trial.case == TRANSLATION:
+        data = translating.sentences(trial.seed)
+        translating.train(model, data, trial.rate, trial.steps(700), trial.seed)
+        error = translating.token_error(model, data.held_out, data)
+        return {"loss": translating.held_out_loss(model, data), "error": error, **found}
+    made.train(model, trial.rate, trial.steps(500), trial.seed)
+    return {**made.scores(model, trial.seed), **found}
+
+
+def build(trial: Trial) -> Any:
+    mg.manual_seed(trial.seed)
+    is_one = trial.arm == "one matrix"
+    if trial.case != TRANSLATION:
+        return made.OneLayer(48, OneMatrix(48, 4)) if is_one else made.OneLayer(36, MultiHeadAttention(36, 4))
+    data = translating.sentences(trial.seed)
+    if not is_one:
+        return translating.translator(data)
+    saved = 6 * 2 * 64 * (64 + 1)  # two matrices and biases of six attention modules,
+    model = translating.translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # for four feed-forwards
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        layer.self_attention = OneMatrix(64, 4)
+    for layer in model.decoder.layers:
+        layer.cross_attention = OneMatrix(64, 4)
+    return model
