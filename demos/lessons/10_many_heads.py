@@ -33,8 +33,8 @@ from minitransformer.claims.three_relations import (
     OneLayer,
     errors,
     held_out,
+    train_layer,
 )
-from minitransformer.claims.three_relations import train as train_layer
 from minitransformer.plots.style import colour_map
 
 

@@ -62,7 +62,7 @@ class OneLayer(nn.Module):
         return logits.reshape(*letters.shape, 3, COLOURS).permute(2, 0, 1, 3)
 
 
-def train(model: nn.Module, rate: float, steps: int, seed: int) -> nn.Module:
+def train_layer(model: nn.Module, rate: float, steps: int, seed: int) -> nn.Module:
     """Train with Adam on sentences drawn with the seed, the same for all arms; the rate falls to 0."""
     random = np.random.default_rng(seed)
     optimizer = optim.Adam(model.parameters(), lr=rate)
@@ -89,7 +89,7 @@ def held_out(seed: int, n: int = 300) -> tuple[Int[np.ndarray, "N T"], Int[np.nd
 
 
 @mg.no_grad()
-def scores(model: nn.Module, seed: int) -> dict[str, float]:
+def layer_scores(model: nn.Module, seed: int) -> dict[str, float]:
     """The loss and the part of wrong colours, on sentences that are held out."""
     sentences = held_out(seed)
     return {

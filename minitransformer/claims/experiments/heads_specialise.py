@@ -17,13 +17,13 @@ from ...inspection.heads import HeadScores, score_heads
 from ...inspection.recording import record_attention
 from ...layers.attention import MultiHeadAttention
 from ...models.transformer import Transformer
-from .. import three_relations as made
 from ..claim import Rule, Trial, claim
+from ..three_relations import LETTERS, NAMES, OneLayer, held_out, layer_scores, train_layer
 from ..translating import Ids, Sentences, held_out_loss, sentences, size, train, translator
 
 TRANSLATION = "translation"
 RELATIONS = {
-    "three relations": made.NAMES,
+    "three relations": NAMES,
     TRANSLATION: ["previous token", "next token", "punctuation", "rare words"],
 }
 
@@ -75,21 +75,21 @@ def heads_specialise(trial: Trial) -> Mapping[str, float]:
         known, others = (encoder_scores(model, data, pairs) for pairs in (data.train[:300], data.held_out))
         loss = held_out_loss(model, data)
     else:
-        model = made.OneLayer(48, MultiHeadAttention(48, 4))
+        model = OneLayer(48, MultiHeadAttention(48, 4))
         if is_trained:
-            made.train(model, trial.rate, trial.steps(500), trial.seed)
-        known, others = (layer_scores(model, seed) for seed in (trial.seed, trial.seed + 10_000))
-        loss = made.scores(model, trial.seed)["loss"]
+            train_layer(model, trial.rate, trial.steps(500), trial.seed)
+        known, others = (attention_scores(model, seed) for seed in (trial.seed, trial.seed + 10_000))
+        loss = layer_scores(model, trial.seed)["loss"]
     found = {"loss": loss, "parameters": size(model)}
     heads = own_heads(known, RELATIONS[trial.case])
     return found | {name: above_mean(others, name)[head] for name, head in heads.items()}
 
 
-def layer_scores(model: made.OneLayer, seed: int) -> HeadScores:
-    letters, colours = made.held_out(seed)
+def attention_scores(model: OneLayer, seed: int) -> HeadScores:
+    letters, colours = held_out(seed)
     with mg.no_grad(), record_attention(model) as maps:
         model(letters, colours)
-    return score_heads(maps, made.LETTERS[letters].tolist())
+    return score_heads(maps, LETTERS[letters].tolist())
 
 
 def encoder_scores(model: Transformer, data: Sentences, pairs: Ids) -> HeadScores:

@@ -6,9 +6,9 @@ from typing import Any
 import minigrad as mg
 
 from ...layers.attention import MultiHeadAttention
-from .. import three_relations as made
-from .. import translating
 from ..claim import Rule, Trial, claim
+from ..three_relations import OneLayer, layer_scores, train_layer
+from ..translating import held_out_loss, sentences, size, token_error, train, translator
 
 TRANSLATION = "translation"
 HEADS = {"4 heads": 4, "1 head": 1}
@@ -39,20 +39,24 @@ HEADS = {"4 heads": 4, "1 head": 1}
     rules=(Rule("4 heads: loss", "1 head: loss", by=0.05),),
 )
 def many_heads(trial: Trial) -> Mapping[str, float]:
-    model = build(trial)
-    found = {"parameters": translating.size(model)}
-    if trial.case == TRANSLATION:
-        data = translating.sentences(trial.seed)
-        translating.train(model, data, trial.rate, trial.steps(700), trial.seed)
-        error = translating.token_error(model, data.held_out, data)
-        return {"loss": translating.held_out_loss(model, data), "error": error, **found}
-    made.train(model, trial.rate, trial.steps(500), trial.seed)
-    return {**made.scores(model, trial.seed), **found}
+    return train_and_score(build(trial), trial)
 
 
 def build(trial: Trial) -> Any:
     mg.manual_seed(trial.seed)
     heads = HEADS[trial.arm]
     if trial.case == TRANSLATION:
-        return translating.translator(translating.sentences(trial.seed), num_heads=heads)
-    return made.OneLayer(48, MultiHeadAttention(48, heads))
+        return translator(sentences(trial.seed), num_heads=heads)
+    return OneLayer(48, MultiHeadAttention(48, heads))
+
+
+def train_and_score(model: Any, trial: Trial) -> Mapping[str, float]:
+    """Train a translator, or a layer for three relations."""
+    found = {"parameters": size(model)}
+    if trial.case == TRANSLATION:
+        data = sentences(trial.seed)
+        train(model, data, trial.rate, trial.steps(700), trial.seed)
+        error = token_error(model, data.held_out, data)
+        return {"loss": held_out_loss(model, data), "error": error, **found}
+    train_layer(model, trial.rate, trial.steps(500), trial.seed)
+    return {**layer_scores(model, trial.seed), **found}

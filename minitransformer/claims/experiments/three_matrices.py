@@ -8,11 +8,10 @@ from minigrad import Tensor, nn
 from minigrad.nn import functional as F
 
 from ...layers.attention import MultiHeadAttention
-from .. import three_relations as made
-from .. import translating
 from ..claim import Rule, Trial, claim
-
-TRANSLATION = "translation"
+from ..three_relations import OneLayer
+from ..translating import sentences, translator
+from .many_heads import TRANSLATION, train_and_score
 
 
 class OneMatrix(MultiHeadAttention):
@@ -52,27 +51,19 @@ class OneMatrix(MultiHeadAttention):
     rules=(Rule("three matrices: loss", "one matrix: loss", by=0.05),),  # 5% of perplexity
 )
 def three_matrices(trial: Trial) -> Mapping[str, float]:
-    model = build(trial)
-    found = {"parameters": translating.size(model)}
-    if trial.case == TRANSLATION:
-        data = translating.sentences(trial.seed)
-        translating.train(model, data, trial.rate, trial.steps(700), trial.seed)
-        error = translating.token_error(model, data.held_out, data)
-        return {"loss": translating.held_out_loss(model, data), "error": error, **found}
-    made.train(model, trial.rate, trial.steps(500), trial.seed)
-    return {**made.scores(model, trial.seed), **found}
+    return train_and_score(build(trial), trial)
 
 
 def build(trial: Trial) -> Any:
     mg.manual_seed(trial.seed)
     is_one = trial.arm == "one matrix"
     if trial.case != TRANSLATION:
-        return made.OneLayer(48, OneMatrix(48, 4)) if is_one else made.OneLayer(36, MultiHeadAttention(36, 4))
-    data = translating.sentences(trial.seed)
+        return OneLayer(48, OneMatrix(48, 4)) if is_one else OneLayer(36, MultiHeadAttention(36, 4))
+    data = sentences(trial.seed)
     if not is_one:
-        return translating.translator(data)
+        return translator(data)
     saved = 6 * 2 * 64 * (64 + 1)  # two matrices and biases of six attention modules,
-    model = translating.translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # for four feed-forwards
+    model = translator(data, d_ff=256 + saved // (4 * (2 * 64 + 1)))  # for four feed-forwards
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         layer.self_attention = OneMatrix(64, 4)
     for layer in model.decoder.layers:
