@@ -173,8 +173,7 @@ check_time("8 heads of full width cost several times as much", times["8 x 512"] 
 #         return logits.reshape(*letters.shape, 3, 8).permute(2, 0, 1, 3)  # (3, B, 13, 8)
 # ```
 #
-# Sentences, model and training are those of `minitransformer claims many-heads`, which asks this question
-# of a translator, too.
+# Sentences, model and training are those of `minitransformer claims many-heads`.
 
 
 # %%
