@@ -310,8 +310,7 @@ show(figure, "10-quality", settings)
 # 1. `minitransformer learn 16`: split, attend, concatenate.
 # 2. The output of one head is $a e_x + b e_y$: two colours with the weights $a > b$. A linear output
 #    reads $x$ as the larger part. Why can it not also read $y$? What would a feed-forward layer (lesson
-#    12) add? Try it in
-#    a copy of `OneLayer` (minitransformer/claims/three_relations.py).
+#    12) add? Try it in `OneLayer`.
 #
 # ## Read next
 #

@@ -51,7 +51,7 @@ def head_pruning(trial: Trial) -> Mapping[str, float]:
     mg.manual_seed(trial.seed)
     model = translator(data, num_heads=8)
     train(model, data, trial.rate, trial.steps(1000), trial.seed)
-    known = replace(data, held_out=data.train[:200])  # heads are chosen on these
+    known = replace(data, held_out=data.train[: trial.steps(200)])  # heads are chosen on these
     order = by_importance(model, known)
     return {
         "loss": held_out_loss(model, data),

@@ -30,6 +30,7 @@ from ..translating import (
 
 HEADS = {"d_k = 8": 16, "d_k = 128": 1}
 FACTOR = 3.0  # of gradients that count as small or large: as far apart as the learning rates that are tried
+SMALLEST = 1e-6  # a median below it, or one of 0, counts as this
 
 
 @claim(
@@ -138,4 +139,5 @@ def query_gradients(model: Transformer, data: Sentences) -> dict[str, float]:
         token_loss(model, collate(data.held_out, data.tokenizer)).backward()
     model.zero_grad()
     lengths = np.concatenate(observer.lengths)
-    return {"median": float(np.median(lengths)), "largest 1%": float(np.quantile(lengths, 0.99))}
+    median, largest = np.quantile(lengths, [0.5, 0.99])
+    return {"median": max(median, SMALLEST), "largest 1%": largest}
