@@ -380,7 +380,7 @@ show(figure, "08-one-matrix", settings)
 
 # %% [markdown]
 # With one matrix $s_{ij} = s_{ji}$: the right neighbour scores like the left. With the token itself,
-# three compete, and the loss stays far above $\log 2$. It holds here;
+# three compete, and the loss stays far above $\log 2$. The claim holds here;
 # `minitransformer claims three-matrices` asks a translator.
 #
 # ## Exercises

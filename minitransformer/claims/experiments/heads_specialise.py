@@ -32,11 +32,11 @@ RELATIONS = {
     question="Do heads specialise, each in a relation of its own?",
     says={
         "Attention Is All You Need, figure 5": "The heads clearly learned to perform different tasks.",
-        "Explain step by step, What Heads Learn": "Studies analyzing trained Transformers found heads "
-        "specialize in: Previous/next token [...] Rare words [...] Sentence boundaries [...] This "
-        "specialization emerges automatically — not programmed!",
-        "Transformers - Attention Is All You Need, Multi-head diversity": "Different heads learn different "
-        "relationship types (syntax, semantics, coreference, etc.) simultaneously.",
+        "Explain step by step ... with test data, What Heads Learn": "Studies analyzing trained Transformers "
+        "found heads specialize in: Previous/next token [...] Rare words [...] Sentence boundaries [...] "
+        "This specialization emerges automatically — not programmed!",
+        "Transformers - Attention Is All You Need, Why Transformers Work So Well": "Different heads learn "
+        "different relationship types (syntax, semantics, coreference, etc.) simultaneously.",
     },
     setting="Three relations: one attention layer of width 48 with 4 heads, whose tokens each have to name "
     "the colours of three others; 500 steps. Translation: the 8 heads of the encoder of a translator of "

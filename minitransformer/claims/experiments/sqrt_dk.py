@@ -44,7 +44,7 @@ SMALLEST = 1e-6  # a median below it, or one of 0, counts as this
         "training.",
         "Transformers - Attention Is All You Need, Why Scale by √d_k?": "This pushes the softmax into "
         "regions where it has extremely small gradients (saturation)",
-        "The Transformer architecture, Encoder: Self-Attention Mechanism": "without it, dot products could "
+        "The Transformer architecture, Self-Attention in Depth": "without it, dot products could "
         "result in excessively large gradients, which can cause convergence issues during training.",
     },
     setting="A translator of width 128 with one layer a side on 4,000 sentences, 300 steps. One head has "

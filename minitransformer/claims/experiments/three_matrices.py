@@ -33,8 +33,8 @@ class OneMatrix(MultiHeadAttention):
 @claim(
     question="Do queries, keys and values need matrices of their own?",
     says={
-        "Explain step by step, Why Three Different Weight Matrices?": "If we used the same W for all three, "
-        "Q = K = V, and attention couldn't learn different relationships!",
+        "Explain step by step ... with test data, Why Three Different Weight Matrices?": "If we used the "
+        "same W for all three, Q = K = V, and attention couldn't learn different relationships!",
     },
     setting="With one matrix for all three, the parameters that it saves are spent elsewhere. Three "
     "relations: one attention layer with 4 heads, whose tokens each have to name the colours of three "
