@@ -1,6 +1,7 @@
 """Ten seconds of the walk-through's Play as an animated WebP: `python -m tools.animation RUN -o play.webp`.
 
-The moments are screenshots of the page in headless Chromium (the extra `test` has what it needs).
+Beside it, play-still.webp has the moment when the text is complete and the gradient begins. The moments are
+screenshots of the page in headless Chromium (the extra `test` has what it needs).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from minitransformer.explain import explain
 from tests.browser import chromium
 
 SECONDS = 10
+STILL = 5.5
 TO = """
 at => {
   const slider = document.getElementById("timeline");
@@ -39,6 +41,8 @@ def main() -> None:
         options.output, save_all=True, append_images=frames[1:], duration=1000 // options.rate, loop=0,
         quality=50, method=4,
     )  # fmt: skip
+    output = Path(options.output)
+    frames[int(STILL * options.rate)].save(output.with_stem(f"{output.stem}-still"), quality=60, method=6)
     print(f"{options.output}: {Path(options.output).stat().st_size / 1e6:.1f} MB")
 
 

@@ -6,39 +6,56 @@ It needs `pip install -e '.[docs]'`. Open site/index.html in a browser; no serve
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import time
 
-from .pages import ROOT, gather
+from . import lessons
+from .links import broken
+from .pages import BUILD, PAGES, ROOT, gather
 
-PAGES = ROOT / "build" / "site"  # what Sphinx reads: git ignores build/
-DOCTREES = ROOT / "build" / "doctrees"
+HTML = BUILD / "html"  # becomes SITE once it is complete
 SITE = ROOT / "site"
 
 
 def main() -> int:
-    argparse.ArgumentParser(prog="python -m tools.site", description=__doc__.partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="lessons as they were last executed, though the library has changed",
+    )
+    stored = parser.parse_args().stored
     start = time.perf_counter()
-    shutil.rmtree(SITE, ignore_errors=True)
-    gather(PAGES)
-    conf = str(ROOT / "tools" / "site")
-    # -W --keep-going: warnings are errors, all of them are shown; -n: each reference must lead somewhere
+    shutil.rmtree(BUILD, ignore_errors=True)
+    gather()
+    lessons.build(stored)
+    executed = time.perf_counter()
+    # warnings are errors, and all of them are shown; each reference must lead somewhere (-n)
     options = [
         "-W",
         "--keep-going",
         "-n",
         "-q",
-        "-E",
         "-c",
-        conf,
+        str(ROOT / "tools" / "site"),
         "-d",
-        str(ROOT / "build" / "site-doctrees"),
+        str(BUILD / "doctrees"),
     ]
-    failed = subprocess.run([sys.executable, "-m", "sphinx", *options, str(PAGES), str(SITE)]).returncode
-    print(f"{SITE / 'index.html'}: {'FAILED' if failed else 'built'} in {time.perf_counter() - start:.0f} s")
-    return failed
+    command = [sys.executable, "-m", "sphinx", *options, str(PAGES), str(HTML)]
+    failed = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode != 0
+    for problem in broken(HTML):
+        print(problem, file=sys.stderr)
+        failed = True
+    print(f"lessons {executed - start:.0f} s, pages {time.perf_counter() - executed:.0f} s")
+    if failed:
+        return 1
+    shutil.rmtree(SITE, ignore_errors=True)
+    HTML.rename(SITE)
+    print(SITE / "index.html")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Sphinx's settings; `python -m tools.site` runs it."""
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tools.site.pages import FILES
 
 project = "minigrad and minitransformer"
 author = "the contributors"
 html_title = "minigrad & minitransformer"
-extensions = ["myst_nb", "sphinx_copybutton", "tools.site.mathml", "tools.site.sources"]
+extensions = [
+    "myst_nb",
+    "sphinx_copybutton",
+    "tools.site.mathml",
+    "tools.site.sources",
+    "tools.site.accessibility",
+]
 
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]  # ```math, as Git hosts write it
@@ -16,7 +19,10 @@ myst_heading_anchors = 4
 nb_execution_mode = "off"  # tools.site.lessons has executed them
 
 html_theme = "furo"
+templates_path = ["templates"]
 html_static_path = ["static"]
+html_favicon = "static/favicon.svg"
+html_extra_path = [str(FILES)]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
 html_math_renderer = "mathml"

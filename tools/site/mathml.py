@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 
 from minigrad.graph.page import mathml
 
+# after the name of a function, browsers leave no space
+FUNCTION = re.compile(r"(<mi\b[^>]*>[a-z]{2,}</mi>)(?=<m(?:i|n|row|sub|sup|frac)\b)")
+
 
 def inline(translator: Any, node: nodes.math) -> None:
-    translator.body.append(f'<span class="math">{mathml(node.astext())}</span>')
+    translator.body.append(f'<span class="math">{typeset(node)}</span>')
     raise nodes.SkipNode
 
 
 def block(translator: Any, node: nodes.math_block) -> None:
-    formula = mathml(node.astext()).replace('display="inline"', 'display="block"', 1)
-    translator.body.append(f'<div class="math" tabindex="0">{formula}</div>')
+    formula = typeset(node).replace('display="inline"', 'display="block"', 1)
+    translator.body.append(f'<div class="math">{formula}</div>')
     raise nodes.SkipNode
+
+
+def typeset(node: Any) -> str:
+    return FUNCTION.sub(r'\1<mspace width="0.17em"/>', mathml(node.astext()))
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+LESSONS = ROOT / "demos" / "lessons"
+BUILD = ROOT / "build" / "site"
+PAGES = BUILD / "pages"  # what Sphinx reads
+FILES = BUILD / "files"  # what is copied to the site as it is
 
 # caption in the sidebar: its pages; a page that is not written yet is left out
 CHAPTERS = {
@@ -17,7 +21,7 @@ CHAPTERS = {
     "minigrad": ("tensors", "your-own-op", "graphs", "pytorch"),
     "minitransformer": ("models", "training", "your-data", "generation", "looking-inside", "visualizers"),
     "What was measured": ("results", "claims", "speed"),
-    "Reference": ("gallery", "api", "ops", "contributing"),
+    "Reference": ("gallery", "api", "ops", "contributing", "changelog"),
 }
 # pages below another in the sidebar
 BELOW = {
@@ -25,37 +29,41 @@ BELOW = {
         "gpt-on-your-text", "translator-for-your-language", "classifier-and-tagger", "fine-tune",
         "find-a-nan", "see-a-gradient", "compare-two-ideas", "teach-a-class",
     )),
+    "course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py"))),
 }  # fmt: skip
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 
 
-def gather(target: Path) -> None:
-    """Copy all pages to a folder, with links between them and the tables of contents that Sphinx needs."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(DOCS, target)
+def gather() -> None:
+    """Copy all Markdown pages to PAGES, with the links and the tables of contents that Sphinx needs."""
+    shutil.copytree(DOCS, PAGES)
     for name, file in originals().items():
-        page = target / f"{name}.md"
-        page.write_text(rewrite(name, file.read_text(encoding="utf-8")), encoding="utf-8")
+        if file.suffix == ".md":
+            text = rewrite(file, name, file.read_text(encoding="utf-8"))
+            (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def originals() -> dict[str, Path]:
     """The file that each page is made from."""
     pages = {file.relative_to(DOCS).with_suffix("").as_posix(): file for file in DOCS.rglob("*.md")}
-    return pages | {"contributing": ROOT / "CONTRIBUTING.md"}
+    pages |= {name: LESSONS / Path(name).with_suffix(".py").name for name in BELOW["course"]}
+    return pages | {name: ROOT / f"{name.upper()}.md" for name in ("contributing", "changelog")}
 
 
-def rewrite(name: str, text: str) -> str:
+def rewrite(file: Path, name: str, text: str) -> str:
     """A page for Sphinx: with links to where pages lie on the site, and with tables of contents."""
-    pages = {file: name for name, file in originals().items()}
+    pages = {original: page for page, original in originals().items()}
 
     def changed(link: re.Match[str]) -> str:
         target, hash_, anchor = link[1].partition("#")
-        page = pages.get((originals()[name].parent / target).resolve()) if target else None
+        page = pages.get((file.parent / target).resolve()) if target else None
         if page is None:
             return link[0]
-        return f"]({os.path.relpath(f'{page}.md', Path(name).parent)}{hash_}{anchor})".replace(os.sep, "/")
+        extension = ".ipynb" if page.startswith("lessons/") else ".md"
+        to = Path(os.path.relpath(f"{page}{extension}", Path(name).parent)).as_posix()
+        return f"]({to}{hash_}{anchor})"
 
     parts = CODE.split(text)  # code is at odd places
     parts[::2] = [LINK.sub(changed, part) for part in parts[::2]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import posixpath
+import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -12,7 +14,9 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.osutil import relative_uri
 
-from .pages import ROOT, originals
+from .pages import FILES, ROOT, originals
+
+NAME = re.compile(r"(minigrad|minitransformer|demos|tests|tools|benchmarks|docs)/[\w./-]*")
 
 LANGUAGES = {
     ".py": "python",
@@ -25,18 +29,38 @@ LANGUAGES = {
 
 
 def link(app: Any, doctree: nodes.document) -> None:
-    """Resolve links to files that are not pages."""
-    docname = app.env.docname
-    folder = originals()[docname].parent if docname in originals() else ROOT
+    """Resolve links to files of the site and of the repository; file names in the text become links."""
+    page = app.env.docname
     for node in list(doctree.findall(addnodes.pending_xref)):
-        if node["reftype"] != "myst" or node.get("refdomain"):
+        name = node["reftarget"].partition("#")[0]
+        if node["reftype"] != "myst" or node.get("refdomain") or not name:
             continue
-        target = (folder / node["reftarget"].partition("#")[0]).resolve()
-        if node["reftarget"].startswith("#") or not target.is_relative_to(ROOT) or not target.exists():
+        copied = posixpath.normpath(posixpath.join(posixpath.dirname(page), name))
+        if (FILES / copied).exists():
+            to = copied
+        elif (file := (originals()[page].parent / name).resolve()).exists() and file.is_relative_to(ROOT):
+            to = f"{source(app, file)}.html"
+        else:
             continue
-        app.linked_sources.add(target)
-        uri = relative_uri(f"{docname}.html", f"{name_of(target)}.html")
+        uri = relative_uri(f"{page}.html", to)
         node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True))
+    for node in list(doctree.findall(nodes.literal)):
+        file = ROOT / node.astext()
+        if NAME.fullmatch(node.astext()) and file.exists() and not isinstance(node.parent, nodes.reference):
+            reference = nodes.reference(
+                "", "", refuri=relative_uri(f"{page}.html", f"{source(app, file)}.html")
+            )
+            node.replace_self(reference)
+            reference += node
+
+
+def source(app: Any, file: Path) -> str:
+    """The page of a file: its own, or one with its text."""
+    for page, original in originals().items():
+        if file == original:
+            return page
+    app.linked_sources.add(file)
+    return name_of(file)
 
 
 def pages(app: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -56,6 +80,15 @@ def pages(app: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
             )
         title = path.relative_to(ROOT).as_posix()
         yield name_of(path), {"title": title, "body": f"<h1>{escape(title)}</h1>{body}"}, "page.html"
+
+
+def share_contents(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Make the sidebar once for all these pages in folders of the same depth: it takes most of their time."""
+    if page.startswith("source/"):
+        make, depth = context["toctree"], page.count("/")
+        context["toctree"] = lambda **options: (
+            app.sidebars.get(depth) or app.sidebars.setdefault(depth, make(**options))
+        )
 
 
 def listing(folder: Path, files: list[Path]) -> str:
@@ -81,5 +114,7 @@ def name_of(path: Path) -> str:
 def setup(app: Any) -> dict[str, bool]:
     app.linked_sources = set()
     app.connect("doctree-read", link)
+    app.sidebars = {}
     app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", share_contents, priority=400)  # before the theme uses them
     return {"parallel_read_safe": False, "parallel_write_safe": True}

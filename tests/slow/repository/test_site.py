@@ -1,0 +1,131 @@
+"""The built site, in a browser: pages are silent, ask for nothing elsewhere, fit, and are accessible.
+
+python -m tools.site && python -m pytest tests/slow/repository/test_site.py
+"""
+
+import functools
+import http.server
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.browser import chromium
+from tools.without import PARTS
+
+pytestmark = pytest.mark.needs(*PARTS)  # the site is about all of them
+
+SITE = Path(__file__).parents[3] / "site"
+SIZES = ((390, 844), (900, 1000), (1440, 900))
+SOURCES = ("source/minigrad/core.html", "source/minigrad/core/node.py.html", "source/tools/site.html")
+PAGES = [
+    name
+    for page in sorted(SITE.rglob("*.html"))
+    if not (name := page.relative_to(SITE).as_posix()).startswith(("source/", "live/"))
+]
+MOST_BYTES = 1_000_000  # of the front page, with all that it loads
+SEARCHES = {  # a word, and a page that must be among those found
+    "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
+    "warm-up": "documents", "checkpoint": "training", "tokenizer": "your-data", "gradcheck": "your-own-op",
+    "CuPy": "speed", "BLEU": "results", "dropout": "lessons/14_training", "calibration": "documents",
+    "NaN": "how-to/find-a-nan", "fine-tune": "how-to/fine-tune", "CSV": "questions", "LayerNorm": "models",
+    "sinusoidal": "lessons/07_positions", "Adam": "lessons/14_training", "vmap": "pytorch",
+    "MPI": "glossary",
+}  # fmt: skip
+
+if not PAGES:
+    pytest.skip("the site is not built (python -m tools.site)", allow_module_level=True)
+
+
+class Server(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    handler = functools.partial(Server, directory=SITE)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+class Tab:
+    """A page, what it complained of, and what it loaded."""
+
+    def __init__(self, browser, address, scheme="light"):
+        self.address = address
+        self.page = browser.new_page(color_scheme=scheme, viewport={"width": 1440, "height": 900})
+        self.page.set_default_timeout(60_000)
+        self.complaints = []
+        self.loaded = {}
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("response", self.load)
+        self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
+
+    def load(self, response):
+        self.loaded[response.url] = response
+
+    def open(self, name):
+        self.page.goto(self.address + name)
+        return self.page
+
+    def elsewhere(self):
+        return [url for url in self.loaded if not url.startswith((self.address, "data:"))]
+
+
+@pytest.fixture
+def tab(browser, address, request):
+    opened = Tab(browser, address, getattr(request, "param", "light"))
+    yield opened
+    opened.page.close()
+    assert opened.complaints == []
+    assert opened.elsewhere() == []
+
+
+@pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("name", [*PAGES, *SOURCES])
+def test_a_page_fits_and_is_accessible_at_three_sizes(name, tab):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = tab.open(name)
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = axe.run(page).response["violations"]
+        assert [f"{width}: {v['id']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in found] == []
+
+
+def test_the_front_page_is_below_1_mb_until_the_animation_is_asked_for(tab):
+    page = tab.open("index.html")
+    page.wait_for_load_state("networkidle")
+    sizes = {url: len(response.body()) for url, response in tab.loaded.items()}
+    assert 0 < sum(sizes.values()) < MOST_BYTES, sizes
+    still = page.locator("article .plays img").get_attribute("src")
+    with page.expect_response("**/explain.webp"):
+        page.locator("article .plays").click()
+    page.locator("article .plays").click()
+    assert page.locator("article .plays img").get_attribute("src").endswith(still)
+
+
+def test_the_page_of_a_graph_is_loaded_when_it_is_asked_for(tab):
+    page = tab.open("lessons/01_a_neuron.html")
+    assert page.locator("iframe").count() == 0
+    page.locator("a.live").first.click()
+    page.frame_locator("iframe.live").get_by_text("Walk backward").first.wait_for()
+
+
+@pytest.mark.parametrize("word", SEARCHES)
+def test_search_finds(word, tab):
+    page = tab.open(f"search.html?q={word}")
+    page.get_by_text("Search finished").wait_for()
+    found = page.locator("#search-results li > a").evaluate_all("links => links.map(a => a.pathname)")
+    assert f"/{SEARCHES[word]}.html" in found

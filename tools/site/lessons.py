@@ -1,0 +1,160 @@
+"""The lessons, executed as the notebooks that readers download.
+
+A lesson is executed again when it or the library has changed; its results are kept in build/lessons. An error
+in a cell fails the build. What needs a running notebook is replaced: sliders by what they show at first, and
+the page of a graph by its picture, which leads to the page.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import html
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+from .pages import FILES, LESSONS, PAGES, ROOT
+
+EXECUTED = ROOT / "build" / "lessons"
+PROCESSES = 2
+WIDGET = "application/vnd.jupyter.widget-view+json"
+WIDGETS = "application/vnd.jupyter.widget-state+json"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def build(stored: bool) -> None:
+    """Write the executed lessons to PAGES, and what they lead to, notebooks and graphs, to FILES."""
+    lessons = sorted(LESSONS.glob("[0-9]*.py"))
+    for folder in (PAGES / "lessons", FILES / "notebooks", FILES / "live"):
+        folder.mkdir(parents=True)
+    for script in lessons:
+        nbformat.write(notebook(script), FILES / "notebooks" / f"{script.stem}.ipynb")
+    for script, executed in zip(lessons, execute_all(lessons, stored), strict=True):
+        for cell in executed.cells:
+            if cell.cell_type == "code":
+                cell.outputs = list(static(cell.outputs, executed, FILES / "live" / f"{script.stem}.html"))
+        executed.metadata.pop("widgets", None)  # nobody moves them here
+        executed.cells[0].source = with_links(executed.cells[0].source, script)
+        nbformat.write(executed, PAGES / "lessons" / f"{script.stem}.ipynb")
+
+
+def notebook(script: Path) -> nbformat.NotebookNode:
+    """A lesson as a notebook; its first cells write the files that it imports."""
+    made = jupytext.read(script, fmt="py:percent")
+    text = script.read_text(encoding="utf-8")
+    files = [
+        file for file in sorted(LESSONS.glob("[a-z]*.py")) if re.search(rf"(from|import) {file.stem}\b", text)
+    ]
+    cells = [
+        nbformat.v4.new_code_cell(f"%%writefile {file.name}\n{file.read_text(encoding='utf-8')}")
+        for file in files
+    ]
+    for cell in cells:
+        cell.metadata = {"tags": ["remove-cell"], "jupyter": {"source_hidden": True}}
+    made.cells[1:1] = cells
+    for i, cell in enumerate(made.cells):
+        cell.id = f"cell-{i}"  # the same in each build
+    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return made
+
+
+# ---------------------------------------------------------------- executing
+
+
+def execute_all(lessons: list[Path], stored: bool) -> list[nbformat.NotebookNode]:
+    """The executed lessons, two at a time, but those that measure times alone."""
+    run = lambda script: (stored and last(script)) or execute(script)
+    timed = [script for script in lessons if "check_time" in script.read_text(encoding="utf-8")]
+    others = [script for script in lessons if script not in timed]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        executed = dict(zip(others, pool.map(run, others), strict=True))
+    executed |= {script: run(script) for script in timed}
+    return [executed[script] for script in lessons]
+
+
+def last(script: Path) -> nbformat.NotebookNode | None:
+    """A lesson as it was last executed."""
+    found = sorted(EXECUTED.glob(f"{script.stem}-*.ipynb"))
+    return nbformat.read(found[-1], 4) if found else None
+
+
+def execute(script: Path) -> nbformat.NotebookNode:
+    """A lesson with its outputs, executed in an empty folder on one thread."""
+    made = notebook(script)
+    kept = EXECUTED / f"{script.stem}-{state(made)}.ipynb"
+    if kept.exists():
+        return nbformat.read(kept, 4)
+    environment = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = ["--log-level=ERROR"]
+        client = NotebookClient(
+            made, timeout=1200, resources={"metadata": {"path": folder}}, extra_arguments=quiet
+        )
+        client.execute(env=environment)
+    EXECUTED.mkdir(parents=True, exist_ok=True)
+    for old in EXECUTED.glob(f"{script.stem}-*.ipynb"):
+        old.unlink()
+    nbformat.write(made, kept)
+    return made
+
+
+def state(made: nbformat.NotebookNode) -> str:
+    """A hash of a lesson and of the library that it uses."""
+    texts = [cell.source for cell in made.cells]
+    for package in ("minigrad", "minitransformer"):
+        texts += [file.read_text(encoding="utf-8") for file in sorted((ROOT / package).rglob("*.py"))]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- what the site shows of it
+
+
+def static(outputs: list, executed: nbformat.NotebookNode, page: Path) -> Iterator[Any]:
+    """Outputs that need no kernel."""
+    for output in outputs:
+        data = output.get("data", {})
+        if WIDGET in data:
+            yield from behind_sliders(data[WIDGET]["model_id"], executed)
+        elif "<iframe" in data.get("text/html", ""):
+            yield graph(output, page)
+        else:
+            yield output
+
+
+def behind_sliders(model: str, executed: nbformat.NotebookNode) -> Iterator[Any]:
+    """What a function has shown below its sliders."""
+    models = executed.metadata["widgets"][WIDGETS]["state"]
+    children = [models[child.removeprefix("IPY_MODEL_")] for child in models[model]["state"]["children"]]
+    sliders = [child["state"]["description"] for child in children if "Slider" in child["model_name"]]
+    text = f"(In the notebook, a slider changes: {', '.join(sliders)})\n"
+    yield nbformat.v4.new_output("stream", name="stdout", text=text)
+    for child in children:
+        yield from map(nbformat.from_dict, child["state"].get("outputs", ()))
+
+
+def graph(output: Any, page: Path) -> Any:
+    """The picture of a graph, and a link to its page, which is written to a file."""
+    title, text = re.search(
+        r'<iframe title="(.*?)".*?srcdoc="(.*?)"', output.data["text/html"], re.DOTALL
+    ).groups()
+    page.write_text(html.unescape(text), encoding="utf-8")
+    shown = copy.deepcopy(output)
+    picture = re.search(r'<img alt=".*?" src="data:image/svg[^>]*>', output.data["text/html"])[0]
+    shown.data = {"text/html": f'<a class="live" href="../live/{page.name}" title="{title}">{picture}</a>'}
+    return shown
+
+
+def with_links(opening: str, script: Path) -> str:
+    """The first cell of a lesson, with links to the notebook and the script."""
+    links = f"[Download as a notebook](../notebooks/{script.stem}.ipynb) · [the script]({script.name})"
+    title, _, rest = opening.partition("\n")
+    return f"{title}\n\n{links}\n{rest}"
