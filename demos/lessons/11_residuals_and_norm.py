@@ -20,10 +20,13 @@ from lesson import Settings, check, control, predict, read_settings, show
 from matplotlib.figure import Figure
 
 import minigrad as mg
-from minigrad import nn, optim
+from minigrad import nn
 from minigrad.nn import functional as F
 from minitransformer import attention_distance, probe_layers, record_attention
-from minitransformer.layers import EncoderLayer, LayerConfig, Residual
+from minitransformer.claims import two_looks
+from minitransformer.claims.experiments.gradient_flow import root_mean_square, states
+from minitransformer.claims.sublayers import WAYS, Around
+from minitransformer.layers import LayerConfig, Residual
 
 
 @dataclass
@@ -42,29 +45,17 @@ settings = read_settings(Lesson)
 # ## Five ways to put a function into a stack
 #
 # A layer of the encoder has two sub-layers: attention and feed-forward. `Around` puts one of them, f,
-# into the stack. The last two ways are the library's `Residual`; the first three leave something out.
-
-
-# %%
-class Around(nn.Module):
-    def __init__(self, d_model, way):
-        super().__init__()
-        self.way = way
-        self.norm = nn.LayerNorm(d_model)
-
-    def forward(self, x, f):  # x (B, T, D)
-        if self.way == "bare":
-            return f(x)
-        if self.way == "norm only":
-            return self.norm(f(x))
-        if self.way == "add only":
-            return x + f(x)
-        if self.way == "post-norm":
-            return self.norm(x + f(x))
-        return x + f(self.norm(x))  # pre-norm
-
-
-WAYS = ("bare", "norm only", "add only", "post-norm", "pre-norm")
+# into the stack:
+#
+# | way | output |
+# |---|---|
+# | bare | `f(x)` |
+# | norm only | `norm(f(x))` |
+# | add only | `x + f(x)` |
+# | post-norm | `norm(x + f(x))` |
+# | pre-norm | `x + f(norm(x))` |
+#
+# The last two are the library's `Residual`; the first three leave something out.
 
 # %%
 D = 32
@@ -155,30 +146,18 @@ check("with I, it does not vanish, it grows", np.linalg.norm(added) > 10)
 # ## Twelve real layers
 #
 # Now the encoder's own layers, as they are initialized. A random gradient of size 1 arrives at the
-# output. We follow it down, and the values up.
+# output. We follow it down, and the values up. (`states` is of an experiment that you can run with other
+# seeds, `minitransformer claims gradient-flow`.)
 
 
 # %%
-def make_layer(way, d_model=D):
-    layer = EncoderLayer(LayerConfig(d_model, num_heads=4, d_ff=4 * d_model))
-    layer.residual1 = Around(d_model, way)
-    layer.residual2 = Around(d_model, way)
-    return layer
-
-
-def size_of(x):
-    return float(np.sqrt(np.mean(x.numpy() ** 2)))
-
-
 def measure(way, depth):
     """Sizes of the gradients and of the values after 0 to `depth` layers, and how much tokens differ."""
-    states = [mg.randn(16, 8, D, requires_grad=True)]  # (B, T, D)
-    for _ in range(depth):
-        states.append(make_layer(way)(states[-1]))
-        states[-1].retain_grad()
-    (states[-1] * mg.randn(*states[-1].shape)).sum().backward()
-    differ = [size_of(x - x.mean(1, keepdim=True)) / size_of(x) for x in states]  # between tokens of a text
-    return [size_of(x.grad) for x in states], [size_of(x) for x in states], differ
+    found = states(way, depth)  # each (B, T, D)
+    gradients = [root_mean_square(x.grad) for x in found]
+    values = [root_mean_square(x) for x in found]
+    between = [root_mean_square(x - x.mean(1, keepdim=True)) for x in found]  # tokens of a text
+    return gradients, values, [part / whole for part, whole in zip(between, values, strict=True)]
 
 
 # %%
@@ -245,46 +224,17 @@ check(
 
 
 # %%
-T = 6  # tokens, and values of each
-
-
-def examples(rng, number):
-    x = rng.integers(0, T, (number, T))
-    once = np.take_along_axis(x, x, axis=1)  # x[x[i]]
-    return x, np.take_along_axis(x, once, axis=1)  # x[x[x[i]]]
-
-
-class Model(nn.Module):
-    def __init__(self, way, depth):
-        super().__init__()
-        self.words = nn.Embedding(T, D)
-        self.positions = nn.Embedding(T, D)
-        self.layers = nn.ModuleList([make_layer(way) for _ in range(depth)])
-        self.output = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, T))
-
-    def forward(self, ids):  # (B, T) -> logits (B, T, T)
-        x = self.words(ids) + self.positions(mg.arange(T))
-        for layer in self.layers:
-            x = layer(x)
-        return self.output(x)
+x, answer = two_looks.examples(np.random.default_rng(settings.seed), 1)
+once = x[0][x[0]]
+print(f"x          {x[0]}\nx[x[i]]    {once}\nx[x[x[i]]] {answer[0]}")
+check("the second look starts from what the first found", (answer[0] == x[0][once]).all())
 
 
 # %%
 def train(way, depth, steps=settings.steps, warmup=50):
     """A trained model, and the part of right answers in each step, which are all on new data."""
-    rng = np.random.default_rng(settings.seed)
-    model = Model(way, depth)
-    optimizer = optim.AdamW(model.parameters(), lr=3e-3)  # Adam and clipping: lesson 14
-    right = []
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / warmup)
-        x, y = examples(rng, 48)
-        logits = model(mg.tensor(x))
-        optimizer.zero_grad()
-        F.cross_entropy(logits.flatten(0, 1), mg.tensor(y.reshape(-1))).backward()
-        optim.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        right.append((logits.numpy().argmax(-1) == y).mean())
+    model = two_looks.Looker(way, depth)  # embeddings, `depth` encoder layers, a last norm, an output layer
+    _, right = two_looks.train(model, 3e-3, steps, settings.seed, warmup)  # Adam: lesson 14
     return model, right
 
 
@@ -305,7 +255,7 @@ axes = figure.subplots()
 for (way, depth), right in curves.items():
     smooth = np.convolve(right, np.ones(10) / 10, "valid")
     axes.plot(smooth, "-" if way == "pre-norm" else "--", label=f"{depth} x {way}", lw=2)
-axes.axhline(1 / T, color="grey", ls=":", label="guessing")
+axes.axhline(1 / two_looks.T, color="grey", ls=":", label="guessing")
 axes.set(
     title="Two looks need two layers, with residual and norm", xlabel="step", ylabel="right", ylim=(0, 1.03)
 )
@@ -337,19 +287,19 @@ if settings.steps >= 200:
 
 # %%
 six_layers = trained["pre-norm", 6][0].eval()
-x, answer = examples(np.random.default_rng(settings.seed + 1), 400)
+x, answer = two_looks.examples(np.random.default_rng(settings.seed + 1), 400)
 first_look = np.take_along_axis(x, x, axis=1)  # x[x[i]], which the answer needs
 with mg.no_grad(), record_attention(six_layers) as maps:
-    states = {"embedding": six_layers.words(x) + six_layers.positions(mg.arange(T))}
+    after = {"embedding": six_layers.embed(x)}
     for i, layer in enumerate(six_layers.layers, 1):
-        states[f"layer {i}"] = layer(list(states.values())[-1])
-    lens = [(six_layers.output(each).numpy().argmax(-1) == answer).mean() for each in states.values()]
+        after[f"layer {i}"] = layer(list(after.values())[-1])
+    lens = [(six_layers.output(each).numpy().argmax(-1) == answer).mean() for each in after.values()]
 distances = [attention_distance(weights).mean() for weights in maps.values()]
 probes = {
-    name: probe_layers(states, labels).accuracy
+    name: probe_layers(after, labels).accuracy
     for name, labels in (("the first look", first_look), ("the answer", answer))
 }
-for i, name in enumerate(states):
+for i, name in enumerate(after):
     told = ", ".join(f"{what} {accuracy[i]:.0%}" for what, accuracy in probes.items())
     looks = f", looks {distances[i - 1]:.1f} tokens far" if i else ""
     print(f"{name:10} a probe reads: {told}; the lens {lens[i]:.0%}{looks}")
@@ -359,9 +309,9 @@ axes = figure.subplots()
 for name, accuracy in probes.items():
     axes.plot(accuracy, "o-", label=f"probe for {name}")
 axes.plot(lens, "s--", label="logit lens")
-axes.axhline(1 / T, color="grey", ls=":", label="guessing")
+axes.axhline(1 / two_looks.T, color="grey", ls=":", label="guessing")
 axes.set(title="The first look is known before the answer", ylabel="right", ylim=(0, 1.03))
-axes.set_xticks(range(len(states)), list(states))
+axes.set_xticks(range(len(after)), list(after))
 axes.legend()
 show(figure, "11-layers", settings)
 
@@ -373,7 +323,8 @@ if settings.steps >= 200:
 
 # %% [markdown]
 # So layers do build on each other here. But "local, then phrases, then global" is a story about
-# language, and no law: here each layer looks as far as the others.
+# language, and no law: here each layer looks as far as the others. `minitransformer claims probes` asks the
+# layers of a translator.
 #
 # ## Why pre-norm today
 #
@@ -397,13 +348,9 @@ check("pre-norm: every layer passes the gradient on undiminished", min(pre[0]) >
 # %%
 def unchanged_part(way, depth=12):
     """How much of the gradient at the output is in the one at the input: 1 if all of it."""
-    x = mg.randn(16, 8, D, requires_grad=True)
-    y = x
-    for _ in range(depth):
-        y = make_layer(way)(y)
-    g = mg.randn(*y.shape)
-    (y * g).sum().backward()
-    return float((x.grad * g).sum() / (g * g).sum())
+    found = states(way, depth)
+    g = found[-1].grad
+    return float((found[0].grad * g).sum() / (g * g).sum())
 
 
 parts = {way: unchanged_part(way) for way in ("post-norm", "pre-norm")}
@@ -424,6 +371,9 @@ if settings.steps >= 200:
     check("without warm-up pre-norm learns, post-norm hardly", cold["pre-norm"] > 0.8 > cold["post-norm"])
 
 # %% [markdown]
+# Both have the same learning rate here. `minitransformer claims warm-up` finds the best of each first;
+# `residuals` and `norms` compare translators.
+#
 # ## Exercises
 #
 # 1. `minitransformer learn 17`: a pre-norm and a post-norm sub-layer, and what the gradient of the
@@ -434,6 +384,7 @@ if settings.steps >= 200:
 # ## Read next
 #
 # - `minitransformer/layers/encoder_decoder.py`, `Residual`: both norms, in two lines.
+# - `minitransformer/claims/sublayers.py`, `Around`: the five ways; `two_looks.py`: the task and its model.
 # - `minitransformer/layers/encoder_decoder.py`, `EncoderLayer`: a layer is two of them.
 # - `minigrad/ops/normalization.py`, `layer_norm`: the norm, and its gradient.
 # - Next lesson: `demos/lessons/12_encoder_decoder.py`

@@ -6,6 +6,7 @@ The answer is x[x[x[i]]]: one look more, which starts from what the first found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,16 +42,20 @@ class Looker(nn.Module):
         self.output = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, T))
         put_around(self, D, way)
 
+    def embed(self, ids: np.ndarray) -> Tensor:  # (B, T) -> (B, T, D)
+        return self.words(ids) + self.positions(mg.arange(T))
+
     def forward(self, ids: np.ndarray) -> Tensor:  # (B, T) -> logits (B, T, T)
-        x = self.words(ids) + self.positions(mg.arange(T))
+        x = self.embed(ids)
         for layer in self.layers:
             x = layer(x)
         return self.output(x)
 
 
 def new_loss(losses: Sequence[float]) -> float:
-    """That of the last steps, nats a token; examples are new in each."""
-    return float(np.mean(losses[-20:]))
+    """That of the last steps, nats a token, on new examples; log T, as of a guess, if it diverged."""
+    loss = float(np.mean(losses[-20:]))
+    return min(loss, math.log(T)) if math.isfinite(loss) else math.log(T)
 
 
 def train(

@@ -125,3 +125,8 @@ def test_labels_of_a_sentence():
 def test_a_propertys_layer_is_where_its_accuracy_is_gained():
     accuracy = np.array([[0.5, 0.9, 0.9, 0.9], [0.5, 0.5, 0.5, 0.9], [0.5, 0.7, 0.7, 0.9]])
     assert np.allclose([probes.mean_layer(each) for each in accuracy], [1, 3, 2])
+
+
+def test_a_loss_that_diverged_counts_as_a_guess():
+    assert two_looks.new_loss([1.7] * 30 + [np.nan]) == two_looks.new_loss([50.0]) == np.log(two_looks.T)
+    assert two_looks.new_loss([9.0, *[0.5] * 20]) == 0.5
