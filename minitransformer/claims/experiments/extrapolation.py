@@ -1,0 +1,132 @@
+"""Do sinusoidal positions work beyond the longest sentence of the training?"""
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+
+import minigrad as mg
+
+from ...data.phrasebook import phrasebook
+from ...layers.positions import LearnedPositions, SinusoidalPositions
+from ...models.transformer import Transformer
+from ...text.tokenizer import Tokenizer
+from .. import translating, word_before
+from ..claim import Rule, Trial, claim
+from ..translating import Ids, Sentences, held_out_loss, probabilities, size, translator
+from ..word_before import WordBefore, spare_d_ff
+
+LONGEST = {"word before, 12 words": 12, "word before, 32 words": 32}  # of the training, in words
+SHORT, LONG = 6, 8  # of translations, in tokens of either language
+
+
+@claim(
+    question="Do sinusoidal positions extrapolate to longer sentences than those of the training?",
+    says={
+        "Transformers - Attention Is All You Need, Why Sinusoidal Functions?": "Unlike learned positional "
+        "embeddings, sinusoidal encodings can extrapolate to sequence lengths longer than those seen during "
+        "training",
+        "Explain step by step ... with test data, Alternative: Learned Positional Embeddings": "Sinusoidal: "
+        "Generalizes to any length",
+        "Attention Is All You Need, section 3.5": "it may allow the model to extrapolate to sequence lengths "
+        "longer than the ones encountered during training",
+    },
+    setting="Two tasks: say for each word of a sentence which word stands before it (one encoder layer of "
+    "width 32, sentences of 2 to 12 or 2 to 32 words in random order, 600 steps, scored in sentences of "
+    "twice the length); and translate (3,000 pairs of at most 6 tokens in either language, 400 steps, scored "
+    "on pairs of at least 8). Errors are counted at positions that the training did not have. Learned "
+    "positions have vectors there, as they were initialized. A third model has sinusoidal positions and is "
+    "trained with long sentences too: to extrapolate is to make at most 0.05 more errors than it does.",
+    measures={
+        "loss": "held-out loss at the lengths of the training, nats a word",
+        "short": "wrong words in new sentences no longer than those of the training, a fraction",
+        "new": "wrong words at new positions, in longer sentences, a fraction",
+        "parameters": "number of parameters",
+    },
+    arms=("sinusoidal", "learned", "trained on long ones"),
+    cases=(*LONGEST, "translation"),
+    rates=(3e-3, 6e-3, 1.2e-2),
+    rules=(
+        Rule("sinusoidal: new", "learned: new", by=0.05, part="better than learned"),
+        Rule("sinusoidal: new", "trained on long ones: new", by=-0.05, part="as if trained on long ones"),
+    ),
+)
+def extrapolation(trial: Trial) -> Mapping[str, float]:
+    return translate(trial) if trial.case == "translation" else find_word_before(trial)
+
+
+def find_word_before(trial: Trial) -> Mapping[str, float]:
+    longest = LONGEST[trial.case]
+    trained = 2 * longest if trial.arm == "trained on long ones" else longest
+    random = np.random.default_rng(trial.seed)
+    mg.manual_seed(trial.seed)
+    model = word_model(trial.arm, longest)
+    word_before.train(model, random, trial.rate, trial.steps(600), (2, trained))
+    return {
+        "loss": word_before.held_out_loss(model, random, (2, trained)),
+        "short": word_before.errors(model, random, longest).mean(),
+        "new": word_before.errors(model, random, 2 * longest)[longest - 1 :].mean(),
+        "parameters": size(model),
+    }
+
+
+def word_model(arm: str, longest: int) -> WordBefore:
+    """For sentences of up to twice the longest of the training, of three times as many words."""
+    if arm == "learned":
+        return WordBefore(LearnedPositions(2 * longest, 32), words=3 * longest)
+    d_ff = 64 + spare_d_ff(2 * longest * 32)  # what learned positions have more
+    return WordBefore(SinusoidalPositions(32), words=3 * longest, d_ff=d_ff)
+
+
+def translate(trial: Trial) -> Mapping[str, float]:
+    data = short_and_long(trial.seed, mixed=trial.arm == "trained on long ones")
+    mg.manual_seed(trial.seed)
+    model = translation_model(trial.arm, data)
+    translating.train(model, data, trial.rate, trial.steps(400), trial.seed)
+    return {
+        "loss": held_out_loss(model, data),
+        "short": errors(model, [pair for pair in data.held_out if is_short(pair)], data).mean(),
+        "new": errors(model, data.longer, data, first=SHORT + 1).mean(),
+        "parameters": size(model),
+    }
+
+
+def translation_model(arm: str, data: Sentences) -> Transformer:
+    scheme = "learned" if arm == "learned" else "sinusoidal"
+    return translator(data, positions=scheme, max_positions=24)
+
+
+def errors(model: Transformer, pairs: Ids, data: Sentences, first: int = 0) -> np.ndarray:
+    """Which next words are wrong, those at target positions from `first` on."""
+    p, right = probabilities(model, pairs, data)
+    positions = np.concatenate([np.arange(len(target) + 1) for _, target in pairs])  # the last: the end
+    return (p.argmax(-1) != right)[positions >= first]
+
+
+@cache
+def short_and_long(seed: int, mixed: bool) -> Sentences:
+    """Short pairs, or two thirds short and a third long ones (`mixed`); `longer` are other long ones."""
+    short, long, tokenizer = pool()
+    random = np.random.default_rng(seed)
+    short = [short[i] for i in random.permutation(len(short))]
+    long = [long[i] for i in random.permutation(len(long))]
+    longer, others = long[:300], long[300:1400]
+    if mixed:
+        return Sentences(short[200:2200] + others[:1000], short[:200] + others[1000:], longer, tokenizer)
+    return Sentences(short[200:3200], short[:200], longer, tokenizer)
+
+
+@cache
+def pool() -> tuple[Ids, Ids, Tokenizer]:
+    """All short pairs, all long ones of the same words, and their tokenizer."""
+    pairs = phrasebook().train
+    tokenizer = Tokenizer.train_word([text for pair in pairs for text in pair])
+    ids = [(tokenizer.encode(english), tokenizer.encode(french)) for english, french in pairs]
+    short = [pair for pair in ids if is_short(pair)]
+    known = {token for pair in short for side in pair for token in side}
+    long = [pair for pair in ids if min(map(len, pair)) >= LONG and known.issuperset(pair[0] + pair[1])]
+    return short, long, tokenizer
+
+
+def is_short(pair: tuple[list[int], list[int]]) -> bool:
+    return max(map(len, pair)) <= SHORT

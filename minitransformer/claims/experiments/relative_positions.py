@@ -1,0 +1,110 @@
+"""Is the position k places on a linear function of a position, and does a model make use of it?"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+
+from ...layers.positions import LearnedPositions, Positions, SinusoidalPositions, positional_encoding
+from .. import word_before
+from ..claim import Rule, Trial, claim
+from ..translating import size
+from ..word_before import WordBefore, spare_d_ff
+
+LENGTH, WORDS, WIDTH = 64, 80, 32
+BACK = {"k = 1": 1, "k = 5": 5}
+PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the squares of the positions
+
+
+@claim(
+    question="Are sinusoids linear in a shift, and is it easier to attend by relative positions with them?",
+    says={
+        "Attention Is All You Need, section 3.5": "We chose this function because we hypothesized it would "
+        "allow the model to easily learn to attend by relative positions, since for any fixed offset k, "
+        "PE_{pos+k} can be represented as a linear function of PE_{pos}.",
+        'The Transformer Blueprint, How Do These "Timing Chips" Work?': "These functions make it easy for "
+        "the model to learn about relative positions.",
+        "Transformer Network, Sinusoidal Positional Encoding": "The model can learn relative positions "
+        "(position 5 relates to position 3 in a consistent way)",
+    },
+    setting="Say for each word of a sentence of up to 64, in random order, which word stands k places before "
+    "it: one encoder layer of width 32, 600 steps, with sinusoids, with learned positions, or with fixed "
+    "random vectors of the size of sinusoids, which no linear map connects. The map from p(pos) to "
+    "p(pos + k) is fitted on half of the positions, with the best of five ridge penalties, and predicts the other "
+    "half. At last the sentences are moved to positions 64 to 127, which the training did not have.",
+    measures={
+        "unexplained": "squared error of the linear map on the other half, a fraction of the variance",
+        "burden": "the loss of training, the mean of all steps, nats a word",
+        "wrong": "wrong words at the positions of the training, a fraction",
+        "moved": "wrong words in sentences that begin at position 64, a fraction",
+        "parameters": "number of parameters",
+    },
+    arms=("sinusoids", "learned", "random"),
+    cases=tuple(BACK),
+    rates=(3e-3, 6e-3, 1.2e-2),
+    tuned_by="burden",
+    rules=(
+        Rule("sinusoids: unexplained", "random: unexplained", by=0.1, part="linear map"),
+        Rule("sinusoids: unexplained", "learned: unexplained", by=0.1, part="linear map"),
+        Rule("sinusoids: burden", "learned: burden", by=0.1, part="easier than learned positions"),
+        Rule("sinusoids: burden", "random: burden", by=0.1, part="easier than random vectors"),
+        Rule("sinusoids: moved", "sinusoids: wrong", by=-0.05, part="elsewhere as well"),
+    ),
+)
+def relative_positions(trial: Trial) -> Mapping[str, float]:
+    random = np.random.default_rng(trial.seed)
+    mg.manual_seed(trial.seed)
+    back = BACK[trial.case]
+    model = build(trial.arm, random)
+    losses = word_before.train(model, random, trial.rate, trial.steps(600), (back + 1, LENGTH), back)
+    wrong = word_before.errors(model, random, LENGTH, back).mean()
+    model.start = LENGTH
+    return {
+        "unexplained": unexplained(table(model.positions)[:LENGTH], back, random),
+        "burden": np.mean(losses),
+        "wrong": wrong,
+        "moved": word_before.errors(model, random, LENGTH, back).mean(),
+        "parameters": size(model),
+    }
+
+
+def build(arm: str, random: np.random.Generator) -> WordBefore:
+    """A model with a vector for each of 2 x 64 positions."""
+    if arm == "learned":
+        return WordBefore(LearnedPositions(2 * LENGTH, WIDTH), WORDS, WIDTH)
+    positions = RandomPositions(2 * LENGTH, WIDTH, random) if arm == "random" else SinusoidalPositions(WIDTH)
+    return WordBefore(positions, WORDS, WIDTH, d_ff=64 + spare_d_ff(2 * LENGTH * WIDTH))
+
+
+class RandomPositions(Positions):
+    """A random vector for each position, with the mean square of sinusoids, 1/2."""
+
+    def __init__(self, length: int, width: int, random: np.random.Generator) -> None:
+        super().__init__()
+        self.table = random.normal(scale=0.5**0.5, size=(length, width)).astype(np.float32)
+
+    def vectors(self, x: Tensor, index: slice, end: int) -> Tensor:
+        return mg.tensor(self.table[index])
+
+
+def table(positions: Positions) -> np.ndarray:
+    """The vectors (positions, width)."""
+    if isinstance(positions, SinusoidalPositions):
+        return positional_encoding(2 * LENGTH, WIDTH, np.float64)
+    found = positions.weight.numpy() if isinstance(positions, LearnedPositions) else positions.table
+    return found.astype(np.float64)
+
+
+def unexplained(p: np.ndarray, k: int, random: np.random.Generator) -> float:
+    """What a linear map from p(pos) to p(pos + k), fitted on half of the positions, misses on the others."""
+    fit, test = np.array_split(random.permutation(len(p) - k), 2)
+    variance = ((p[test + k] - p[fit + k].mean(0)) ** 2).sum()
+    errors = []
+    for penalty in PENALTIES:
+        ridge = np.sqrt(penalty * (p[fit] ** 2).sum(0).mean()) * np.eye(p.shape[1])
+        inputs, outputs = np.concatenate([p[fit], ridge]), np.concatenate([p[fit + k], 0 * ridge])
+        matrix = np.linalg.lstsq(inputs, outputs, rcond=None)[0]
+        errors.append(((p[test] @ matrix - p[test + k]) ** 2).sum() / variance)
+    return min(errors)
