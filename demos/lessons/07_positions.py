@@ -21,16 +21,13 @@ from matplotlib.figure import Figure
 
 import minigrad as mg
 from minigrad import nn, optim
-from minigrad.nn import functional as F
 from minitransformer import MultiHeadAttention, plots
+from minitransformer.claims.experiments.integer_positions import Integers
+from minitransformer.claims.word_before import WordBefore, draw, errors, train
 from minitransformer.errors import UserError
-from minitransformer.layers.config import LayerConfig
-from minitransformer.layers.embeddings import TokenEmbedding
-from minitransformer.layers.encoder_decoder import Encoder
 from minitransformer.layers.positions import (
     LearnedPositions,
     NoPositions,
-    Positions,
     SinusoidalPositions,
     positional_encoding,
 )
@@ -199,7 +196,9 @@ check("the learned matrix is the derived one", np.allclose(learned, rotation(set
 check("it holds far beyond the positions that it was learned from", error < 1e-2)
 
 # %% [markdown]
-# Each block on the diagonal is one clock. The first has turned by $k$, the last has hardly moved.
+# Each block on the diagonal is one clock. The first has turned by $k$, the last has hardly moved. Whether
+# that makes it easier to attend by relative positions is asked by `minitransformer claims
+# relative-positions`.
 #
 # ## Why not integers? What attention sees
 #
@@ -274,58 +273,23 @@ check("no two of 20,000 positions are as similar as neighbours are", apart.argmi
 # stands before it. A sentence is 12 different words out of 32, in random order.
 #
 # The model is one encoder layer: attention, then two linear layers for each word (`Encoder`; lesson 12).
-# `LayerConfig` holds its sizes. Adam is gradient descent with a step size of its own for each weight.
+# It is `WordBefore` of `minitransformer/claims/word_before.py`, and passes words through four steps:
+#
+# ```python
+# def forward(self, ids):  # (B, T)
+#     x = self.embedding(ids)  # (B, T, D): a vector for each word
+#     x = self.positions(x)  # positions are added, or concatenated
+#     return self.output(self.encoder(x))  # (B, T, words): a score for each word that may stand before
+# ```
+#
+# Its `train` draws 32 new sentences at each step. The loss is the cross-entropy of the words before. Adam is
+# gradient descent with a step size of its own for each weight.
 
 # %%
-WORDS = 32
 LENGTH = 12
 WIDTH = 32
-
-
-class IntegerPositions(Positions):
-    def vectors(self, x, index, end):
-        return mg.tensor(integers(end, x.shape[-1])[index], dtype=x.dtype)  # (T, D)
-
-
-class WordBefore(nn.Module):
-    def __init__(self, positions, word_width=WIDTH, width=WIDTH):
-        super().__init__()
-        self.embedding = TokenEmbedding(WORDS, word_width)
-        self.positions = positions
-        self.encoder = Encoder(1, LayerConfig(d_model=width, num_heads=2, d_ff=2 * width))
-        self.output = nn.Linear(width, WORDS)
-
-    def forward(self, ids):  # (B, T)
-        return self.output(self.encoder(self.positions(self.embedding(ids))))  # (B, T, WORDS)
-
-
-# %%
 random = np.random.default_rng(settings.seed)
-
-
-def sentences(count, length=LENGTH):
-    return random.permuted(np.tile(np.arange(WORDS), (count, 1)), axis=1)[:, :length]
-
-
-def train(model, steps=350):
-    optimizer = optim.Adam(model.parameters(), lr=3e-3)
-    losses = []
-    for _ in range(steps):
-        ids = sentences(32)
-        loss = F.cross_entropy(model(ids)[:, 1:].flatten(0, 1), ids[:, :-1].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-@mg.no_grad()
-def accuracy(model, length=LENGTH):
-    """How often the word before is right, for each position from 1 on."""
-    ids = sentences(400, length)
-    return (model(ids).numpy()[:, 1:].argmax(-1) == ids[:, :-1]).mean(0)
-
+print("three sentences of five words:", *draw(random, 3, 5), sep="\n")
 
 # %% [markdown]
 # Without positions a word cannot know which of the others stands before it. But it can see which words
@@ -335,14 +299,16 @@ def accuracy(model, length=LENGTH):
 guess = predict("without positions, which part of the words before is right after training?", settings.guess)
 models = {
     "no positions": WordBefore(NoPositions()),
-    "integers": WordBefore(IntegerPositions()),
+    "integers": WordBefore(Integers()),
     "waves, added": WordBefore(SinusoidalPositions(WIDTH)),
     "learned, added": WordBefore(LearnedPositions(LENGTH, WIDTH)),
-    "waves, 16 + 16": WordBefore(SinusoidalPositions(16, concatenate=True), 16),
-    "waves, 32 + 32": WordBefore(SinusoidalPositions(32, concatenate=True), 32, 64),
+    "waves, 16 + 16": WordBefore(SinusoidalPositions(16, concatenate=True), word_width=16),
+    "waves, 32 + 32": WordBefore(
+        SinusoidalPositions(32, concatenate=True), word_width=32, width=64, d_ff=128
+    ),
 }
-losses = {name: train(model) for name, model in models.items()}
-right = {name: accuracy(model).mean() for name, model in models.items()}
+losses = {name: train(model, random, rate=1e-2, steps=350) for name, model in models.items()}
+right = {name: 1 - errors(model, random, LENGTH).mean() for name, model in models.items()}
 guess.compare(right["no positions"])
 for name, model in models.items():
     weights = sum(p.numel() for p in model.parameters())
@@ -354,13 +320,15 @@ check("waves and learned positions solve it", min(list(right.values())[2:]) > 0.
 # %% [markdown]
 # Problem 1 in training: the integers are larger than the words, and the model does not get past them.
 # Waves and learned positions are equally good, as in the paper (section 3.5: "nearly identical
-# results").
+# results"). `minitransformer claims integer-positions` has five seeds, translation, and sentences that
+# begin at position 10,000. `minitransformer claims inherent-order` asks what a causal mask changes.
 #
 # ## Add or concatenate?
 #
 # "The Transformer Blueprint" says that adding lets a model understand more deeply, and that
 # concatenating puts a burden on learning. It also says that concatenating costs more weights, if the
-# width doubles. Only the last holds here.
+# width doubles. Only the last holds here. (`minitransformer claims add-or-concatenate` compares them at
+# equal weights.)
 
 # %%
 for name in ("waves, added", "waves, 32 + 32"):
@@ -412,14 +380,16 @@ check(
 
 # %%
 try:
-    models["learned, added"](sentences(1, 24))
+    models["learned, added"](draw(random, 1, 24))
     message = ""
 except UserError as error:
     message = str(error)
 print(message)
 check("learned positions end with the longest sentence of training", "12 positions" in message)
 
-longer = {name: accuracy(models[name], 24) for name in ("no positions", "waves, added", "waves, 32 + 32")}
+longer = {
+    name: 1 - errors(models[name], random, 24) for name in ("no positions", "waves, added", "waves, 32 + 32")
+}
 for name, each in longer.items():
     known = each[: LENGTH - 1].mean()
     new = each[LENGTH - 1 :].mean()
@@ -439,12 +409,13 @@ axes.legend(loc="center left")
 show(figure, "07-beyond", settings)
 
 # %% [markdown]
-# Without positions the accuracy fell from 9% to 4.6%: now 23 others are candidates, and 1/23 is 4.3%.
+# Without positions the accuracy fell from 9% to about 4%: now 23 others are candidates, and 1/23 is 4.3%.
 # The bumps of the waves are chance: other seeds have others.
 #
 # There is a vector for each position, and the shift is the same matrix everywhere. The weights of the
 # layer, however, fit the twelve vectors that they saw. Documents say that waves generalize to any
-# length; for this model that is true of the table, not of what is learned from it.
+# length; for this model that is true of the table, not of what is learned from it. Longer training
+# sentences, translation and learned positions: `minitransformer claims extrapolation`.
 #
 # ## Is there a longest sequence? `max_seq_len`
 #
@@ -498,7 +469,7 @@ check(
 #    shift.
 # 2. Divide the integers by the sentence's length, so that they stay below 1. Which of the three
 #    problems is gone, and which new one arises between sentences of different lengths? Predict the
-#    accuracy, then change `IntegerPositions`.
+#    accuracy, then train with a subclass of `Integers`.
 #
 # ## Read next
 #
