@@ -271,7 +271,14 @@ check("no two of 20,000 positions are as similar as neighbours are", apart.argmi
 #
 # Now we train. The task is the smallest that needs order: say for each word of a sentence which word
 # stands before it. A sentence is 12 different words out of 32, in random order.
-#
+
+# %%
+LENGTH = 12
+WIDTH = 32
+random = np.random.default_rng(settings.seed)
+print("three sentences of five words:", *draw(random, 3, 5), sep="\n")
+
+# %% [markdown]
 # The model is one encoder layer: attention, then two linear layers for each word (`Encoder`; lesson 12).
 # It is `WordBefore` of `minitransformer/claims/word_before.py`, and passes words through four steps:
 #
@@ -284,14 +291,7 @@ check("no two of 20,000 positions are as similar as neighbours are", apart.argmi
 #
 # Its `train` draws 32 new sentences at each step. The loss is the cross-entropy of the words before. Adam is
 # gradient descent with a step size of its own for each weight.
-
-# %%
-LENGTH = 12
-WIDTH = 32
-random = np.random.default_rng(settings.seed)
-print("three sentences of five words:", *draw(random, 3, 5), sep="\n")
-
-# %% [markdown]
+#
 # Without positions a word cannot know which of the others stands before it. But it can see which words
 # are in the sentence, and that it is not itself.
 
@@ -390,11 +390,14 @@ check("learned positions end with the longest sentence of training", "12 positio
 longer = {
     name: 1 - errors(models[name], random, 24) for name in ("no positions", "waves, added", "waves, 32 + 32")
 }
-for name, each in longer.items():
-    known = each[: LENGTH - 1].mean()
-    new = each[LENGTH - 1 :].mean()
-    print(f"{name:15} {known:6.1%} right at known positions, {new:6.1%} at new ones")
-check("waves do not extrapolate here", all(each[LENGTH - 1 :].mean() < 0.5 for each in longer.values()))
+known = {name: each[: LENGTH - 1].mean() for name, each in longer.items()}
+new = {name: each[LENGTH - 1 :].mean() for name, each in longer.items()}
+for name in longer:
+    print(f"{name:15} {known[name]:6.1%} right at known positions, {new[name]:6.1%} at new ones")
+check(
+    "waves do not extrapolate here: at new positions, at least 20 words of 100 fewer are right",
+    all(known[name] - new[name] > 0.2 for name in ("waves, added", "waves, 32 + 32")),
+)
 
 # %%
 figure = Figure(figsize=(8, 3.6), layout="constrained")
@@ -409,8 +412,8 @@ axes.legend(loc="center left")
 show(figure, "07-beyond", settings)
 
 # %% [markdown]
-# Without positions the accuracy fell from 9% to about 4%: now 23 others are candidates, and 1/23 is 4.3%.
-# The bumps of the waves are chance: other seeds have others.
+# Without positions the accuracy fell from 9% to about 4%: of 23 candidates one is right. The bumps of the
+# waves are chance.
 #
 # There is a vector for each position, and the shift is the same matrix everywhere. The weights of the
 # layer, however, fit the twelve vectors that they saw. Documents say that waves generalize to any
