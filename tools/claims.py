@@ -83,7 +83,7 @@ def section(claim: Claim, result: Result) -> Iterator[str]:
     for each in result["arms"]:
         seeds = list(each["seeds"].values())
         rates = [f"{each['rate']:g} of {', '.join(each['tuned'])}"] if has_rates else []
-        means = [number([seed[name] for seed in seeds]) for name in measures]
+        means = [number([seed[name] for seed in seeds if name in seed]) for name in measures]
         yield "| " + " | ".join([each["arm"], each["case"], *rates, str(len(seeds)), *means]) + " |"
     yield ""
     for name, text in result["measures"].items():
@@ -97,7 +97,9 @@ def section(claim: Claim, result: Result) -> Iterator[str]:
 
 
 def number(measured: list[float]) -> str:
-    """A mean with half its interval; a count alone if all are the same."""
+    """A mean with half its interval; the number alone if all are the same, nothing if there is none."""
+    if not measured:
+        return ""
     if len(set(measured)) == 1:
         return f"{measured[0]:,.6g}"
     mean, half = interval_of(measured)

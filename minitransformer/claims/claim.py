@@ -103,10 +103,13 @@ class Claim:
 
 
 def modules_of(module: Any) -> set[Any]:
-    """An experiment's module, and those of this package whose functions and classes it uses."""
+    """An experiment's module, and those of this package that it uses."""
     found = [module]
     for each in found:  # it grows meanwhile
-        names = {getattr(value, "__module__", None) or "" for value in vars(each).values()}
+        names = {
+            value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
+            for value in vars(each).values()
+        }
         ours = {name for name in names if name.startswith(f"{__package__}.") and name != __name__}
         found += [used for name in sorted(ours) if (used := sys.modules[name]) not in found]
     return set(found)

@@ -102,12 +102,23 @@ def verdict(found: Iterable[Finding]) -> str:
 
 
 def depends_on(found: Iterable[Finding]) -> str:
-    """What a verdict depends on, such as "holds: d_k = 128; does not hold: d_k = 8"; "" if on nothing."""
-    places: dict[str, list[str]] = {}
-    for key, said in verdicts(found).items():
-        places.setdefault(said, []).append(", ".join(filter(None, key)))
-    if len(places) == 1:
+    """What a verdict depends on, such as "holds: d_k = 128; does not hold: d_k = 8"; "" if on nothing.
+
+    Cases are named only if the verdicts of some part differ by case, and parts likewise.
+    """
+    said = verdicts(found)
+    if len(set(said.values())) == 1:
         return ""
+    names = [(case,) for case, _ in said], [(part,) for _, part in said], list(said)
+    for keys in names:  # the cases alone, the parts alone, both
+        by_key: dict[tuple[str, ...], set[str]] = {}
+        for key, each in zip(keys, said.values(), strict=True):
+            by_key.setdefault(key, set()).add(each)
+        if all(len(each) == 1 for each in by_key.values()):
+            break
+    places: dict[str, list[str]] = {}
+    for key, (each,) in by_key.items():
+        places.setdefault(each, []).append(", ".join(filter(None, key)))
     return "; ".join(
-        f"{said}: {' / '.join(places[said])}" for said in (HOLDS, FAILS, UNKNOWN) if said in places
+        f"{each}: {' / '.join(places[each])}" for each in (HOLDS, FAILS, UNKNOWN) if each in places
     )

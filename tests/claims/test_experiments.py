@@ -37,7 +37,8 @@ def test_the_seed_that_tunes_is_not_one_that_is_compared():
 
 
 def test_the_checksum_of_a_claim_is_of_what_it_uses_and_of_nothing_else():
-    used = {module.__name__.rpartition(".")[2] for module in modules_of(inspect.getmodule(sqrt_dk.measure))}
-    assert used == {"sqrt_dk", "translating"}
+    used = lambda claim: {m.__name__.rpartition(".")[2] for m in modules_of(inspect.getmodule(claim.measure))}
+    assert used(sqrt_dk) == {"sqrt_dk", "translating"}
+    assert used(CLAIMS["residuals"]) == {"residuals", "sublayers", "translating", "two_looks"}
     assert sqrt_dk.code != CLAIMS["cheating"].code
     assert re.fullmatch("[0-9a-f]{12}", sqrt_dk.code)

@@ -115,7 +115,19 @@ def test_rules_of_one_part_must_all_hold_and_parts_may_differ():
     assert verdict(findings(claim_of(rules=rules(""), cases=("small",)), measured(small=GOOD))) == FAILS
     found = findings(claim_of(rules=rules("the other way"), cases=("small",)), measured(small=GOOD))
     assert verdict(found) == DEPENDS
-    assert depends_on(found) == "holds: small; does not hold: small, the other way"
+    assert depends_on(found) == "holds: ; does not hold: the other way"
+
+
+def test_what_a_verdict_depends_on_names_no_case_where_all_cases_agree():
+    rules = (
+        Rule("a: loss", "b: loss", by=0.1, part="better"),
+        Rule("b: loss", "a: loss", by=0.1, part="worse"),
+    )
+    both = lambda **lower: depends_on(findings(claim_of(rules=rules), measured(**lower)))
+    assert both(small=GOOD, large=GOOD) == "holds: better; does not hold: worse"
+    assert both(small=GOOD, large=BAD) == (
+        "holds: small, better / large, worse; does not hold: small, worse / large, better"
+    )
 
 
 def test_a_rule_of_one_case_says_nothing_of_the_others():
