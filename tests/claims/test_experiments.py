@@ -24,7 +24,7 @@ def test_a_claim_is_a_question_with_a_source_and_a_rule(claim):
     assert claim.says
     assert claim.rules
     assert all(text and not text.startswith('"') for text in claim.says.values())
-    assert "parameters" in claim.measures or claim.unequal or claim.is_timed
+    assert not claim.rates or "parameters" in claim.measures
     assert all(rule.by for rule in claim.rules)
     assert list(claim.rates) == sorted(claim.rates)
     assert len(claim.rates) != 1
