@@ -302,8 +302,7 @@ check(
 # ## The fixed vector is a bottleneck
 #
 # Before attention, an encoder handed over its last state: one vector for a sentence of any length. The
-# task: copy 2 to 12 random letters of ten. `copies` makes a batch of it. Four models, from the road; about
-# equally large; the same steps.
+# task: copy 2 to 12 random letters. Four models, from the road; about equally large; the same steps.
 #
 # A GRU has two gates: $h_t = (1 - z_t) \odot n_t + z_t \odot h_{t-1}$. Attention adds $c_t = \sum_j
 # \mathrm{softmax}_j(h_t \cdot e_j)\, e_j$, with the encoder's states $e_j$.
@@ -332,6 +331,7 @@ def train(model, steps=settings.steps):
     curve = []
     start = time.process_time()
     for step in range(steps):
+        # x <END>, <START> x, and x <END>, with random letters x
         source, target_in, target = copies(rng, rng.integers(2, LONGEST + 1), 48)
         optimizer.param_groups[0]["lr"] = 5e-3 * min((step + 1) / 50, 1 - step / steps)
         logits = model(source, target_in)  # (B, T, V)
@@ -408,6 +408,9 @@ if settings.steps >= 450:
 # the Transformer, and gets there sooner. What the Transformer gains is that its steps do not wait for
 # each other. One core cannot show that gain: it takes processors that would otherwise be idle. But the
 # graph shows it, for whole models, from the word vectors to the logits.
+#
+# One seed shows an effect; `minitransformer claims fixed-context` and `claims equal-quality` compare five,
+# with each model's best learning rate, and on sentences.
 
 # %%
 waits = {}
@@ -435,12 +438,6 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 # | attention on an RNN | the one vector | steps that wait |
 # | Transformer | the steps that wait | T² |
 #
-# ## Put to the test
-#
-# Here one seed is enough to see an effect. Whether it is there with other seeds, with each model's best
-# learning rate, and in real sentences, five claims ask: `minitransformer claims far-gradients`,
-# `shorter-than-wide`, `attention-memory`, `fixed-context` and `equal-quality`.
-#
 # ## Exercises
 #
 # 1. `minitransformer learn 26`: one step of an LSTM.
@@ -452,8 +449,7 @@ check("the Transformer does not", waits["Transformer"][0] == waits["Transformer"
 #
 # - `minitransformer/models/seq2seq.py`, `DotAttention`: the step between RNN and Transformer, in ten
 #   lines.
-# - `minitransformer/claims/paths.py`, `dependent_operations`: steps and gradient of any layer;
-#   `demos/path_length.py` measures them, and the time, for up to 1,000 words.
+# - `minitransformer/claims/paths.py`, `dependent_operations`: steps, for any layer.
 # - `demos/road_to_attention.py`, `train`: seven models on the phrasebook, for the same time each.
 # - `minitransformer/layers/attention_kernel.py`: attention without the matrix of weights.
 # - Next lesson: `demos/lessons/17_five_models.py`
