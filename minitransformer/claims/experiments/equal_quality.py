@@ -68,8 +68,8 @@ def time_to_goal(
 
 
 @claim(
-    question="Does a Transformer reach the quality of a recurrent translator in less training time, even on "
-    "one core?",
+    question="Does a Transformer reach the quality of a recurrent translator in less training time on one "
+    "core?",
     says={
         "Transformer Network, Speed Comparison": "Training time for same model quality: RNN-based "
         "translation: 2-3 weeks, Transformer translation: 2-3 days",
