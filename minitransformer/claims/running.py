@@ -96,7 +96,7 @@ class Study:
     def quick(self) -> list[Trial]:
         """Each arm in each case once, for a few steps."""
         rate = self.claim.rates[0] if self.claim.rates else 0.0
-        return [Trial(arm, case, rate, self.first_seed, QUICK) for arm, case in self.arms_and_cases]
+        return [Trial(arm, case, rate, TUNING_SEED, QUICK) for arm, case in self.arms_and_cases]
 
     def tuning(self) -> list[Trial]:
         """Each rate of each arm in each case; one rate more beyond an end that is the best so far."""
@@ -108,11 +108,12 @@ class Study:
 
     def tuned(self, arm: str, case: str) -> dict[float, float]:
         """The rates tried so far, and the loss (or another measure) that each led to."""
-        lines = [line for line in self.journal.lines if line["trial"]["seed"] == TUNING_SEED]
-        lines = [line for line in lines if (line["trial"]["arm"], line["trial"]["case"]) == (arm, case)]
-        return {
-            line["trial"]["rate"]: line["measures"][self.claim.tuned_by] for line in lines if self.claim.rates
-        }
+        if not self.claim.rates:
+            return {}
+        trials = [Trial(**line["trial"]) for line in self.journal.lines]
+        tried = [trial.rate for trial in trials if trial == Trial(arm, case, trial.rate, TUNING_SEED)]
+        measured = {rate: self.journal.measures(Trial(arm, case, rate, TUNING_SEED)) for rate in tried}
+        return {rate: measures[self.claim.tuned_by] for rate, measures in measured.items() if measures}
 
     def untried(self, arm: str, case: str) -> list[float]:
         """The rates to be tried next."""

@@ -94,7 +94,9 @@ def test_a_quick_run_measures_each_arm_once_and_its_measurements_do_not_count(kn
     quick = run(Study(known, tmp_path, is_quick=True))
     assert [(trial["arm"], trial["share"] < 1) for trial in quick] == [("a", True), ("b", True)]
     study = Study(known, tmp_path)
+    assert {trial["seed"] for trial in quick} == {TUNING_SEED}
     assert not study.measured()
+    assert not study.tuned("a", "small")
     assert len(study.trials()) == 4
 
 
