@@ -426,7 +426,7 @@ if settings.window >= 5:
 
 # %% [markdown]
 # Which of the two is meant, only the sentence can tell. A Transformer's layers mix it in:
-# `demos/bank.py` measures that.
+# `demos/bank.py` shows that, and `minitransformer claims contextual-meaning` measures it.
 #
 # ## Pieces of words
 #

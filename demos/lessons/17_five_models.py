@@ -234,7 +234,8 @@ check("GPT writes sentences that it has never read", len(new) >= 10)
 # ## Both sides against one
 #
 # Each word of the held-out sentences in turn: BERT reads the sentence with this word masked, GPT what
-# stands before it. Neither has seen the sentence.
+# stands before it. Neither has seen the sentence. (`minitransformer claims two-directions` compares
+# models of equal size, also in two other tasks.)
 
 # %%
 BE_IDS = {tokenizer.encode(word)[0] for word in BE}

@@ -94,7 +94,7 @@ def best_head(maps: Mapping[str, np.ndarray], pairs: Sequence[Sentence], stack: 
         'tokens, focuses most on "animal"',
     },
     setting="A translator of width 64 (two layers of four heads in the encoder, one in the decoder) learns "
-    '400 steps from 2,000 sentences: "The animal did not cross the street because it was too tired." French '
+    '400 steps from 4,300 sentences: "The animal did not cross the street because it was too tired." French '
     "has il or elle, so the model has to know. In the encoder: the attention from the word it; in the "
     "decoder: from the place where il or elle is written. The head that looks most for the right noun is "
     "chosen on 200 sentences that were not trained on, and measured on 200 others.",

@@ -117,8 +117,9 @@ def written_error(model: Transformer, data: Sentences) -> float:
         "generates tokens step by step (autoregressively), using the previously generated tokens.",
     },
     setting="A Transformer of width 64. Own words: a part of the words that the decoder reads, from 0 to "
-    "a half, is what it would write there. Translation: 4,000 sentences, 400 steps. Reversal: 4 to 12 "
-    "letters, backwards, where it is certain what is right after a mistake; 200 steps.",
+    "a half, is what it would write there, which costs a pass more. Translation: 4,000 sentences, 400 "
+    "steps. Reversal: 4 to 12 letters, backwards, where it is certain what is right after a mistake; 200 "
+    "steps.",
     measures={
         "loss": "held-out loss with teacher forcing, nats a token",
         "forced error": "wrong next words after right words, a fraction",
