@@ -146,8 +146,8 @@ check_time("one pass takes less than a tenth of the time", seconds < slow / 10)
 # pass can begin. A cache makes each pass shorter: under the causal mask, the keys and values of earlier
 # words never change, so only those of the new word are computed. But there are still 100 passes.
 #
-# And there a model reads its own mistakes, which it never saw in training (*exposure bias*).
-# `minitransformer claims exposure-bias` measures what that costs.
+# And there a model reads its own mistakes, which it never saw in training (*exposure bias*, see
+# `minitransformer claims exposure-bias`).
 #
 # ## Training
 #
