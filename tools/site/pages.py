@@ -32,7 +32,7 @@ BELOW = {
     "course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py"))),
 }  # fmt: skip
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"(\[[\w/-]+\.md)?\]\(([^)\s]+)\)")  # with its text, if that is the name of a page
 CODE = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,13 +57,13 @@ def rewrite(file: Path, name: str, text: str) -> str:
     pages = {original: page for page, original in originals().items()}
 
     def changed(link: re.Match[str]) -> str:
-        target, hash_, anchor = link[1].partition("#")
+        target, hash_, anchor = link[2].partition("#")
         page = pages.get((file.parent / target).resolve()) if target else None
         if page is None:
             return link[0]
         extension = ".ipynb" if page.startswith("lessons/") else ".md"
         to = Path(os.path.relpath(f"{page}{extension}", Path(name).parent)).as_posix()
-        return f"]({to}{hash_}{anchor})"
+        return f"{'[' if link[1] else ''}]({to}{hash_}{anchor})"  # without a text, the title is shown
 
     parts = CODE.split(text)  # code is at odd places
     parts[::2] = [LINK.sub(changed, part) for part in parts[::2]]
