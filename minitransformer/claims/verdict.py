@@ -55,6 +55,9 @@ class Finding:
     effect: Interval
     verdict: str
 
+    def __bool__(self) -> bool:
+        return self.verdict == HOLDS
+
 
 def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[float]) -> Finding:
     """What the measures of two arms say of a rule; those of one seed stand at the same place."""

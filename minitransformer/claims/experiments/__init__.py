@@ -1,7 +1,28 @@
-"""The experiments, a file each. Importing this package registers them."""
+"""The experiments, a file each, by subject. Importing this package registers them in this order."""
 
-from importlib import import_module
-from pkgutil import iter_modules
+# ruff: noqa: I001
 
-for module in iter_modules(__path__):
-    import_module(f"{__name__}.{module.name}")
+# positions
+from . import (
+    inherent_order,
+    no_positions,
+    integer_positions,
+    add_or_concatenate,
+    relative_positions,
+    extrapolation,
+)
+
+# attention and its heads
+from . import sqrt_dk, three_matrices, many_heads, heads_specialise, head_pruning
+
+# what is around attention
+from . import gradient_flow, residuals, norms, warm_up, feed_forward_width, weight_tying, probes
+
+# training
+from . import cheating, exposure_bias, smoothing
+
+# what is learned, from which data
+from . import contextual_meaning, attention_of_it, two_directions, pre_training, loss_and_size
+
+# from recurrent models to attention, and what both cost
+from . import fixed_context, far_gradients, equal_quality, shorter_than_wide, attention_memory

@@ -71,8 +71,8 @@ def time_to_goal(
     question="Does a Transformer reach the quality of a recurrent translator in less training time on one "
     "core?",
     says={
-        "Transformer Network, Speed Comparison": "Training time for same model quality: RNN-based "
-        "translation: 2-3 weeks, Transformer translation: 2-3 days",
+        "Transformer Network, Speed Comparison": "Training time for same model quality: [...] "
+        "RNN-based translation: 2-3 weeks [...] Transformer translation: 2-3 days",
     },
     setting=f"Translators of about 296,000 parameters learn 4,000 sentences of at most 8 English words, 32 a "
     f"step, until the loss of 300 others is {GOAL:g} nats a token, at most {STEPS} steps. The recurrent ones "

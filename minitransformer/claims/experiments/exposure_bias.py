@@ -113,8 +113,8 @@ def written_error(model: Transformer, data: Sentences) -> float:
         "Scheduled Sampling (Bengio et al. 2015), abstract": "This discrepancy between training and "
         "inference can yield errors that can accumulate quickly along the generated sequence.",
         "The Transformer architecture, Training the Transformer": "During training, the decoder is "
-        "provided with the true output sequence, shifted by one position. During inference, the decoder "
-        "generates tokens step by step (autoregressively), using the previously generated tokens.",
+        "provided with the true output sequence, shifted by one position. [...] During inference, the "
+        "decoder generates tokens step by step (autoregressively), using the previously generated tokens.",
     },
     setting="A Transformer of width 64. Own words: a part of the words that the decoder reads, from 0 to "
     "a half, is what it would write there, which costs a pass more. Translation: 4,000 sentences, 400 "

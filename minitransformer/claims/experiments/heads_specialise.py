@@ -33,8 +33,8 @@ RELATIONS = {
     says={
         "Attention Is All You Need, figure 5": "The heads clearly learned to perform different tasks.",
         "Explain step by step ... with test data, What Heads Learn": "Studies analyzing trained Transformers "
-        "found heads specialize in: Previous/next token [...] Rare words [...] Sentence boundaries [...] "
-        "This specialization emerges automatically — not programmed!",
+        "found heads specialize in: [...] Previous/next token [...] Rare words [...] Sentence boundaries "
+        "[...] This specialization emerges automatically — not programmed!",
         "Transformers - Attention Is All You Need, Why Transformers Work So Well": "Different heads learn "
         "different relationship types (syntax, semantics, coreference, etc.) simultaneously.",
     },
