@@ -41,7 +41,9 @@ def build(stored: bool) -> None:
     for script, executed in zip(lessons, execute_all(lessons, stored), strict=True):
         for cell in executed.cells:
             if cell.cell_type == "code":
-                cell.outputs = list(static(cell.outputs, executed, FILES / "live" / f"{script.stem}.html"))
+                cell.outputs = list(
+                    static(cell.outputs, executed, FILES / "live" / f"{script.stem}-{cell.id}.html")
+                )
         executed.metadata.pop("widgets", None)  # nobody moves them here
         executed.cells[0].source = with_links(executed.cells[0].source, script)
         nbformat.write(executed, PAGES / "lessons" / f"{script.stem}.ipynb")
@@ -71,14 +73,9 @@ def notebook(script: Path) -> nbformat.NotebookNode:
 
 
 def execute_all(lessons: list[Path], stored: bool) -> list[nbformat.NotebookNode]:
-    """The executed lessons, two at a time, but those that measure times alone."""
-    run = lambda script: (stored and last(script)) or execute(script)
-    timed = [script for script in lessons if "check_time" in script.read_text(encoding="utf-8")]
-    others = [script for script in lessons if script not in timed]
+    """The executed lessons. They run two at a time, each on one thread, since some measure times."""
     with ThreadPoolExecutor(PROCESSES) as pool:
-        executed = dict(zip(others, pool.map(run, others), strict=True))
-    executed |= {script: run(script) for script in timed}
-    return [executed[script] for script in lessons]
+        return list(pool.map(lambda script: (stored and last(script)) or execute(script), lessons))
 
 
 def last(script: Path) -> nbformat.NotebookNode | None:
