@@ -1,10 +1,10 @@
 """minigrad: tensors and automatic differentiation on NumPy, written to be read.
 
-import minigrad as mg
-
-x = mg.tensor([1.0, 2.0], requires_grad=True)
-(x * x).sum().backward()
-x.grad                       # tensor([2., 4.])
+>>> import minigrad as mg
+>>> x = mg.tensor([1.0, 2.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
 """
 
 # The parts are assembled here, one paragraph each; to remove a part, remove its paragraph.

@@ -42,6 +42,13 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
 
     `argnums` is the argument to differentiate with respect to; for several, the gradients are a tuple. Unused
     inputs have gradient 0. With `has_aux`, `f` returns (scalar, aux), and the function (gradient, aux).
+
+    >>> f = lambda x: (x**3).sum()
+    >>> x = mg.tensor([1.0, 2.0])
+    >>> mg.func.grad(f)(x)
+    tensor([ 3., 12.])
+    >>> mg.func.grad(lambda x: mg.func.grad(f)(x).sum())(x)
+    tensor([ 6., 12.])
     """
     both = value_and_grad(f, argnums, has_aux)
 
@@ -54,7 +61,11 @@ def grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
 
 
 def value_and_grad(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable:
-    """Return a function that computes (value, gradient), see `grad`; or ((value, aux), gradient)."""
+    """Return a function that computes (value, gradient), see `grad`; or ((value, aux), gradient).
+
+    >>> mg.func.value_and_grad(lambda w: (w * w).sum())(mg.tensor([3.0]))
+    (tensor(9.), tensor([6.]))
+    """
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -117,6 +128,10 @@ def jacobian(f: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callab
     For a result of shape (m,) and an argument of shape (n,), it is (m, n). For nested results or arguments,
     the Jacobian has the structure of the result, with that of the argument in place of each leaf; each block
     has the shape of the result plus that of the argument. (jax.jacrev)
+
+    >>> mg.func.jacobian(lambda x: x**2)(mg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
 
     @functools.wraps(f)
@@ -136,6 +151,10 @@ def hessian(f: Callable, argnums: ArgNums = 0) -> Callable:
 
     For a scalar function of an argument of shape (n,), it is (n, n); nested arguments give blocks, as in
     `jacobian`.
+
+    >>> mg.func.hessian(lambda x: x.prod())(mg.tensor([2.0, 3.0]))
+    tensor([[0., 1.],
+            [1., 0.]])
     """
     return jacobian(jacobian(f, argnums), argnums)
 

@@ -71,6 +71,10 @@ def save_file(tensors: Mapping[str, Any], path: str | Path, metadata: dict[str, 
 
     Nested dictionaries, also in lists (an optimizer's state), are flattened to names such as `state.0.step`.
     An optimizer's options that are strings or None are left out: its constructor sets them.
+
+    >>> mg.save_file({"w": mg.ones(2)}, "weights.safetensors")
+    >>> mg.load_file("weights.safetensors")
+    {'w': tensor([1., 1.])}
     """
     content = to_bytes(tensors, metadata)
     try:

@@ -51,15 +51,15 @@ every op: it promotes dtypes, and sums a gradient over the axes along which its 
 
 def generate(folder: Path = TARGET.parent) -> str:
     """The text of the page, with links for a page in this folder."""
-    families = _families()
+    found = families()
     contents = [
-        f"- [{_title(module)}](#{_anchor(_heading(module))}): "
-        + " · ".join(f"[{r.name}](#{_anchor(r.name)})" for r in members)
-        for module, members in families.items()
+        f"- [{title(module)}](#{anchor(_heading(module))}): "
+        + " · ".join(f"[{r.name}](#{anchor(r.name)})" for r in members)
+        for module, members in found.items()
     ]
     sections = [
-        "\n\n".join([f"## {_heading(module)}", _opening(module), *map(_entry, members)])
-        for module, members in families.items()
+        "\n\n".join([f"## {_heading(module)}", opening(module), *map(entry, members)])
+        for module, members in found.items()
     ]
     page = "\n".join([HEADER, "## Contents", "", *contents, "", "\n\n".join(sections), ""])
     return page.replace("](../", f"]({Path(os.path.relpath(ROOT, folder)).as_posix()}/")
@@ -67,7 +67,7 @@ def generate(folder: Path = TARGET.parent) -> str:
 
 def formulas() -> Iterator[tuple[str, str]]:
     """(op, LaTeX) for each derivative on the page."""
-    for members in _families().values():
+    for members in families().values():
         for info in members:
             yield from ((info.name, formula) for formula in _derivatives(info))
 
@@ -75,7 +75,7 @@ def formulas() -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------- the page
 
 
-def _families() -> dict[str, list[OpInfo]]:
+def families() -> dict[str, list[OpInfo]]:
     """Ops by the module that defines them, in the order of definition."""
     families: dict[str, list[OpInfo]] = {}
     for info in sorted(registry.values(), key=lambda r: r.source.__code__.co_firstlineno):
@@ -86,49 +86,51 @@ def _families() -> dict[str, list[OpInfo]]:
     return dict(sorted(families.items(), key=lambda item: place(item[0])))
 
 
-def _title(module: str) -> str:
+def title(module: str) -> str:
     return module.rpartition(".")[2].replace("_", " ").capitalize()
 
 
 def _heading(module: str) -> str:
-    return f"{_title(module)} ({_path(module).relative_to('minigrad').as_posix()})"
+    return f"{title(module)} ({_path(module).relative_to('minigrad').as_posix()})"
 
 
-def _opening(module: str) -> str:
-    return _prose(inspect.getdoc(sys.modules[module]) or "")
+def opening(module: str) -> str:
+    return prose(inspect.getdoc(sys.modules[module]) or "")
 
 
 def _path(module: str) -> Path:
     return Path(*module.split(".")).with_suffix(".py")
 
 
-def _anchor(heading: str) -> str:
+def anchor(heading: str) -> str:
     """The anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _entry(info: OpInfo) -> str:
+def entry(info: OpInfo) -> str:
     lines = [f"### {info.name}", f"`{_signature(info)}`{_other_names(info)}"]
-    lines.append(_prose(inspect.getdoc(info.source) or ""))
-    derivatives = _derivatives(info)
-    if derivatives:
-        lines.append("```math\n" + " \\qquad ".join(derivatives) + "\n```")
+    lines.append(prose(inspect.getdoc(info.source) or ""))
+    lines += [f"```math\n{equation}\n```" for equation in _derivatives(info)]
     lines.append(f"{_kind(info)}{_cost(info)}")
     return "\n\n".join(lines)
 
 
-def _prose(text: str) -> str:
-    """Convert a docstring to Markdown: escape stars and underscores, indented examples become code."""
+def prose(text: str) -> str:
+    """Convert a docstring to Markdown: signs of Markdown are escaped, examples become code."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
-        if paragraph.startswith("    "):
-            paragraphs.append("```python\n" + inspect.cleandoc(paragraph) + "\n```")
+        if paragraph.startswith(("    ", ">>> ")):
+            language = "pycon" if paragraph.lstrip().startswith(">>> ") else "python"
+            paragraphs.append(f"```{language}\n{inspect.cleandoc(paragraph)}\n```")
         else:
             plain = [
-                part if i % 2 else re.sub(r"([*_<|])", r"\\\1", part)
+                part if i % 2 else re.sub(r"([*_<|$\[\]~])", r"\\\1", part)
                 for i, part in enumerate(paragraph.split("`"))
             ]
-            paragraphs.append("`".join(plain))
+            joined = "`".join(plain)
+            if not paragraph.startswith("- "):  # a sign at the start of a line would begin a list
+                joined = re.sub(r"^([-+#>=])", r"\\\1", joined, flags=re.MULTILINE)
+            paragraphs.append(joined)
     return "\n\n".join(paragraphs)
 
 
@@ -216,7 +218,7 @@ def _link(module: str) -> str:
 
 def _parts(function: Callable) -> str:
     """The ops that a function's source names, linked."""
-    return ", ".join(f"[{name}](#{_anchor(name)})" for name in ops_in(function)) or "operators"
+    return ", ".join(f"[{name}](#{anchor(name)})" for name in ops_in(function)) or "operators"
 
 
 def ops_in(function: Callable) -> list[str]:
@@ -287,7 +289,7 @@ def main() -> None:
     page = PYTORCH.read_text(encoding="utf-8")
     page = re.sub(r"^\| PyTorch's \| use \|\n(\|.*\|\n)+", lambda _: missing_rows() + "\n", page, flags=re.M)
     PYTORCH.write_text(page, encoding="utf-8", newline="\n")
-    print(f"{target}: {sum(map(len, _families().values()))} ops")
+    print(f"{target}: {sum(map(len, families().values()))} ops")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,10 @@ def einsum(equation, *operands):
     order, the letters that occur once. A letter that occurs twice in one operand takes its diagonal; "..."
     stands for all axes without a letter. Axes of length 1 broadcast. Operands are contracted in pairs, from
     left to right.
+
+    >>> queries, keys = mg.ones(2, 5, 8), mg.ones(2, 7, 8)
+    >>> mg.einsum("bqd,bkd->bqk", queries, keys).shape
+    (2, 5, 7)
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])

@@ -289,6 +289,10 @@ def svd(a, full_matrices=True):
 
     The further columns of U or rows of Vh, which full_matrices=False leaves out, have no derivative. Nor have
     the singular vectors of equal singular values.
+
+    >>> u, s, vh = mg.linalg.svd(mg.tensor([[3.0, 0.0], [0.0, -2.0]]))
+    >>> s
+    tensor([3., 2.])
     """
     return SVD(*svd_factors(a, bool(full_matrices)))
 

@@ -77,7 +77,12 @@ def msort(x):
     | cases((distinct, 2, 3), 3),
 )
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    """Return (values, indices) of the k largest (or smallest) along an axis, the most extreme first."""
+    """Return (values, indices) of the k largest (or smallest) along an axis, the most extreme first.
+
+    >>> values, indices = mg.topk(mg.tensor([3.0, 1.0, 2.0]), 2)
+    >>> values, indices
+    (tensor([3., 2.]), tensor([0, 2]))
+    """
     x = as_tensor(x)
     _check_rank("topk", x, k, dim, least=0)
     places = extreme_places(x, int(k), dim, largest)

@@ -48,6 +48,11 @@ def backward(
 
     `gradient` has the tensor's shape and may be left out for a tensor of one element. With `inputs`,
     only these leaves get a gradient (torch.Tensor.backward).
+
+    >>> x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> (x**2).backward(gradient=mg.tensor([1.0, 1.0, 10.0]))
+    >>> x.grad
+    tensor([ 2.,  4., 60.])
     """
     if not isinstance(retain_graph, int | None) or not isinstance(create_graph, int):
         raise ArgumentError("retain_graph and create_graph must be flags.\nPass True or False.")

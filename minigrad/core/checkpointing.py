@@ -28,6 +28,12 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     order. `function` runs twice, so its side effects (counting, printing) happen twice, and it must not read
     state that changes in between, such as a closed-over variable or a module's `training`.
     (torch.utils.checkpoint with use_reentrant=False)
+
+    >>> block = nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.Linear(16, 4))
+    >>> x = mg.ones(2, 4)
+    >>> mg.autograd.checkpoint(block, x).sum().backward()
+    >>> block[0].weight.grad.shape
+    (16, 4)
     """
     if not modes.grad_enabled:
         return function(*args, **kwargs)

@@ -27,6 +27,10 @@ def grad(
     """d sum(outputs * grad_outputs) / d inputs, leaving every `.grad` unchanged (torch.autograd.grad).
 
     `inputs` may be intermediate; an unused one is an error, None (allow_unused) or zeros (materialize_grads).
+
+    >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
+    >>> mg.autograd.grad((x**3).sum(), x)
+    (tensor([ 3., 12.]),)
     """
     outs, ins = _tensors(outputs, "outputs"), _tensors(inputs, "inputs")
     starts = list(grad_outputs) if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(outs)

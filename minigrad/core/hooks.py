@@ -33,6 +33,12 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Ha
     """Call `hook(gradient)` when this tensor's gradient is complete; what it returns replaces the gradient.
 
     `remove()` of the returned handle removes the hook.
+
+    >>> x = mg.tensor([1.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda g: 10 * g)
+    >>> (2 * x).backward()
+    >>> x.grad
+    tensor([20.])
     """
     return Handle(_hooks_of(tensor, "a hook"), hook)
 

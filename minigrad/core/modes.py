@@ -62,13 +62,13 @@ class Switch:
         if at_once:
             self._set()
 
-    def new_value(self, current: Any) -> Any:
+    def _new_value(self, current: Any) -> Any:
         """What to set; a subclass may derive it from the current value."""
         return self.value
 
     def _set(self) -> None:
         self.before.append(getattr(self.state, self.name))
-        setattr(self.state, self.name, self.new_value(self.before[-1]))
+        setattr(self.state, self.name, self._new_value(self.before[-1]))
 
     def __enter__(self) -> Any:
         if not self.is_set:  # `with set_grad_enabled(False):` is set when it is constructed
@@ -122,7 +122,14 @@ class _GradSwitch(Switch):
 
 
 class no_grad(_GradSwitch):
-    """Disables gradient recording, in a `with` block or a decorated function (torch.no_grad)."""
+    """Disables gradient recording, in a `with` block or a decorated function (torch.no_grad).
+
+    >>> w = mg.tensor([1.0], requires_grad=True)
+    >>> with mg.no_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    False
+    """
 
     mode = False
 
@@ -159,7 +166,7 @@ class _ScopeSwitch(Switch):
     def __init__(self, part: Any) -> None:
         super().__init__(modes, "scope", part)
 
-    def new_value(self, current: Scope | None) -> Scope | None:
+    def _new_value(self, current: Scope | None) -> Scope | None:
         scope = Scope()
         scope.part = self.value
         scope.parent = current
@@ -185,7 +192,7 @@ class backward_scope(_ScopeSwitch):
         super().__init__(BACKWARD)
         self.of = of
 
-    def new_value(self, current: Scope | None) -> Scope | None:
+    def _new_value(self, current: Scope | None) -> Scope | None:
         if current is not None and current.part is BACKWARD and self.of in (None, current):
             return current
-        return super().new_value(self.of)
+        return super()._new_value(self.of)

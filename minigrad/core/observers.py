@@ -39,7 +39,7 @@ class observe(Switch):
     def __init__(self, observer: Observer) -> None:
         super().__init__(modes, "observers", observer)
 
-    def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*current, self.value)
 
 

@@ -27,6 +27,11 @@ class autocast(Switch):
     """Computes matrix products in `dtype` and steep functions in float32 (torch.autocast).
 
     For both devices: a CPU is not faster with it, but shows the effect of a GPU's rounding.
+
+    >>> a = mg.ones(2, 2)
+    >>> with mg.autocast("cpu", dtype=mg.bfloat16):
+    ...     print((a @ a).dtype)
+    bfloat16
     """
 
     def __init__(self, device_type: str = "cuda", dtype: Any = bfloat16, enabled: bool = True) -> None:

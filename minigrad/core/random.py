@@ -165,7 +165,14 @@ in_use = _InUse()  # each thread's generator
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restart every stream of this thread from `seed`, 0 to 2**64 - 1 (torch.manual_seed)."""
+    """Restart every stream of this thread from `seed`, 0 to 2**64 - 1 (torch.manual_seed).
+
+    >>> _ = mg.manual_seed(0)
+    >>> a = mg.randn(3)
+    >>> _ = mg.manual_seed(0)
+    >>> mg.equal(a, mg.randn(3))
+    True
+    """
     in_use.generator.manual_seed(seed)
     if in_use.generator is default_generator:
         _thread_seeds.restart()
@@ -222,7 +229,7 @@ class noted_generators(Switch):
     def __init__(self, noted: dict[Generator, Snapshot]) -> None:
         super().__init__(in_use, "noted", noted)
 
-    def new_value(self, current: tuple[dict[Generator, Snapshot], ...]) -> Any:
+    def _new_value(self, current: tuple[dict[Generator, Snapshot], ...]) -> Any:
         return (*current, self.value)
 
 
@@ -245,7 +252,7 @@ class fork_rng(Switch):
     def __init__(self, devices: object = None) -> None:  # draws are the same for all devices
         super().__init__(in_use, "draws", None)
 
-    def new_value(self, current: Snapshot) -> Snapshot:
+    def _new_value(self, current: Snapshot) -> Snapshot:
         return current
 
 
@@ -255,7 +262,7 @@ class rows(Switch):
     def __init__(self, first: int) -> None:
         super().__init__(in_use, "draws", first)
 
-    def new_value(self, current: Snapshot) -> Snapshot:
+    def _new_value(self, current: Snapshot) -> Snapshot:
         return current._replace(row=self.value)
 
 

@@ -39,6 +39,12 @@ class Tensor:
 
     `array` is the array (NumPy's, or CuPy's on a GPU), `grad` the gradient from backward() (a Tensor or None)
     and `node` the operation that computed the tensor (None for a leaf).
+
+    >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
 
     __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "hooks", "node", "version")
@@ -178,7 +184,11 @@ class Tensor:
     # ------------------------------------------------------------ out of the library
 
     def item(self) -> Any:
-        """The number in a tensor of one element, as a Python number."""
+        """The number in a tensor of one element, as a Python number.
+
+        >>> mg.tensor([1.0, 2.0]).sum().item()
+        3.0
+        """
         return self._number("item()")
 
     def _number(self, operation: str) -> Any:
@@ -215,7 +225,13 @@ class Tensor:
         return self.array.__dlpack_device__()
 
     def detach(self) -> Tensor:
-        """A tensor that shares the memory, detached from the graph."""
+        """A tensor that shares the memory, detached from the graph.
+
+        >>> x = mg.tensor([3.0], requires_grad=True)
+        >>> (x * x.detach()).backward()
+        >>> x.grad
+        tensor([3.])
+        """
         alias = Tensor(self.array)
         share_version(self, alias)
         return alias
@@ -303,6 +319,10 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_gra
 
     It is on the device of `data` unless `device` is given: lists and NumPy arrays are on the CPU. Tensors in
     lists are stacked and keep their gradients. A copy of a tensor has no gradient: use `x.clone()` for that.
+
+    >>> mg.tensor([[1, 2], [3, 4]], dtype="float32", requires_grad=True)
+    tensor([[1., 2.],
+            [3., 4.]], requires_grad=True)
     """
     if isinstance(data, Tensor):
         _warn_unless_constant(data, "mg.tensor(x)", "x.clone()")
@@ -324,7 +344,14 @@ def _warn_unless_constant(x: Tensor, call: str, instead: str) -> None:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """Like `tensor`, but shares memory if possible, and a tensor keeps its gradient."""
+    """Like `tensor`, but shares memory if possible, and a tensor keeps its gradient.
+
+    >>> a = np.zeros(2)
+    >>> x = mg.as_tensor(a)
+    >>> a[0] = 5
+    >>> x
+    tensor([5., 0.], dtype=float64)
+    """
     if dtype is device is None and type(data) is np.ndarray:
         return Tensor(data)
     if isinstance(data, Tensor):

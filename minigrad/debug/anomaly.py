@@ -53,7 +53,7 @@ class detect_anomaly(Switch):
         super().__init__(modes, "observers", NonFiniteFinder(check_inf) if _mode else None, _at_once)
         self.ignored: list[Any] = []  # one for each open `with`
 
-    def new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _new_value(self, current: tuple[Any, ...]) -> tuple[Any, ...]:
         others = tuple(x for x in current if not isinstance(x, NonFiniteFinder))
         return others if self.value is None else (*others, self.value)
 

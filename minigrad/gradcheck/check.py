@@ -47,6 +47,10 @@ def gradcheck(
     `raise_exception=False`, returns a report that is false. The report's `verdict` names the likely mistake.
     At a kink, any slope between the left and the right one passes; at a jump, the slope of the side that does
     not jump. The report lists both in `kinks`.
+
+    >>> x = mg.tensor([0.5, 2.0], dtype="float64", requires_grad=True)
+    >>> bool(mg.gradcheck(lambda x: x.log().sum(), x, order=2))
+    True
     """
     check_settings(order, eps=eps, atol=atol, rtol=rtol)
     # non-finite numbers are reported instead

@@ -60,6 +60,11 @@ def trace(
     statistics and a corner; parameters are copied, for `diff`.
 
     Raises a GraphError if output has no graph, or one that backward() has freed.
+
+    >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
+    >>> graph = mg.graph.trace((w * w).sum(), {"w": w})
+    >>> print(graph)
+    <Graph: 2 operations on 1 input>
     """
     _check_options(check, whole, title)
     outputs = tensors_of(output)

@@ -109,7 +109,12 @@ class ModuleList(_List):
 
 
 class Sequential(_List):
-    """Modules applied in sequence; pass them as arguments, or as one dictionary to name them."""
+    """Modules applied in sequence; pass them as arguments, or as one dictionary to name them.
+
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> model(mg.ones(3, 4)).shape
+    (3, 2)
+    """
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):

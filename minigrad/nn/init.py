@@ -163,7 +163,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill uniformly from ±gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
+    """Fill uniformly from ±gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+
+    >>> w = nn.init.xavier_uniform_(mg.empty(3, 5))
+    >>> bool((w.abs() <= (6 / (3 + 5)) ** 0.5).all())
+    True
+    """
     bound = gain * math.sqrt(6 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 

@@ -43,6 +43,12 @@ class Linear(Module):
     """x Wᵀ + b: (..., in_features) -> (..., out_features), with W (out_features, in_features).
 
     W and b are initialized uniformly from ±1/sqrt(in_features).
+
+    >>> layer = nn.Linear(4, 3)
+    >>> layer(mg.ones(2, 4)).shape
+    (2, 3)
+    >>> layer.weight.shape, layer.bias.shape
+    ((3, 4), (3,))
     """
 
     bias: Parameter | None
@@ -80,6 +86,10 @@ class Embedding(Module):
 
     Row `padding_idx` is initialized to zeros and gets no gradient. With `max_norm`, each looked-up row with a
     larger norm (of order `norm_type`) is scaled down to it in place.
+
+    >>> embedding = nn.Embedding(10, 4, padding_idx=0)
+    >>> embedding(mg.tensor([[5, 7, 0]])).shape
+    (1, 3, 4)
     """
 
     def __init__(
@@ -137,7 +147,12 @@ class Embedding(Module):
 
 
 class Dropout(Module):
-    """In training, zero each element with probability p, else divide it by 1 - p (Srivastava et al. 2014)."""
+    """In training, zero each element with probability p, else divide it by 1 - p (Srivastava et al. 2014).
+
+    >>> dropout = nn.Dropout(0.5)
+    >>> dropout.eval()(mg.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -156,7 +171,12 @@ class Dropout(Module):
 
 
 class LayerNorm(Module):
-    """Layer normalization over the last axes, with a learned scale and shift (Ba, Kiros and Hinton 2016)."""
+    """Layer normalization over the last axes, with a learned scale and shift (Ba, Kiros and Hinton 2016).
+
+    >>> norm = nn.LayerNorm(3)
+    >>> norm(mg.tensor([1.0, 2.0, 3.0]))
+    tensor([-1.2247,  0.0000,  1.2247], grad_fn=<layer_norm>)
+    """
 
     weight: Parameter | None
     bias: Parameter | None

@@ -64,6 +64,16 @@ class Module:
     A registered name accepts only values of its kind, or None. The values are plain attributes, stored in
     `__dict__` and nowhere else; `_kinds` says which names are parameters, buffers and submodules.
     `_parameters`, `_buffers` and `_modules` are dictionaries that read and write the attributes of one kind.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(mg.ones(1))
+    ...
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    >>> [name for name, _ in Scale().named_parameters()]
+    ['factor']
     """
 
     training: bool

@@ -248,6 +248,11 @@ class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber 1997), stacked layers of the op `lstm`; see RNNBase.
 
     The rows of the weights are those of the gates i, f, g and o, in this order.
+
+    >>> lstm = nn.LSTM(input_size=4, hidden_size=8, batch_first=True)
+    >>> output, (h, c) = lstm(mg.ones(2, 5, 4))
+    >>> output.shape, h.shape
+    ((2, 5, 8), (1, 2, 8))
     """
 
     def __init__(

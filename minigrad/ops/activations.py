@@ -104,6 +104,9 @@ def softmax(x, /, dim, dtype=None):
 
     With y the result, dy_i/dx_j = y_i ((i = j) - y_j): a gradient g of y gives y (g - sum(g y)) for x. x is
     cast to `dtype` first, if one is given.
+
+    >>> mg.softmax(mg.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([0.0900, 0.2447, 0.6652])
     """
     x = x if dtype is None else astype(x, dtype)
     e = (x - _largest(x, dim)).exp()

@@ -30,7 +30,12 @@ _pairs = (
     latex=(None, r"g\,[\text{condition}]", r"g\,[\neg\,\text{condition}]"),
 )
 def where(condition, x, y, /):
-    """x where `condition` is True, y elsewhere."""
+    """x where `condition` is True, y elsewhere.
+
+    >>> x = mg.tensor([-1.0, 2.0])
+    >>> mg.where(x > 0, x, 0.1 * x)
+    tensor([-0.1000,  2.0000])
+    """
     xp = namespace(condition, x, y)
     if isinstance(condition, bool):
         condition = xp.ones_like(x, dtype=bool) if condition else xp.zeros_like(x, dtype=bool)

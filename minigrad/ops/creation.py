@@ -183,6 +183,9 @@ def arange(
     """Numbers from `start` (0 if only one is given) to before `end`: int64, or float32 if one is a float.
 
     An integer `dtype` first rounds start and step towards 0, and int64 also end (as in PyTorch).
+
+    >>> mg.arange(2, 8, 2)
+    tensor([2, 4, 6])
     """
     if end is None:
         end = start
@@ -307,7 +310,11 @@ def randn(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Standard normal."""
+    """Standard normal.
+
+    >>> mg.randn(2, 3).shape
+    (2, 3)
+    """
     return _draw("standard_normal", size, generator, dtype, device, requires_grad)
 
 

@@ -146,7 +146,13 @@ def gather_index(name, x, dim, index):
     latex=r"\sum_{\text{uses}} g",
 )
 def gather(x, dim, index, *, sparse_grad=False):
-    """Gather elements along an axis: y[i, j] = x[i, index[i, j]] for dim=1 (torch.gather)."""
+    """Gather elements along an axis: y[i, j] = x[i, index[i, j]] for dim=1 (torch.gather).
+
+    >>> logits = mg.tensor([[0.1, 0.9], [0.8, 0.2]])
+    >>> logits.gather(1, mg.tensor([[1], [0]]))
+    tensor([[0.9000],
+            [0.8000]])
+    """
     x, at = gather_index("gather", as_tensor(x), dim, index)
     return view_as_shape(getitem(x, at), as_index_array(index).shape)
 
@@ -187,7 +193,12 @@ def filled(x, mask, /, value):
     latex=(r"g\,[\lnot\,\mathrm{mask}]", None, r"\sum g\,[\mathrm{mask}]"),
 )
 def masked_fill(x, mask, value):
-    """x with `value`, a number or a 0-d tensor, where `mask` is True."""
+    """x with `value`, a number or a 0-d tensor, where `mask` is True.
+
+    >>> scores = mg.tensor([1.0, 2.0, 3.0])
+    >>> scores.masked_fill(mg.tensor([False, False, True]), float("-inf"))
+    tensor([  1.,   2., -inf])
+    """
     if not isinstance(value, Tensor):
         return filled(x, mask, value=plain_number(value))
     if value.ndim:

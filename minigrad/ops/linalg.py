@@ -39,6 +39,10 @@ def matmul(x, y, /):
     """Multiply matrices over the last two axes; batches broadcast, vectors are taken as a row or a column.
 
     With C = A B: dA = G Bᵀ, dB = Aᵀ G.
+
+    >>> a, b = mg.ones(2, 3), mg.ones(3, 4)
+    >>> (a @ b).shape
+    (2, 4)
     """
     if x.dtype == bool or y.dtype == bool:  # NumPy would compute their logical or
         raise DtypeError("matmul does not take booleans.\nConvert them: .to('int64') counts, .to('float32').")

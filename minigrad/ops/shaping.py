@@ -60,7 +60,11 @@ def joined(*xs, dim=0):
 
 @derived(samples=cases(_SOME) | cases([(real, 2, 3), (real, 2, 1)], -1) | cases([(real, 0), (real, 2, 2)]))
 def cat(tensors, dim=0):
-    """Concatenate tensors along an existing axis; empty vectors are ignored."""
+    """Concatenate tensors along an existing axis; empty vectors are ignored.
+
+    >>> mg.cat([mg.zeros(2), mg.ones(1)])
+    tensor([0., 0., 1.])
+    """
     tensors = list(map(as_tensor, tensors))
     filled = [x for x in tensors if x.array.shape != (0,)]
     if not filled or len(filled) == len(tensors):
@@ -84,7 +88,12 @@ def _check_joinable(shapes, axis):
 
 @derived(samples=cases(_SOME) | cases(_SOME, -1) | cases([(real,), (real,)]))
 def stack(tensors, dim=0):
-    """Stack tensors of the same shape along a new axis."""
+    """Stack tensors of the same shape along a new axis.
+
+    >>> mg.stack([mg.zeros(2), mg.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
     tensors = list(map(as_tensor, tensors))
     for x in tensors:
         if x.shape != tensors[0].shape:
@@ -189,7 +198,12 @@ def view_as_shape(x, /, shape):
 
 @derived(samples=cases((real, 2, 3), 3, 2) | cases((real, 2, 3), (3, -1)) | cases((real, 1), ()))
 def reshape(x, *shape):
-    """Reshape x to another shape with the same number of elements; one of the sizes may be -1."""
+    """Reshape x to another shape with the same number of elements; one of the sizes may be -1.
+
+    >>> mg.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     return view_as_shape(x, sizes_of(shape))
 
 

@@ -32,6 +32,13 @@ def clip_grad_norm_(
     of them NaN, and an infinity makes all others 0, unless `error_if_nonfinite` raises an error first. The
     norm is a 0-d tensor on the gradients' device; on a GPU, only reading it synchronizes. `foreach` has no
     effect.
+
+    >>> w = nn.Parameter(mg.tensor([3.0, 4.0]))
+    >>> (w * w).sum().backward()  # the gradient is (6, 8)
+    >>> nn.utils.clip_grad_norm_([w], max_norm=1.0)
+    tensor(10.)
+    >>> w.grad
+    tensor([0.6000, 0.8000])
     """
     single = isinstance(parameters, Tensor) or not isinstance(parameters, Iterable)
     tensors: list[Any] = [parameters] if single else list(parameters)

@@ -24,6 +24,10 @@ def paper_schedule(step: int, d_model: int, warmup_steps: int, factor: float = 1
     """Return factor d_model**-0.5 min(step**-0.5, step warmup_steps**-1.5), with steps counted from 1.
 
     "Attention Is All You Need", section 5.3, equation 3.
+
+    >>> rates = [optim.paper_schedule(step, d_model=512, warmup_steps=4000) for step in (1, 4000, 16000)]
+    >>> [f"{rate:.1e}" for rate in rates]
+    ['1.7e-07', '7.0e-04', '3.5e-04']
     """
     step = max(step, 1)
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
@@ -41,6 +45,9 @@ def cosine_schedule(
     """Return the rate of a linear warm-up to `lr`, then half a cosine down to `min_lr` at `total_steps`.
 
     Loshchilov and Hutter 2017, equation 5, without restarts.
+
+    >>> [round(optim.cosine_schedule(step, lr=1.0, total_steps=4, warmup_steps=1), 3) for step in range(5)]
+    [0.5, 1.0, 0.75, 0.25, 0.0]
     """
     if step < warmup_steps:
         return lr * (step + 1) / (warmup_steps + 1)
@@ -291,7 +298,15 @@ def one_for_each(name: str, value: Any, count: int) -> list[Any]:
 
 
 class LambdaLR(LRScheduler):
-    """Sets the learning rate to the initial one times `lr_lambda(last_epoch)`."""
+    """Sets the learning rate to the initial one times `lr_lambda(last_epoch)`.
+
+    >>> optimizer = optim.SGD([nn.Parameter(mg.ones(1))], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     chains = False
     unsaved = ("optimizer", "lr_lambdas")
@@ -460,7 +475,15 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial learning rate down to `eta_min` at step `T_max`, then up again."""
+    """Half a cosine from the initial learning rate down to `eta_min` at step `T_max`, then up again.
+
+    >>> optimizer = optim.SGD([nn.Parameter(mg.ones(1))], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> round(scheduler.get_last_lr()[0], 6)
+    0.5
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max

@@ -534,6 +534,12 @@ class SGD(Optimizer):
     """p -= lr * v with v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step v = g.
 
     With `nesterov`, p -= lr * (g + momentum * v) (Sutskever et al. 2013).
+
+    >>> w = nn.Parameter(mg.tensor([1.0]))
+    >>> (w**2).sum().backward()
+    >>> optim.SGD([w], lr=0.1).step()
+    >>> w.detach()
+    tensor([0.8000])
     """
 
     arrays = ("momentum_buffer",)
@@ -591,6 +597,13 @@ class Adam(Optimizer):
 
     m' and v' are m and v with bias correction (Kingma and Ba 2015, algorithm 1). The weight decay is added to
     the gradient; AdamW's is decoupled. With `amsgrad`, v' is the largest so far (Reddi et al. 2018).
+
+    >>> w = nn.Parameter(mg.tensor([1.0]))
+    >>> optimizer = optim.Adam([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([0.9000])
     """
 
     scheduled = ("lr", "betas", "eps", "weight_decay")
@@ -789,7 +802,12 @@ class FlatParameters:
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: p *= 1 - lr * weight_decay (Loshchilov and Hutter 2019)."""
+    """Adam with decoupled weight decay: p *= 1 - lr * weight_decay (Loshchilov and Hutter 2019).
+
+    >>> model = nn.Linear(2, 2)
+    >>> optimizer = optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    >>> optimizer.zero_grad()
+    """
 
     fixed = ("decoupled_weight_decay",)
 

@@ -153,6 +153,12 @@ class DataLoader:
     `sampler` yields indices, `batch_sampler` lists of them; `batch_size=None` yields single examples. Batches
     are loaded in this process: `num_workers`, `worker_init_fn`, `persistent_workers` and `pin_memory` have no
     effect. `generator` draws the random order.
+
+    >>> data = mg.utils.data.TensorDataset(mg.arange(4), mg.arange(4) ** 2)
+    >>> for x, y in mg.utils.data.DataLoader(data, batch_size=2):
+    ...     print(x, y)
+    tensor([0, 1]) tensor([0, 1])
+    tensor([2, 3]) tensor([4, 9])
     """
 
     def __init__(

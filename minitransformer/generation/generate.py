@@ -58,6 +58,12 @@ def generate(
     The logits are the same. Beyond its `max_length`, a decoder-only model processes its whole window for each
     token, with or without a cache: every token in it has moved by one position, so cached keys and values are
     not valid.
+
+    >>> from minitransformer import GPT, GPTConfig, generate
+    >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
+    >>> [new] = generate(model, [[5, 6, 7]], max_new_tokens=4, do_sample=True, top_k=5, seed=0)
+    >>> len(new)
+    4
     """
     config = make_config({
         "max_new_tokens": max_new_tokens, "eos_token_id": eos_token_id, "do_sample": do_sample,
@@ -119,6 +125,11 @@ def stream(
 
     The options are those of `generate`, except beam search, whose texts are known only at the end, and parts
     of a result. End tokens are not yielded. With `num_return_sequences`, each input has that many texts.
+
+    >>> from minitransformer import GPT, GPTConfig, stream
+    >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
+    >>> len([token for token in stream(model, [[5, 6, 7]], max_new_tokens=3)])
+    3
     """
     config = make_config(options, "stream")
     check_model(model)

@@ -66,6 +66,13 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Any]]:
     replays runs no Python, and records nothing.
 
     The model's outputs, gradients and random draws stay the same, bit for bit.
+
+    >>> from minitransformer import GPT, GPTConfig, record_attention
+    >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
+    >>> with record_attention(model) as weights:
+    ...     logits = model(np.array([[5, 6, 7]]))
+    >>> {path: w.shape for path, w in weights.items()}
+    {'layers.layers.0.self_attention': (1, 2, 3, 3)}
     """
     calls = Calls()
     modules = _named_modules(model)
@@ -210,6 +217,10 @@ def attention_entropy(weights: Any, mask: Any = None) -> Float[np.ndarray, " H"]
 
     `weights` (B, H, T, S) or (H, T, S); `mask` (B, T) is True for the queries to include
     (Clark et al. 2019, "What Does BERT Look At?", section 3.3).
+
+    >>> from minitransformer import attention_entropy
+    >>> attention_entropy(mg.tensor([[[[0.5, 0.5], [1.0, 0.0]]]]))
+    array([0.5])
     """
     weights = weights_array(weights)
     return _mean_over_queries(-(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1), weights, mask)

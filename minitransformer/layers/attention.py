@@ -23,6 +23,11 @@ class MultiHeadAttention(nn.Module):
 
     W_Q, W_K and W_V of all heads are stacked in `in_proj_weight` (3 d_model, d_model), as in PyTorch's
     module, so that self-attention projects with one matmul. A mask is boolean, True = may attend.
+
+    >>> from minitransformer import MultiHeadAttention, causal_mask
+    >>> attention = MultiHeadAttention(d_model=16, num_heads=4)
+    >>> attention(mg.randn(2, 5, 16), mask=causal_mask(5)).shape
+    (2, 5, 16)
     """
 
     in_proj_bias: nn.Parameter | None

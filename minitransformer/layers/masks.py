@@ -24,6 +24,12 @@ def causal_mask(length: int, past: int = 0) -> Bool[Tensor, "T S"]:
     """Position t may attend to positions 0 to t: no token sees a later one (section 3.2.3).
 
     If `past` tokens precede the queries, query t may attend to positions 0 to past + t.
+
+    >>> from minitransformer import causal_mask
+    >>> causal_mask(3)
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [ True,  True,  True]])
     """
     return Tensor(np.tri(length, past + length, past, dtype=bool))
 
@@ -34,7 +40,12 @@ def is_not_padding(ids: Int[Any, "B S"], pad_token_id: int) -> Bool[Any, "B S"]:
 
 
 def padding_mask(ids: Any, pad_token_id: int) -> Bool[Tensor, "B 1 1 S"]:
-    """Every query may attend to every token that is not padding. ids: (B, S)."""
+    """Every query may attend to every token that is not padding. ids: (B, S).
+
+    >>> from minitransformer import padding_mask
+    >>> padding_mask(np.array([[5, 6, 0]]), pad_token_id=0)
+    tensor([[[[ True,  True, False]]]])
+    """
     array = as_array(ids.array if isinstance(ids, Tensor) else ids)
     return Tensor(is_not_padding(array, pad_token_id)[:, None, None, :])
 

@@ -27,6 +27,11 @@ def positional_encoding(
     """PE(pos, 2i) = sin(pos / 10000**(2i / d)), PE(pos, 2i + 1) = cos(pos / 10000**(2i / d)) (section 3.5).
 
     Wavelengths run from 2 pi to 10000 * 2 pi.
+
+    >>> from minitransformer.layers.positions import positional_encoding
+    >>> positional_encoding(2, 4).round(2)
+    array([[0.  , 1.  , 0.  , 1.  ],
+           [0.84, 0.54, 0.01, 1.  ]], dtype=float32)
     """
     i = np.arange(0, d_model, 2)
     angle = np.arange(length)[:, None] / 10000 ** (i / d_model)  # (length, ceil(d / 2))

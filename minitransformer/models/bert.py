@@ -83,6 +83,11 @@ class BERT(nn.Module):
 
     `mask` (B, T) is True for real tokens; by default, all but `pad_token_id` are real. `token_type_ids`
     (B, T) tell the first segment (0, the default) from the second (1).
+
+    >>> from minitransformer import BERT, BERTConfig
+    >>> config = BERTConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    >>> BERT(config)(np.array([[5, 6, 7]])).shape
+    (1, 3, 20)
     """
 
     is_encoder_decoder: ClassVar[bool] = False

@@ -77,6 +77,11 @@ class GPT(nn.Module):
     unless the configuration says otherwise.
 
     model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
+
+    >>> from minitransformer import GPT, GPTConfig
+    >>> model = GPT(GPTConfig(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2))
+    >>> model(np.array([[5, 6, 7]])).shape
+    (1, 3, 20)
     """
 
     is_encoder_decoder: ClassVar[bool] = False

@@ -76,6 +76,12 @@ class Llama(nn.Module):
     """Token embeddings, pre-norm causal layers with rotary positions, and an output layer.
 
     model(ids) maps ids (B, T) to logits (B, T, V); logits t predict the token after position t.
+
+    >>> from minitransformer import Llama, LlamaConfig
+    >>> sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    >>> model = Llama(LlamaConfig(vocab_size=20, num_attention_heads=2, num_key_value_heads=1, **sizes))
+    >>> model(np.array([[5, 6, 7]])).shape
+    (1, 3, 20)
     """
 
     is_encoder_decoder: ClassVar[bool] = False

@@ -85,6 +85,12 @@ class Transformer(EncoderDecoderModel):
     Logits t predict the token after target position t. Masks are boolean, True = may attend. Source padding
     (`pad_token_id`) is masked. Target padding needs no mask: it is on the right, where causal attention
     hides it.
+
+    >>> from minitransformer import Transformer, TransformerConfig
+    >>> config = TransformerConfig(vocab_size=20, d_model=16, num_heads=2, d_ff=32)
+    >>> model = Transformer(config)
+    >>> model(np.array([[5, 6, 7]]), np.array([[2, 8]])).shape  # of source and target
+    (1, 2, 20)
     """
 
     model_type: ClassVar[str] = "transformer"

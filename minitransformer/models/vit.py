@@ -99,6 +99,12 @@ class ViT(nn.Module):
     """Patches after a class token, learned positions, pre-norm layers, and a linear head (equations 1 to 4).
 
     model(images) maps images (B, C, H, W) to logits (B, num_labels), read from the class token's state.
+
+    >>> from minitransformer import ViT, ViTConfig
+    >>> sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    >>> model = ViT(ViTConfig(image_size=8, patch_size=4, num_channels=1, **sizes))
+    >>> model(mg.randn(2, 1, 8, 8)).shape
+    (2, 1000)
     """
 
     is_encoder_decoder: ClassVar[bool] = False

@@ -75,6 +75,10 @@ class ArrayTask(ExampleTask):
     `validation` are arrays of the same kinds; by default a tenth of the examples is held out, or with fewer
     than 10 examples, the training examples are scored. Batches depend on seed and step only, so that a
     resumed training ends with the same weights.
+
+    >>> from minitransformer import ArrayTask
+    >>> x, labels = np.zeros((8, 3), "float32"), np.arange(8) % 2
+    >>> task = ArrayTask((x, labels), batch_size=4)  # integer labels: cross-entropy
     """
 
     def __init__(

@@ -43,6 +43,13 @@ class Tokenizer:
     A plain character vocabulary has no special tokens. `encode` adds none, and `decode` skips them. Those
     of an objective ([MASK]) follow, in the order of `added`; `special_id` returns their ids. The `layout`
     says how texts are split, see tokenizer_presets.py.
+
+    >>> from minitransformer import Tokenizer
+    >>> tokenizer = Tokenizer.train_word(["the cat sat", "the dog sat"])
+    >>> tokenizer.encode("the cat")
+    [5, 6]
+    >>> tokenizer.decode([5, 6])
+    'the cat'
     """
 
     def __init__(self, layout: str, backend: hf.Tokenizer) -> None:

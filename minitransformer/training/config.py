@@ -16,7 +16,13 @@ PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class TrainConfig(Config):
-    """Settings of a training. Batch sizes belong to the task's data."""
+    """Settings of a training. Batch sizes belong to the task's data.
+
+    >>> from minitransformer import TrainConfig
+    >>> config = TrainConfig(steps=1000, lr=1e-3, warmup_steps=100, schedule="cosine")
+    >>> config.learning_rate(50), config.learning_rate(101)
+    (0.0004950495049504951, 0.001)
+    """
 
     steps: int = 1000  # number of batches
     epochs: int = 0  # passes over the training data; 0: train for `steps` instead

@@ -59,6 +59,13 @@ class Trainer:
     replays it; the loss is then read, and checked to be finite, only when a log entry, a validation or a
     checkpoint is due. `identity` (of the run's `Record`) is written to the checkpoints, and checked by
     `resume`. For `callbacks`, see callbacks.py.
+
+    >>> from pathlib import Path
+    >>> from minitransformer import ArrayTask, TrainConfig, Trainer
+    >>> x = np.linspace(-1, 1, 64, dtype="float32").reshape(-1, 1)
+    >>> task = ArrayTask((x, 3 * x), loss=F.mse_loss, batch_size=16)
+    >>> Trainer(nn.Linear(1, 1), task, TrainConfig(steps=20, lr=0.1), Path("runs/line")).train()
+    True
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from . import lessons
+from . import api, lessons, ops
 from .links import broken
 from .pages import BUILD, PAGES, ROOT, gather
 
@@ -32,6 +32,8 @@ def main() -> int:
     shutil.rmtree(BUILD, ignore_errors=True)
     gather()
     lessons.build(stored)
+    api.write()
+    ops.write()
     executed = time.perf_counter()
     # warnings are errors, and all of them are shown; each reference must lead somewhere (-n)
     options = [

@@ -10,6 +10,7 @@ extensions = [
     "sphinx_copybutton",
     "tools.site.mathml",
     "tools.site.sources",
+    "tools.site.objects",
     "tools.site.accessibility",
 ]
 
@@ -34,3 +35,5 @@ html_use_index = False
 pygments_style = "a11y-light"
 pygments_dark_style = "a11y-dark"
 html_theme_options = {"top_of_page_buttons": []}
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 90

@@ -23,6 +23,7 @@ CHAPTERS = {
     "What was measured": ("results", "claims", "speed"),
     "Reference": ("gallery", "api", "ops", "contributing", "changelog"),
 }
+GENERATED = ("api", "ops")  # by tools.site.api and tools.site.ops
 # pages below another in the sidebar
 BELOW = {
     "start": tuple(f"how-to/{name}" for name in (
@@ -77,6 +78,6 @@ def contents(name: str) -> str:
     text = ""
     for caption, pages in tables.items():
         lines = [":hidden:", *([f":caption: {caption}"] if caption else []), ""]
-        lines += [page for page in pages if page in written]
+        lines += [page for page in pages if page in written or page in GENERATED]
         text += "\n".join(["", "```{toctree}", *lines, "```", ""])
     return text

@@ -31,15 +31,16 @@ LANGUAGES = {
 def link(app: Any, doctree: nodes.document) -> None:
     """Resolve links to files of the site and of the repository; file names in the text become links."""
     page = app.env.docname
+    original = originals().get(page)  # a page of the reference has none: its links are absolute
     for node in list(doctree.findall(addnodes.pending_xref)):
-        name = node["reftarget"].partition("#")[0]
+        name, _, line = node["reftarget"].partition("#")
         if node["reftype"] != "myst" or node.get("refdomain") or not name:
             continue
         copied = posixpath.normpath(posixpath.join(posixpath.dirname(page), name))
         if (FILES / copied).exists():
             to = copied
-        elif (file := (originals()[page].parent / name).resolve()).exists() and file.is_relative_to(ROOT):
-            to = f"{source(app, file)}.html"
+        elif (file := linked_file(original, name)).exists() and file.is_relative_to(ROOT):
+            to = f"{source(app, file)}.html" + (f"#{line}" if line.startswith("line-") else "")
         else:
             continue
         uri = relative_uri(f"{page}.html", to)
@@ -52,6 +53,10 @@ def link(app: Any, doctree: nodes.document) -> None:
             )
             node.replace_self(reference)
             reference += node
+
+
+def linked_file(original: Path | None, link: str) -> Path:
+    return (original.parent / link if original else ROOT / link.lstrip("/")).resolve()
 
 
 def source(app: Any, file: Path) -> str:
@@ -76,7 +81,7 @@ def pages(app: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
             seen.update(inside)
         else:
             body = app.builder.highlighter.highlight_block(
-                path.read_text(encoding="utf-8"), LANGUAGES.get(path.suffix, "text")
+                path.read_text(encoding="utf-8"), LANGUAGES.get(path.suffix, "text"), linespans="line"
             )
         title = path.relative_to(ROOT).as_posix()
         yield name_of(path), {"title": title, "body": f"<h1>{escape(title)}</h1>{body}"}, "page.html"

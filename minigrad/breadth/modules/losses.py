@@ -43,7 +43,12 @@ class Loss(FunctionModule):
 
 
 class CrossEntropyLoss(Loss, function=F.cross_entropy):
-    """-log softmax(input)[target]; targets equal to `ignore_index` are ignored."""
+    """-log softmax(input)[target]; targets equal to `ignore_index` are ignored.
+
+    >>> loss = nn.CrossEntropyLoss(label_smoothing=0.1)
+    >>> loss(mg.tensor([[2.0, 0.0]]), mg.tensor([0]))
+    tensor(0.2269)
+    """
 
 
 class NLLLoss(Loss, function=F.nll_loss):
@@ -98,7 +103,11 @@ class PoissonNLLLoss(Loss, function=F.poisson_nll_loss):
 
 
 class MSELoss(Loss, function=F.mse_loss, settings="reduction"):
-    """(input - target)**2."""
+    """(input - target)**2.
+
+    >>> nn.MSELoss()(mg.tensor([1.0, 2.0]), mg.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
 
 
 class L1Loss(Loss, function=F.l1_loss):

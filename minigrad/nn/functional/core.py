@@ -57,6 +57,11 @@ def embedding(
     Row `padding_idx` gets no gradient. An id outside the table raises an error; on a GPU, which would have to
     wait for the check, it gives NaN. With `max_norm`, looked-up rows of `weight` with a larger norm (of order
     `norm_type`) are first scaled down to it in place.
+
+    >>> table = mg.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> F.embedding(mg.tensor([2, 1]), table)
+    tensor([[2., 2.],
+            [1., 1.]])
     """
     weight = weight if isinstance(weight, Tensor) else as_tensor(weight)
     if max_norm is not None:
@@ -92,7 +97,12 @@ def padding_row(padding_idx: int | None, count: int) -> int | None:
 
 
 def softmax(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along `dim`, computed in `dtype` if it is not None."""
+    """exp(input) / sum(exp(input)) along `dim`, computed in `dtype` if it is not None.
+
+    >>> F.softmax(mg.tensor([[0.0, 0.0], [0.0, 100.0]]), dim=-1)
+    tensor([[0.5000, 0.5000],
+            [0.0000, 1.0000]])
+    """
     return activations.softmax(input, dim, dtype)
 
 
@@ -115,7 +125,11 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, of shape `normalized_shape`."""
+    """(input - mean) / sqrt(var + eps) * weight + bias over the last axes, of shape `normalized_shape`.
+
+    >>> F.layer_norm(mg.tensor([[1.0, 2.0, 3.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     shape = _normalized_shape("layer_norm", input, normalized_shape, weight, bias)
     return normalization.layer_norm(input, weight, bias, shape, eps)
 
@@ -219,6 +233,12 @@ def cross_entropy(
     probabilities. Targets equal to `ignore_index` are left out; this needs class numbers. With
     `label_smoothing` e, the target is (1 - e) one-hot + e / V. `weight` (V,) weights the classes, also in
     the mean. `reduction` is "mean", "sum" or "none".
+
+    >>> logits = mg.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
+    >>> F.cross_entropy(logits, mg.tensor([0, 2]))
+    tensor(0.1672)
+    >>> F.cross_entropy(logits, mg.tensor([0, -100]))  # the second is ignored
+    tensor(0.2395)
     """
     if reduction not in ("mean", "sum", "none"):
         losses.check_reduction(reduction)
@@ -267,6 +287,10 @@ def scaled_dot_product_attention(
     query may attend; a floating-point one is added to the scores. A query that may attend to nothing gives
     zeros. With `enable_gqa`, each head of key and value (axis -3) serves a group of query heads (Ainslie et
     al. 2023).
+
+    >>> q = k = v = mg.randn(1, 2, 4, 8)  # batch, heads, length, head size
+    >>> F.scaled_dot_product_attention(q, k, v, is_causal=True).shape
+    (1, 2, 4, 8)
     """
     if enable_gqa:
         key = _for_each_query_head(query, key)
