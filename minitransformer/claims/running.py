@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from ..files import read_text, to_json
@@ -175,12 +176,24 @@ class Study:
                 yield done.result()
 
 
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone, even if that was killed."""
+
+    def wait() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
     """Processes with one thread each."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(count, get_context("spawn"), end_with_parent)
     try:
         yield pool
     finally:

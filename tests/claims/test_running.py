@@ -1,8 +1,13 @@
 """Studies of a claim whose measures are known."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +18,7 @@ from minitransformer.claims.running import TUNING_SEED, Study
 from minitransformer.claims.verdict import HOLDS
 from minitransformer.errors import UserError
 
+ROOT = Path(__file__).parents[2]
 BEST = {"a": 1e-2, "b": 1e-3}  # the rate at which an arm has its lowest loss
 NOISE = {"small": 0.0, "large": 1.0}  # of its difference from the other arm
 
@@ -138,3 +144,24 @@ def test_two_claims_of_one_name_are_refused(known):
         @claim(question="", says={}, setting="", measures={}, arms=(), rules=())
         def sqrt_dk(trial):
             return {}
+
+
+KILLED = """
+import os, signal
+from minitransformer.claims.running import processes
+
+if __name__ == "__main__":
+    with processes(1) as pool:
+        pool.submit(os.getpid).result()
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.run(
+        [sys.executable, tmp_path / "killed.py"], env=variables, capture_output=True, timeout=60
+    )  # returns when none holds its output any more
+    assert process.returncode == -signal.SIGTERM
