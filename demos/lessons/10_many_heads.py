@@ -280,8 +280,8 @@ check("the other two stay", all(np.delete(without[r], r).min() > 0.7 for r in ra
 # > many heads.
 #
 # That is section 6.2; BLEU counts word sequences shared with a human translation. "Transformer Network"
-# draws 4 heads for $d = 4$, so $d_k = 1$. Then a score is a product of two numbers, $q_i k_j$. If $q_i
-# > 0$, the largest key wins, otherwise the smallest, and never the middle one of three. So such a head
+# draws 4 heads for $d = 4$, so $d_k = 1$. Then a score is a product of two numbers, $q_i k_j$. If
+# $q_i > 0$, the largest key wins, otherwise the smallest, and never the middle one of three. So such a head
 # cannot send each token to its previous one. But 48 of them, each with another choice of two, add up in
 # $W^O$: for the previous token they get 77% right in our run.
 
