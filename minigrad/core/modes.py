@@ -148,6 +148,7 @@ class set_grad_enabled(Switch):
 
 
 def is_grad_enabled() -> bool:
+    """Whether operations are recorded."""
     return modes.grad_enabled
 
 

@@ -67,4 +67,5 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
+    """The setting of `set_float32_matmul_precision`."""
     return float32_matmul.precision

@@ -47,7 +47,15 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "hooks", "node", "version")
+    __slots__ = {  # with docstrings
+        "__weakref__": None,
+        "_grad": None,
+        "_requires_grad": None,
+        "array": "The array: NumPy's, or CuPy's on a GPU.",
+        "hooks": "The functions of `register_hook`, by number; None without any.",
+        "node": "The operation that computed the tensor; None for a leaf.",
+        "version": "The version counter, which changes in place increase.",
+    }
 
     array: np.ndarray
     _grad: Tensor | None
@@ -78,9 +86,13 @@ class Tensor:
 
     # ------------------------------------------------------------ what it is
 
-    shape: devices.Size = property(lambda x: devices.Size(x.array.shape))  # type: ignore[assignment]
-    ndim: int = property(attrgetter("array.ndim"))  # type: ignore[assignment]
-    dtype: np.dtype = property(attrgetter("array.dtype"))  # type: ignore[assignment]
+    shape: devices.Size = property(  # type: ignore[assignment]
+        lambda x: devices.Size(x.array.shape), doc="The sizes of all axes."
+    )
+    ndim: int = property(attrgetter("array.ndim"), doc="The number of axes.")  # type: ignore[assignment]
+    dtype: np.dtype = property(  # type: ignore[assignment]
+        attrgetter("array.dtype"), doc="The type of the elements, a `np.dtype`."
+    )
 
     @property
     def device(self) -> devices.Device:
@@ -89,6 +101,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation computed the tensor."""
         return self.node is None
 
     @property
@@ -97,6 +110,7 @@ class Tensor:
         return self.node
 
     def size(self, dim: int | None = None) -> Any:
+        """The sizes of all axes, or the size of one."""
         if dim is None:
             return self.shape
         if not -self.array.ndim <= dim < self.array.ndim:
@@ -106,16 +120,20 @@ class Tensor:
         return self.array.shape[dim]
 
     def dim(self) -> int:
+        """The number of axes."""
         return self.array.ndim
 
     def numel(self) -> int:
+        """The number of elements."""
         return self.array.size
 
     @property
     def nbytes(self) -> int:
+        """The number of bytes of the elements."""
         return self.array.nbytes
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is floating."""
         return is_floating(self.array.dtype)
 
     def __len__(self) -> int:
@@ -205,6 +223,7 @@ class Tensor:
         return on_cpu(self.array, "numpy()")
 
     def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
         return on_cpu(self.array, "tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -284,7 +303,9 @@ class Tensor:
         self._requires_grad = bool(requires_grad)
         return self
 
-    requires_grad: bool = property(attrgetter("_requires_grad"), requires_grad_)  # type: ignore[assignment]
+    requires_grad: bool = property(  # type: ignore[assignment]
+        attrgetter("_requires_grad"), requires_grad_, doc="Whether operations on the tensor are recorded."
+    )
 
 
 def _rebuilt(cls: type, data: np.ndarray, requires_grad: bool, grad: np.ndarray | None) -> Tensor:

@@ -18,7 +18,7 @@ from .node import RETAINS_GRAD, ResultEdge, producer
 from .versions import VersionCounter, share_version, version_of
 
 class Tensor:
-    __slots__ = ('__weakref__', '_grad', '_requires_grad', 'array', 'hooks', 'node', 'version')
+    __slots__ = {'__weakref__': None, '_grad': None, '_requires_grad': None, 'array': "The array: NumPy's, or CuPy's on a GPU.", 'hooks': 'The functions of `register_hook`, by number; None without any.', 'node': 'The operation that computed the tensor; None for a leaf.', 'version': 'The version counter, which changes in place increase.'}
     array: np.ndarray
     _grad: Tensor | None
     _requires_grad: builtins.bool
@@ -43,6 +43,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> builtins.bool:
+        """Whether no recorded operation computed the tensor."""
         ...
 
     @property
@@ -51,19 +52,24 @@ class Tensor:
         ...
 
     def size(self, dim: builtins.int | None=None) -> Any:
+        """The sizes of all axes, or the size of one."""
         ...
 
     def dim(self) -> builtins.int:
+        """The number of axes."""
         ...
 
     def numel(self) -> builtins.int:
+        """The number of elements."""
         ...
 
     @property
     def nbytes(self) -> builtins.int:
+        """The number of bytes of the elements."""
         ...
 
     def is_floating_point(self) -> builtins.bool:
+        """Whether the dtype is floating."""
         ...
 
     def __len__(self) -> builtins.int:
@@ -112,6 +118,7 @@ class Tensor:
         ...
 
     def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
         ...
 
     def __array__(self, dtype: Any=None, copy: builtins.bool | None=None) -> np.ndarray:

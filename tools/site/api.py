@@ -157,7 +157,7 @@ def directive(kind: str, head: str, options: str, body: str) -> str:
 
 
 def docstring(thing: Any) -> Iterator[str]:
-    if not callable(thing) and not isinstance(thing, property):
+    if not callable(thing) and not isinstance(thing, property) and not inspect.ismemberdescriptor(thing):
         yield value_of(thing)
         return
     if inspect.isclass(thing) and thing.__doc__ is None:
@@ -357,7 +357,7 @@ def source(thing: Any) -> str:
 
 def tensor(page: Page) -> Iterator[str]:
     """The page of Tensor: what is its own, then operators, functions and changes in place."""
-    yield "{py:obj}`The class <minigrad.Tensor>` and `mg.tensor` are on the page of [minigrad](minigrad.md)."
+    yield "The class itself, `mg.Tensor`, and `mg.tensor` are on the page of [minigrad](minigrad.md)."
     for group, rows in page.rows.items():
         yield f"## {group}"
         yield table(rows)

@@ -58,9 +58,10 @@ def described(info: OpInfo) -> str:
     words = info.name.replace("_", " ").strip()
     text = MARK.sub(lambda link: f"](#op-{by_anchor().get(link[1], link[1])})", entry(info))
     text = text.replace("](../minigrad", "](/minigrad")
+    # main entries (!) of the index are the first results of a search
     documented = leading().get(info.name, [])
     usage = f"\n\nReference: {', '.join(f'{{py:obj}}`{name}`' for name in documented)}." if documented else ""
-    return f"```{{index}} derivative of {words}, gradient of {words}\n```\n(op-{info.name})=\n{text}{usage}"
+    return f"```{{index}} !derivative of {words}, !gradient of {words}\n```\n(op-{info.name})=\n{text}{usage}"
 
 
 @cache

@@ -30,7 +30,7 @@ SEARCHES = {  # a word, and a page that must be among those found
     "CuPy": "speed", "BLEU": "results", "dropout": "lessons/14_training", "calibration": "documents",
     "NaN": "how-to/find-a-nan", "fine-tune": "how-to/fine-tune", "CSV": "questions", "LayerNorm": "models",
     "sinusoidal": "lessons/07_positions", "Adam": "lessons/14_training", "vmap": "pytorch",
-    "MPI": "glossary",
+    "MPI": "glossary", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
 
 if not PAGES:
