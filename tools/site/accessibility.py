@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-BODY = (('<th class="head"><p></p></th>', "<td></td>"),)  # an empty heading heads nothing
+BODY = (
+    ('<th class="head"><p></p></th>', "<td></td>"),  # an empty heading heads nothing
+    ('<dl>\n<dd><em class="sig-param">', '<dl role="presentation">\n<dd><em class="sig-param">'),  # no terms
+)
 SIDEBAR = (('role="heading"', 'role="heading" aria-level="2"'),)
 
 
