@@ -39,11 +39,11 @@ def main() -> None:
             print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 
-def screenshot(browser, address: str) -> bytes:
+def screenshot(browser, address: str, width: int = 1280, height: int = 720) -> bytes:
     """What the browser shows at an address, as WebP."""
     from PIL import Image
 
-    size = {"width": 1280, "height": 720}
+    size = {"width": width, "height": height}
     tab = browser.new_page(viewport=size, color_scheme="light", reduced_motion="reduce")
     tab.goto(address)
     tab.wait_for_load_state("networkidle")

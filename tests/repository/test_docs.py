@@ -123,6 +123,12 @@ def test_commands_name_verbs_recipes_files_and_modules_that_exist(page):
                     assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
 
 
+def test_each_picture_of_the_gallery_has_the_command_that_makes_its_page():
+    text = TEXT[ROOT / "docs" / "gallery.md"]
+    made = re.findall(r"^minitransformer .* -o (\w+)\.html$", text, re.MULTILINE)
+    assert re.findall(r"^!\[.+\]\(gallery-(\w+)\.webp\)$", text, re.MULTILINE) == made != []
+
+
 def test_each_page_of_docs_is_linked_from_the_readme():
     linked = set(re.findall(r"\]\((docs/[^)#\s]+\.md)", TEXT[ROOT / "README.md"]))
     others = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}

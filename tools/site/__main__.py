@@ -1,6 +1,7 @@
 """Builds the site into site/, with warnings as errors and without a network: `python -m tools.site`.
 
-It needs `pip install -e '.[docs]'`. Open site/index.html in a browser; no server is needed.
+It needs `pip install -e '.[docs]'`. Open site/index.html in a browser; no server is needed. With
+`--runs runs` the gallery has live pages of the trained runs there; without, it has their pictures.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from . import api, lessons, ops
+from . import api, gallery, lessons, ops
 from .links import broken
 from .pages import BUILD, PAGES, ROOT, gather
 
@@ -27,16 +29,20 @@ def main() -> int:
         action="store_true",
         help="lessons as they were last executed, though the library has changed",
     )
-    stored = parser.parse_args().stored
+    parser.add_argument(
+        "--runs", type=Path, help="a folder of runs, named as recipes, for the live pages of the gallery"
+    )
+    options = parser.parse_args()
     start = time.perf_counter()
     shutil.rmtree(BUILD, ignore_errors=True)
     gather()
-    lessons.build(stored)
+    lessons.build(options.stored)
     api.write()
     ops.write()
+    gallery.build(options.runs)
     executed = time.perf_counter()
     # warnings are errors, and all of them are shown; each reference must lead somewhere (-n)
-    options = [
+    flags = [
         "-W",
         "--keep-going",
         "-n",
@@ -46,7 +52,7 @@ def main() -> int:
         "-d",
         str(BUILD / "doctrees"),
     ]
-    command = [sys.executable, "-m", "sphinx", *options, str(PAGES), str(HTML)]
+    command = [sys.executable, "-m", "sphinx", *flags, str(PAGES), str(HTML)]
     failed = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode != 0
     for problem in broken(HTML):
         print(problem, file=sys.stderr)

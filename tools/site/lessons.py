@@ -140,13 +140,13 @@ def behind_sliders(model: str, executed: nbformat.NotebookNode) -> Iterator[Any]
 
 def graph(output: Any, page: Path) -> Any:
     """The picture of a graph, and a link to its page, which is written to a file."""
-    title, text = re.search(
-        r'<iframe title="(.*?)".*?srcdoc="(.*?)"', output.data["text/html"], re.DOTALL
-    ).groups()
+    text = re.search(r'<iframe .*?srcdoc="(.*?)"', output.data["text/html"], re.DOTALL)[1]
     page.write_text(html.unescape(text), encoding="utf-8")
     shown = copy.deepcopy(output)
     picture = re.search(r'<img alt=".*?" src="data:image/svg[^>]*>', output.data["text/html"])[0]
-    shown.data = {"text/html": f'<a class="live" href="../live/{page.name}" title="{title}">{picture}</a>'}
+    address = f"../live/{page.name}"
+    links = f'<p><a href="{address}">{picture}</a>\n<a href="{address}">The page alone</a></p>'
+    shown.data = {"text/html": links}
     return shown
 
 

@@ -5,6 +5,7 @@ python -m tools.site && python -m pytest tests/slow/repository/test_site.py
 
 import functools
 import http.server
+import re
 import threading
 from pathlib import Path
 
@@ -23,6 +24,7 @@ PAGES = [
     for page in sorted(SITE.rglob("*.html"))
     if not (name := page.relative_to(SITE).as_posix()).startswith(("source/", "live/"))
 ]
+LIVE = [page.name for page in sorted((SITE / "live").glob("[a-z]*.html"))]  # of the gallery
 MOST_BYTES = 1_000_000  # of the front page, with all that it loads
 SEARCHES = {  # a word, and a page that must be among those found
     "softmax": "documents", "mask": "sharp-bits", "padding": "questions", "beam": "generation",
@@ -119,8 +121,56 @@ def test_the_front_page_is_below_1_mb_until_the_animation_is_asked_for(tab):
 def test_the_page_of_a_graph_is_loaded_when_it_is_asked_for(tab):
     page = tab.open("lessons/01_a_neuron.html")
     assert page.locator("iframe").count() == 0
-    page.locator("a.live").first.click()
+    page.locator("button.live").first.click()
     page.frame_locator("iframe.live").get_by_text("Walk backward").first.wait_for()
+
+
+def press(page, word, name):
+    """Open or close a live page of the gallery by the keyboard alone; its title."""
+    title = page.locator(f"article p:has(a[href$='{name}']) :is(img, iframe)").evaluate(
+        "it => it.alt ?? it.title"
+    )
+    page.get_by_role("button", name=f"{word}: {title}", exact=True).press("Enter")
+    return title
+
+
+def wait_for_live_page(page, title):
+    frame = page.get_by_title(title, exact=True).content_frame
+    frame.get_by_text(re.compile("Gradients|Walk backward")).first.wait_for()
+
+
+@pytest.mark.parametrize("tab", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("name", LIVE)
+def test_a_live_page_takes_the_place_of_its_picture_until_it_is_closed(name, tab):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = tab.open("gallery.html")
+    page.wait_for_load_state("networkidle")
+    assert not any("/live/" in url for url in tab.loaded)
+    wait_for_live_page(page, press(page, "Open", name))
+    assert [url for url in tab.loaded if "/live/" in url] == [f"{tab.address}live/{name}"]
+    found = axe.run(page).response["violations"]
+    assert [(v["id"], [node["html"][:200] for node in v["nodes"][:3]]) for v in found] == []
+    title = press(page, "Close", name)
+    assert page.locator("iframe").count() == 0
+    assert page.get_by_alt_text(title, exact=True).is_visible()
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_live_page_opens_where_the_site_is_opened_from_a_file(name, browser):
+    tab = Tab(browser, f"{SITE.as_uri()}/")
+    page = tab.open("gallery.html")
+    wait_for_live_page(page, press(page, "Open", name))
+    page.close()
+    assert tab.complaints == []
+    assert tab.elsewhere() == []
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_phone_opens_a_live_page_alone(name, tab):
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    page = tab.open("gallery.html")
+    page.locator(f"article p:has(a[href$='{name}']) button").click()
+    page.wait_for_url(f"**/live/{name}")
 
 
 @pytest.mark.parametrize("word", SEARCHES)

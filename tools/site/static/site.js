@@ -13,27 +13,41 @@ function playOnPress(link) {
   });
 }
 
+const narrow = matchMedia("(max-width: 600px)"); // there a live page needs the whole screen
+
 function comeAliveOnPress(link) {
-  link.classList.add("plays");
-  link.addEventListener("click", (event) => {
+  const frame = document.createElement("iframe");
+  frame.className = "live";
+  frame.title = link.querySelector("img").alt;
+  frame.setAttribute("sandbox", "allow-scripts");
+  const button = document.createElement("button");
+  button.className = "live";
+  link.tabIndex = -1; // the button does the same
+  link.after(button);
+
+  function show(isOpen) {
+    if (isOpen) frame.src = link.href; // a closed page starts again
+    (isOpen ? link : frame).replaceWith(isOpen ? frame : link);
+    button.textContent = isOpen ? "■ Close" : "▶ Open";
+    button.setAttribute("aria-label", `${isOpen ? "Close" : "Open"}: ${frame.title}`);
+  }
+
+  function press(event) {
     if (!isPlain(event)) return;
     event.preventDefault();
-    const frame = document.createElement("iframe");
-    frame.className = "live";
-    frame.title = link.title;
-    frame.setAttribute("sandbox", "allow-scripts");
-    frame.src = link.href;
-    const alone = document.createElement("a");
-    alone.href = link.href;
-    alone.textContent = "The page alone";
-    link.replaceWith(frame, alone);
-  });
+    if (narrow.matches) location.href = link.href;
+    else show(link.isConnected);
+  }
+
+  link.addEventListener("click", press);
+  button.addEventListener("click", press);
+  show(false);
 }
 
 for (const link of document.querySelectorAll("article a")) {
   const picture = link.querySelector("img");
   if (!picture) continue;
-  if (link.classList.contains("live")) comeAliveOnPress(link);
+  if (/\/live\/[^/]+\.html$/.test(link.pathname)) comeAliveOnPress(link);
   else if (link.pathname.endsWith(".webp") && link.href !== picture.src) playOnPress(link);
 }
 
