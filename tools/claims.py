@@ -94,6 +94,9 @@ def section(claim: Claim, result: Result) -> Iterator[str]:
     yield "</details>"
     yield ""
     yield f"`minitransformer claims {claim.name}` ({result['minutes']:.1f} minutes of one core)"
+    if result["code"] != claim.code:
+        yield ""
+        yield "The code of this experiment has changed since."
 
 
 def number(measured: list[float]) -> str:

@@ -19,7 +19,7 @@ from .verdict import T, depends_on, verdict
 
 Result = Mapping[str, Any]  # what a result file holds
 
-FIELDS = {
+FIELDS: dict[str, type | tuple[type, ...]] = {
     "claim": str, "question": str, "says": dict, "setting": str, "measures": dict, "unequal": str,
     "rules": list, "verdict": str, "depends on": str, "findings": list, "arms": list, "minutes": (int, float),
     "machine": str, "code": str,

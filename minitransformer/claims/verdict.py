@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .claim import Claim, Rule
 
@@ -36,7 +37,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, differences: Sequence[float]) -> Interval:
+    def of(cls, differences: ArrayLike) -> Interval:
         """From two to ten differences; infinite ones make the interval infinite."""
         values = np.asarray(differences, dtype=np.float64)
         mean = values.mean()

@@ -11,7 +11,7 @@ from rich.table import Table
 from tyro.conf import Positional, arg
 
 from ..claims import CLAIMS, Claim, Study, find
-from ..claims.result import describe, read_result, write_result
+from ..claims.result import Result, describe, read_result, write_result
 from ..claims.running import processes
 from ..errors import UserError
 from .arguments import Flag
@@ -67,8 +67,12 @@ def listing(folder: Path) -> Table:
         table.add_column(name)
     for claim in CLAIMS.values():
         result = read_result(claim, folder)
-        table.add_row(claim.name, claim.question, result["verdict"] if result else "")
+        table.add_row(claim.name, claim.question, describe_verdict(claim, result) if result else "")
     return table
+
+
+def describe_verdict(claim: Claim, result: Result) -> str:
+    return result["verdict"] + ("" if result["code"] == claim.code else " (measured by other code)")
 
 
 def test(study: Study, folder: Path, pool: Executor) -> None:
