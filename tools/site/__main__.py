@@ -41,18 +41,9 @@ def main() -> int:
     ops.write()
     gallery.build(options.runs)
     executed = time.perf_counter()
-    # warnings are errors, and all of them are shown; each reference must lead somewhere (-n)
-    flags = [
-        "-W",
-        "--keep-going",
-        "-n",
-        "-q",
-        "-c",
-        str(ROOT / "tools" / "site"),
-        "-d",
-        str(BUILD / "doctrees"),
-    ]
-    command = [sys.executable, "-m", "sphinx", *flags, str(PAGES), str(HTML)]
+    # warnings are errors (-W); each reference must lead somewhere (-n)
+    folders = ["-c", ROOT / "tools" / "site", "-d", BUILD / "doctrees", PAGES, HTML]
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", *map(str, folders)]
     failed = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode != 0
     for problem in broken(HTML):
         print(problem, file=sys.stderr)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import io
 import re
 import textwrap
 import tokenize
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+from sphinx.util.inspect import stringify_signature
 
 from minigrad.core.op import info_of
 from minigrad.core.registry import registry
@@ -20,7 +22,7 @@ from minigrad.ops import METHODS
 from tools.reference import OPERATORS, prose
 
 from . import names
-from .names import FAMILIES, MODULES, Entry, Page
+from .names import FAMILIES, MODULES, Entry, Page, find
 from .pages import PAGES, ROOT
 
 HEADING = """# API reference
@@ -77,15 +79,6 @@ def about(page: Page) -> str:
     return ", ".join([*found[:8], "..."][: len(found)])
 
 
-def find(path: str) -> Any:
-    """A module, also one that is an attribute of its package."""
-    try:
-        return importlib.import_module(path)
-    except ModuleNotFoundError:
-        parent, _, name = path.rpartition(".")
-        return getattr(importlib.import_module(parent), name)
-
-
 def text_of(page: Page) -> str:
     modules = MODULES[page.name][1].split()
     parts = [f"# {page.title}"]
@@ -140,7 +133,7 @@ def described(entry: Entry) -> str:
     return directive(kind_of(thing, name), name + arguments, options, "\n\n".join(filter(None, body)))
 
 
-def kind_of(thing: Any, name: str = "") -> str:
+def kind_of(thing: Any, name: str) -> str:
     in_class = "." in name
     if inspect.isclass(thing):
         return "exception" if issubclass(thing, BaseException) else "class"
@@ -162,10 +155,7 @@ def docstring(thing: Any) -> Iterator[str]:
         return
     if inspect.isclass(thing) and thing.__doc__ is None:
         return
-    text = inspect.getdoc(thing) or ""
-    yield prose(
-        text.partition("\n\nGradients of y = ")[0] if not text.startswith("Gradients of y = ") else ""
-    )
+    yield prose(re.split(r"(?:^|\n\n)Gradients of y = ", inspect.getdoc(thing) or "")[0])
 
 
 def value_of(thing: Any) -> str:
@@ -176,43 +166,35 @@ def value_of(thing: Any) -> str:
 
 
 def signature(thing: Any) -> str:
-    """`(x, dim=-1)`: without types that say nothing, and defaults as they are written."""
+    """`(x, dim=-1)`, without types and defaults that say nothing."""
     if not callable(thing) or (dataclasses.is_dataclass(thing) and fields(thing)):
         return ""
     try:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    shown = []
-    kinds = [p.kind for p in found.parameters.values()]
-    for i, p in enumerate(found.parameters.values()):
-        if p.kind is p.KEYWORD_ONLY and not any(k in (p.KEYWORD_ONLY, p.VAR_POSITIONAL) for k in kinds[:i]):
-            shown.append("*")
-        shown.append(parameter(p))
-        last = i + 1 == len(kinds) or kinds[i + 1] is not p.POSITIONAL_ONLY
-        if p.kind is p.POSITIONAL_ONLY and last:
-            shown.append("/")
-    result = annotation(found.return_annotation)
-    arrow = f" -> {result}" if result and not inspect.isclass(thing) else ""
-    return f"({', '.join(shown)}){arrow}"
+    shown = [
+        p.replace(annotation=annotation(p.annotation), default=default(p.default))
+        for p in found.parameters.values()
+    ]
+    result = found.empty if inspect.isclass(thing) else annotation(found.return_annotation)
+    return stringify_signature(found.replace(parameters=shown, return_annotation=result))
 
 
-def parameter(p: inspect.Parameter) -> str:
-    stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-    text = stars + p.name
-    kind = annotation(p.annotation)
-    text += f": {kind}" if kind else ""
-    if p.default is not p.empty:
-        default = repr(p.default)
-        default = "..." if default.startswith("<") else default
-        text += f" = {default}" if kind else f"={default}"
-    return text
+def annotation(found: Any) -> Any:
+    return inspect.Parameter.empty if found in ("Any", "None", None, Any) else found
 
 
-def annotation(found: Any) -> str:
-    if found is inspect.Parameter.empty or found in ("Any", "None", None, Any):
-        return ""
-    return found if isinstance(found, str) else getattr(found, "__name__", str(found))
+def default(found: Any) -> Any:
+    is_long = found is not inspect.Parameter.empty and re.search("^<| at 0x", repr(found))
+    return Omitted() if is_long else found
+
+
+class Omitted:
+    """A default whose text would say nothing."""
+
+    def __repr__(self) -> str:
+        return "..."
 
 
 def members(entry: Entry) -> Iterator[str]:
@@ -344,12 +326,14 @@ def source(thing: Any) -> str:
     info = info_of(thing)
     inner = inspect.unwrap(info.source if info else thing.fget if isinstance(thing, property) else thing)
     try:
-        file = inspect.getsourcefile(inner)
+        file = Path(inspect.getsourcefile(inner) or "").resolve()
         line = inspect.getsourcelines(inner)[1]
     except (OSError, TypeError):
         return ""
-    path = ROOT.joinpath(file or "").relative_to(ROOT).as_posix() if str(file).startswith(str(ROOT)) else ""
-    return f"Source: [{path}](/{path}#line-{line})" if path else ""
+    if not file.is_relative_to(ROOT):
+        return ""
+    path = file.relative_to(ROOT).as_posix()
+    return f"Source: [{path}](/{path}#line-{line})"
 
 
 # ---------------------------------------------------------------- Tensor

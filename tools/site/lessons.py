@@ -106,10 +106,11 @@ def execute(script: Path) -> nbformat.NotebookNode:
 
 def state(made: nbformat.NotebookNode) -> str:
     """A hash of a lesson and of the library that it uses."""
-    texts = [cell.source for cell in made.cells]
+    parts = [cell.source.encode() for cell in made.cells]
     for package in ("minigrad", "minitransformer"):
-        texts += [file.read_text(encoding="utf-8") for file in sorted((ROOT / package).rglob("*.py"))]
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+        files = [file for file in sorted((ROOT / package).rglob("*.*")) if file.parent.name != "__pycache__"]
+        parts += [file.read_bytes() for file in files if file.is_file()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 # ---------------------------------------------------------------- what the site shows of it

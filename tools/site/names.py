@@ -249,15 +249,20 @@ def heading(module: str) -> str:
     return TITLES.get(last, last.replace("_", " ").capitalize())
 
 
+def find(path: str) -> Any:
+    """A module, also one that is an attribute of its package."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        parent, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(parent), name)
+
+
 def add_module(page: Page, path: str, known: dict[int, Entry]) -> None:
     """The rows of a module, and the entries of what no earlier page has."""
     if path == "minitransformer":  # each name stands on the page of its subject
         return
-    try:
-        module = importlib.import_module(path)
-    except ModuleNotFoundError:  # an attribute
-        parent, _, last = path.rpartition(".")
-        module = getattr(importlib.import_module(parent), last)
+    module = find(path)
     for name in public_names(path, module):
         thing = getattr(module, name, module)
         if inspect.ismodule(thing) or isinstance(thing, type(Any)):

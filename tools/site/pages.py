@@ -7,14 +7,14 @@ import re
 import shutil
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]  # as the files that links lead to
 DOCS = ROOT / "docs"
 LESSONS = ROOT / "demos" / "lessons"
 BUILD = ROOT / "build" / "site"
 PAGES = BUILD / "pages"  # what Sphinx reads
 FILES = BUILD / "files"  # what is copied to the site as it is
 
-# caption in the sidebar: its pages; a page that is not written yet is left out
+# caption in the sidebar: its pages (tools.site.api and tools.site.ops write those of api and ops)
 CHAPTERS = {
     "Begin": ("start", "questions", "sharp-bits"),
     "Learn": ("course", "documents", "a-training-step", "glossary"),
@@ -23,7 +23,6 @@ CHAPTERS = {
     "What was measured": ("results", "claims", "speed"),
     "Reference": ("gallery", "api", "ops", "contributing", "changelog"),
 }
-GENERATED = ("api", "ops")  # by tools.site.api and tools.site.ops
 # pages below another in the sidebar
 BELOW = {
     "start": tuple(f"how-to/{name}" for name in (
@@ -74,10 +73,8 @@ def rewrite(file: Path, name: str, text: str) -> str:
 def contents(name: str) -> str:
     """The tables of contents of a page, which only the sidebar shows."""
     tables = CHAPTERS if name == "index" else {"": BELOW[name]} if name in BELOW else {}
-    written = originals()
     text = ""
     for caption, pages in tables.items():
-        lines = [":hidden:", *([f":caption: {caption}"] if caption else []), ""]
-        lines += [page for page in pages if page in written or page in GENERATED]
+        lines = [":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages]
         text += "\n".join(["", "```{toctree}", *lines, "```", ""])
     return text
