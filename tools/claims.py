@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from minitransformer.claims import CLAIMS, Claim
+from minitransformer.claims import CLAIMS, Claim, Interval
 from minitransformer.claims.figure import figure
-from minitransformer.claims.result import Result, describe_effect, interval_of, read_result
+from minitransformer.claims.result import Result, describe_effect, read_result
 from minitransformer.plots.style import save
 
 FOLDER = Path(__file__).parents[1] / "docs" / "claims"
@@ -34,7 +34,7 @@ run. Then a claim
 - or we **cannot tell at this scale**.
 
 All models have fewer than a million parameters, and train for seconds. What does not hold here may hold at
-scale. `minitransformer claims NAME` runs one again, with `--first-seed 100 --dir FOLDER` with other seeds.
+scale. `minitransformer claims NAME` runs one again; `--first-seed 100 --dir FOLDER` gives it other seeds.
 """
 
 
@@ -47,7 +47,8 @@ def page(results: list[tuple[Claim, Result]]) -> str:
             f"[{claim.question}](#{claim.name}) | **{result['verdict']}**{depends} | {result['minutes']:.1f}"
         )
         lines.append(f"| {row} |")
-    lines += ["", f"Minutes of one core; {results[0][1]['machine']}." if results else ""]
+    machines = dict.fromkeys(result["machine"] for _, result in results)
+    lines += ["", "; ".join(["Minutes of one core", *machines]) + "."]
     for claim, result in results:
         lines += ["", *section(claim, result)]
     return "\n".join(lines) + "\n"
@@ -99,14 +100,19 @@ def section(claim: Claim, result: Result) -> Iterator[str]:
         yield "The code of this experiment has changed since."
 
 
-def number(measured: list[float]) -> str:
-    """A mean with half its interval; the number alone if all are the same, nothing if there is none."""
+def number(measured: list[float | None]) -> str:
+    """A mean with half its interval; the number alone if all are the same, nothing if there is none.
+
+    Results have None for infinity and NaN.
+    """
     if not measured:
         return ""
+    if None in measured:
+        return "not finite"
     if len(set(measured)) == 1:
         return f"{measured[0]:,.6g}"
-    mean, half = interval_of(measured)
-    return f"{mean:.3g} ± {half:.2g}"
+    interval = Interval.of(measured)
+    return f"{interval.mean:.3g} ± {interval.high - interval.mean:.2g}"
 
 
 def main() -> None:

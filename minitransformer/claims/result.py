@@ -15,7 +15,7 @@ import minigrad
 from ..files import read_json, write_json
 from .claim import Claim
 from .running import Study
-from .verdict import T, depends_on, verdict
+from .verdict import depends_on, verdict
 
 Result = Mapping[str, Any]  # what a result file holds
 
@@ -100,9 +100,3 @@ def describe(result: Result) -> list[str]:
         f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")
         for f in result["findings"]
     ]
-
-
-def interval_of(measured: list[float]) -> tuple[float, float]:
-    """The mean of an arm's measures and half the width of its 95% interval."""
-    half = T[len(measured) - 2] * float(np.std(measured, ddof=1)) / len(measured) ** 0.5
-    return float(np.mean(measured)), half

@@ -1,0 +1,47 @@
+"""The page of results, written from result files."""
+
+import pytest
+
+from minitransformer.claims import CLAIMS
+from tools.claims import number, page
+
+CLAIM = CLAIMS["sqrt-dk"]
+RESULT = {
+    "question": "Is a better?", "says": {"A paper, section 1": "a is better"}, "setting": "Made by hand.",
+    "measures": {"loss": "nats"}, "unequal": "", "verdict": "holds", "depends on": "", "minutes": 1.5,
+    "machine": "a machine", "code": CLAIM.code,
+    "findings": [
+        {"case": "", "rule": {"part": "", "ratio": False}, "says": "a: loss at least 0.1 below b: loss",
+         "mean": 0.3, "low": 0.2, "high": 0.4, "verdict": "holds"},
+    ],
+    "arms": [
+        {"arm": "a", "case": "", "rate": 0.01, "tuned": {"0.01": 1.0, "0.03": 2.0},
+         "seeds": {"0": {"loss": 1.0}, "1": {"loss": 2.0}}},
+    ],
+}  # fmt: skip
+
+
+def test_the_page_has_the_verdict_the_effect_and_the_measures_of_each_arm():
+    text = page([(CLAIM, RESULT)])
+    assert f"| [{CLAIM.question}](#sqrt-dk) | **holds** | 1.5 |" in text
+    assert "Minutes of one core; a machine." in text
+    assert "|  | a: loss at least 0.1 below b: loss | 0.3 [0.2, 0.4] | holds |" in text
+    assert "| a |  | 0.01 of 0.01, 0.03 | 2 | 1.5 ± 6.4 |" in text
+    assert "has changed since" not in text
+
+
+def test_each_machine_is_named_once():
+    other = RESULT | {"machine": "another"}
+    assert "Minutes of one core; a machine; another." in page([(CLAIM, RESULT)] * 2 + [(CLAIM, other)])
+
+
+def test_a_result_of_other_code_says_so():
+    assert "has changed since" in page([(CLAIM, RESULT | {"code": "0" * 12})])
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [([], ""), ([10000.0, 10000.0], "10,000"), ([1.0, 2.0], "1.5 ± 6.4"), ([1.0, None], "not finite")],
+)
+def test_a_mean_is_shown_with_half_its_interval(measured, shown):
+    assert number(measured) == shown
