@@ -119,7 +119,7 @@ def main() -> None:
     results = [(claim, result) for claim in CLAIMS.values() if (result := read_result(claim, FOLDER))]
     for claim, result in results:
         save(figure(result), FOLDER / f"{claim.name}.svg")
-    PAGE.write_text(page(results), encoding="utf-8")
+    PAGE.write_text(page(results), encoding="utf-8", newline="\n")
     print(f"{PAGE}: {len(results)} of {len(CLAIMS)} claims")
 
 

@@ -1,0 +1,40 @@
+"""The site's pages before they are built: their order, their links, and the check of all links."""
+
+from tools.site.links import broken
+from tools.site.pages import BELOW, CHAPTERS, DOCS, ROOT, originals, rewrite
+
+
+def test_each_page_has_one_place_in_the_reading_order():
+    places = [page for pages in (*CHAPTERS.values(), *BELOW.values()) for page in pages]
+    assert sorted([*places, "index"]) == sorted([*originals(), "api", "ops"])
+
+
+def test_links_to_pages_and_lessons_lead_to_their_places_on_the_site():
+    text = "[a](../../demos/lessons/01_a_neuron.py) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
+    changed = rewrite(DOCS / "how-to" / "fine-tune.md", "how-to/fine-tune", text)
+    assert (
+        changed
+        == "[a](../lessons/01_a_neuron.ipynb) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
+    )
+    assert rewrite(ROOT / "CHANGELOG.md", "changelog", "[d](docs/start.md)") == "[d](start.md)"
+
+
+def test_a_link_with_the_name_of_a_page_shows_its_title_and_code_is_left_alone():
+    text = "[start.md](start.md)\n```md\n[start.md](../docs/start.md)\n```\n"
+    assert rewrite(DOCS / "speed.md", "speed", text) == text.replace("[start.md](start.md)", "[](start.md)")
+
+
+def test_addresses_that_lead_nowhere_and_what_is_loaded_from_elsewhere_are_found(tmp_path):
+    (tmp_path / "other page.html").write_text('<p id="here">', encoding="utf-8")
+    (tmp_path / "index.html").write_text(
+        '<a href="other%20page.html#here"></a> <a href="https://example.org/"></a> <a href="#there"></a>'
+        '<a href="other%20page.html#there"></a> <img src="gone.png">'
+        '<script src="//example.org/a.js"></script>',
+        encoding="utf-8",
+    )
+    assert list(broken(tmp_path)) == [
+        "index.html: #there: there is no such place on that page",
+        "index.html: other%20page.html#there: there is no such place on that page",
+        "index.html: gone.png: there is no such file",
+        "index.html: //example.org/a.js: is loaded from elsewhere",
+    ]
