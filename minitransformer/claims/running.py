@@ -7,6 +7,7 @@ stopped. The result is computed from these lines alone.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from ..files import read_text, to_json
 from .claim import Claim, Trial, find
 from .verdict import MOST_SEEDS, SEEDS, UNKNOWN, Finding, findings, verdicts
 
-TUNING_SEED = 1000  # of the runs that choose a learning rate: none of those that are compared
+TUNING_SEEDS = (1000, 1001)  # of the runs that choose a learning rate: none of those that are compared
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 MOST_RATES = 2  # tried beyond the claim's own, if the best is at an end
@@ -57,8 +58,9 @@ class Journal:
         self.is_cut = False
 
     def measures(self, trial: Trial) -> Mapping[str, float] | None:
-        """What was measured of a trial; None if it has not run."""
-        return next((each["measures"] for each in self.lines if each["trial"] == asdict(trial)), None)
+        """What was measured of a trial, infinite what was not finite; None if it has not run."""
+        found = next((each["measures"] for each in self.lines if each["trial"] == asdict(trial)), None)
+        return found and {name: math.inf if value is None else value for name, value in found.items()}
 
     @property
     def seconds(self) -> float:
@@ -66,10 +68,11 @@ class Journal:
 
 
 def measure(name: str, trial: Trial) -> Line:
-    """One measurement; runs in a process of its own."""
-    start = time.perf_counter()
-    found = {key: float(value) for key, value in find(name).measure(trial).items()}
-    return {"trial": asdict(trial), "measures": found, "seconds": time.perf_counter() - start}
+    """One measurement, with the processor time that it took; runs in a process of one thread."""
+    start = time.process_time()
+    found = {name: float(value) for name, value in find(name).measure(trial).items()}
+    finite = {name: value if math.isfinite(value) else None for name, value in found.items()}
+    return {"trial": asdict(trial), "measures": finite, "seconds": time.process_time() - start}
 
 
 class Study:
@@ -97,43 +100,50 @@ class Study:
     def quick(self) -> list[Trial]:
         """Each arm in each case once, for a few steps."""
         rate = self.claim.rates[0] if self.claim.rates else 0.0
-        return [Trial(arm, case, rate, TUNING_SEED, QUICK) for arm, case in self.arms_and_cases]
+        return [Trial(arm, case, rate, TUNING_SEEDS[0], QUICK) for arm, case in self.arms_and_cases]
 
     def tuning(self) -> list[Trial]:
         """Each rate of each arm in each case; one rate more beyond an end that is the best so far."""
         return [
-            Trial(arm, case, rate, TUNING_SEED)
+            Trial(arm, case, rate, seed)
             for arm, case in self.arms_and_cases
-            for rate in (*self.tuned(arm, case), *self.untried(arm, case))
+            for rate in self.rates(arm, case)
+            for seed in TUNING_SEEDS
         ]
 
-    def tuned(self, arm: str, case: str) -> dict[float, float]:
-        """The rates tried so far, and the loss (or another measure) that each led to."""
-        if not self.claim.rates:
-            return {}
-        trials = [Trial(**line["trial"]) for line in self.journal.lines]
-        tried = [trial.rate for trial in trials if trial == Trial(arm, case, trial.rate, TUNING_SEED)]
-        measured = {rate: self.journal.measures(Trial(arm, case, rate, TUNING_SEED)) for rate in tried}
-        return {rate: measures[self.claim.tuned_by] for rate, measures in measured.items() if measures}
+    def rates(self, arm: str, case: str) -> list[float]:
+        """The rates to be tried, as far as is known: the claim's, and some beyond an end that is best."""
+        rates = sorted(self.claim.rates)
+        for _ in range(MOST_RATES if rates else 0):
+            losses = [self.tuned_loss(arm, case, rate) for rate in rates]
+            if None in losses:
+                break
+            best = losses.index(min(losses))
+            if best == 0:
+                rates = [rates[0] * rates[0] / rates[1], *rates]
+            elif best == len(rates) - 1:
+                rates = [*rates, rates[-1] * rates[-1] / rates[-2]]
+            else:
+                break
+        return rates
 
-    def untried(self, arm: str, case: str) -> list[float]:
-        """The rates to be tried next."""
-        tried, rates = self.tuned(arm, case), sorted(self.claim.rates)
-        if missing := [rate for rate in rates if rate not in tried]:
-            return missing
-        best = self.best_rate(arm, case)
-        if len(tried) < 2 or len(tried) >= len(rates) + MOST_RATES:
-            return []
-        low, high = min(tried), max(tried)
-        return (
-            [low * rates[0] / rates[1]]
-            if best == low
-            else [high * rates[-1] / rates[-2]]
-            if best == high
-            else []
-        )
+    def tuned_loss(self, arm: str, case: str, rate: float) -> float | None:
+        """The loss (or another measure) that a rate led to: with the seed with which it was higher.
+
+        So a rate at which an arm learns by luck alone is not chosen. None if it has not been tried.
+        """
+        trials = [Trial(arm, case, rate, seed) for seed in TUNING_SEEDS]
+        measured = [self.journal.measures(trial) for trial in trials]
+        losses = [measures[self.claim.tuned_by] for measures in measured if measures]
+        return max(losses) if len(losses) == len(TUNING_SEEDS) else None
+
+    def tuned(self, arm: str, case: str) -> dict[float, float]:
+        """The rates tried, and the loss that each led to."""
+        losses = {rate: self.tuned_loss(arm, case, rate) for rate in self.rates(arm, case)}
+        return {rate: loss for rate, loss in losses.items() if loss is not None}
 
     def best_rate(self, arm: str, case: str) -> float:
+        """0 if the claim has no rates."""
         tried = self.tuned(arm, case)
         return min(tried, key=tried.__getitem__) if tried else 0.0
 
@@ -145,14 +155,15 @@ class Study:
         ]
 
     def more(self) -> list[Trial]:
-        """Five seeds more for cases of which five cannot tell."""
-        unclear = {case for (case, _), said in verdicts(self.findings()).items() if said == UNKNOWN}
+        """Five seeds more for cases of which the first five cannot tell."""
+        first = findings(self.claim, self.measured(SEEDS))
+        unclear = {case for (case, _), said in verdicts(first).items() if said == UNKNOWN}
         return [trial for trial in self.compared(MOST_SEEDS) if trial.case in unclear]
 
-    def measured(self) -> dict[tuple[str, str], dict[int, Mapping[str, float]]]:
+    def measured(self, seeds: int = MOST_SEEDS) -> dict[tuple[str, str], dict[int, Mapping[str, float]]]:
         """(arm, case) -> seed -> measures, of the seeds that are compared."""
         found: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
-        for trial in self.compared(MOST_SEEDS):
+        for trial in self.compared(seeds):
             if (measures := self.journal.measures(trial)) is not None:
                 found.setdefault((trial.arm, trial.case), {})[trial.seed] = measures
         return found

@@ -63,7 +63,8 @@ class Finding:
 def finding(rule: Rule, case: str, lower: Sequence[float], higher: Sequence[float]) -> Finding:
     """What the measures of two arms say of a rule; those of one seed stand at the same place."""
     a, b = np.asarray(lower, dtype=np.float64), np.asarray(higher, dtype=np.float64)
-    effect = Interval.of(np.log(b) - np.log(a) if rule.ratio else b - a)
+    with np.errstate(invalid="ignore"):  # infinite ones, of models that diverged
+        effect = Interval.of(np.log(b) - np.log(a) if rule.ratio else b - a)
     threshold = math.log(rule.by) if rule.ratio else rule.by
     verdict = HOLDS if effect.low >= threshold else FAILS if effect.high < threshold else UNKNOWN
     if rule.ratio:

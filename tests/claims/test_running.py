@@ -1,21 +1,22 @@
 """Studies of a claim whose measures are known."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from minitransformer.claims.claim import CLAIMS, Rule, claim
+from minitransformer.claims.claim import CLAIMS, Rule, Trial, claim
 from minitransformer.claims.figure import figure
 from minitransformer.claims.result import describe, read_result, write_result
-from minitransformer.claims.running import TUNING_SEED, Study
-from minitransformer.claims.verdict import HOLDS
+from minitransformer.claims.running import TUNING_SEEDS, Study
+from minitransformer.claims.verdict import HOLDS, UNKNOWN
 from minitransformer.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +60,27 @@ def test_each_arm_is_compared_at_its_best_rate_and_an_end_that_is_best_is_gone_b
     run(study)
     assert list(study.tuned("a", "small")) == pytest.approx([1e-3, 3e-3, 9e-3, 2.7e-2])
     assert study.best_rate("a", "small") == pytest.approx(9e-3)
-    assert list(study.tuned("b", "small")) == pytest.approx([1e-3, 3e-3, 1e-3 / 3])
+    assert list(study.tuned("b", "small")) == pytest.approx([1e-3 / 3, 1e-3, 3e-3])
     assert study.best_rate("b", "small") == 1e-3
+
+
+def test_a_rate_that_is_best_with_one_seed_alone_is_not_chosen(known, tmp_path):
+    lucky = replace(known, rates=(1e-3, 5e-3, 1e-2, 2e-2))
+    study = Study(lucky, tmp_path)
+    for rate, losses in {1e-3: (3, 3), 5e-3: (2, 2), 1e-2: (1, 4), 2e-2: (5, 5)}.items():
+        for seed, loss in zip(TUNING_SEEDS, losses, strict=True):
+            line = {
+                "trial": asdict(Trial("a", "small", rate, seed)),
+                "measures": {"loss": loss},
+                "seconds": 1,
+            }
+            study.journal.add(line)
+    assert study.best_rate("a", "small") == 5e-3
 
 
 def test_five_seeds_are_compared_and_none_of_them_chose_the_rate(known, tmp_path):
     ran = run(Study(known, tmp_path, first_seed=40))
-    compared = [trial for trial in ran if trial["seed"] != TUNING_SEED]
+    compared = [trial for trial in ran if trial["seed"] not in TUNING_SEEDS]
     assert {trial["seed"] for trial in compared} == {40, 41, 42, 43, 44}
     assert len(compared) == 10
 
@@ -74,8 +89,34 @@ def test_five_seeds_more_are_run_only_where_five_cannot_tell(known, tmp_path):
     unclear = replace(known, cases=("small", "large"))
     ran = run(Study(unclear, tmp_path))
     seeds = {case: {trial["seed"] for trial in ran if trial["case"] == case} for case in unclear.cases}
-    assert seeds["small"] == {*range(5), TUNING_SEED}
-    assert seeds["large"] == {*range(10), TUNING_SEED}
+    assert seeds["small"] == {*range(5), *TUNING_SEEDS}
+    assert seeds["large"] == {*range(10), *TUNING_SEEDS}
+
+
+def test_the_first_five_seeds_alone_say_whether_there_are_five_more(known, tmp_path):
+    unclear = replace(known, cases=("large",))
+    whole = run(Study(unclear, tmp_path))
+    path = tmp_path / "known.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for missing in range(1, 10):  # killed in the second five
+        path.write_text("".join(lines[:-missing]))
+        assert len(run(Study(unclear, tmp_path))) == missing
+    assert len(path.read_text().splitlines()) == len(whole)
+
+
+def test_a_measure_that_is_not_finite_is_worse_than_any_other(known, tmp_path):
+    study = Study(known, tmp_path)
+    for rate, loss in {1e-3: None, 3e-3: 2.0, 9e-3: None}.items():
+        for seed in TUNING_SEEDS:
+            trial = asdict(Trial("a", "small", rate, seed))
+            study.journal.add({"trial": trial, "measures": {"loss": loss}, "seconds": 1})
+    assert study.best_rate("a", "small") == 3e-3
+    nothing = replace(known, measure=lambda trial: {"loss": math.nan, "parameters": 1})
+    CLAIMS["known"] = nothing
+    run(Study(nothing, tmp_path / "nan"))
+    result = write_result(Study(nothing, tmp_path / "nan"), tmp_path / "nan")
+    assert result["verdict"] == UNKNOWN
+    assert figure(read_result(nothing, tmp_path / "nan")).axes
 
 
 def test_a_study_goes_on_where_it_stopped(known, tmp_path):
@@ -83,7 +124,8 @@ def test_a_study_goes_on_where_it_stopped(known, tmp_path):
     path = tmp_path / "known.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:6]) + lines[6][:20])  # killed in the seventh
-    assert run(Study(known, tmp_path)) == whole[6:]
+    in_order = lambda trials: sorted(trials, key=json.dumps)
+    assert in_order(run(Study(known, tmp_path))) == in_order(whole[6:])
     assert run(Study(known, tmp_path)) == []
 
 
@@ -100,10 +142,10 @@ def test_a_quick_run_measures_each_arm_once_and_its_measurements_do_not_count(kn
     quick = run(Study(known, tmp_path, is_quick=True))
     assert [(trial["arm"], trial["share"] < 1) for trial in quick] == [("a", True), ("b", True)]
     study = Study(known, tmp_path)
-    assert {trial["seed"] for trial in quick} == {TUNING_SEED}
+    assert {trial["seed"] for trial in quick} == {TUNING_SEEDS[0]}
     assert not study.measured()
     assert not study.tuned("a", "small")
-    assert len(study.trials()) == 4
+    assert len(study.trials()) == 8
 
 
 def test_a_result_file_holds_all_that_it_was_computed_from(known, tmp_path):

@@ -46,7 +46,7 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
         "The Transformer Blueprint, Masked Multi-Head Attention": "It won't learn to *generate* the words; "
         "it'll just learn to copy what it already sees.",
     },
-    setting="A translator on 4,000 sentences, 400 steps, with the causal mask and without. Without it, "
+    setting="A translator on 4,000 sentences, 1,000 steps, with the causal mask and without. Without it, "
     "generation computes the states of all words again after each word.",
     measures={
         "loss": "held-out loss with teacher forcing, nats a token",
@@ -67,7 +67,7 @@ def cheating(trial: Trial) -> Mapping[str, float]:
     data = sentences(trial.seed, longest=5)
     mg.manual_seed(trial.seed)
     model = translator(data, is_causal=trial.arm == "masked")
-    train(model, data, trial.rate, trial.steps(400), trial.seed)
+    train(model, data, trial.rate, trial.steps(1000), trial.seed)
     return {
         "loss": held_out_loss(model, data),
         "word error": token_error(model, data.held_out, data),
