@@ -24,7 +24,7 @@ RESULT = {
 def test_the_page_has_the_verdict_the_effect_and_the_measures_of_each_arm():
     text = page([(CLAIM, RESULT)])
     assert f"| [{CLAIM.question}](#sqrt-dk) | **holds** | 1.5 |" in text
-    assert "Minutes of one core; a machine." in text
+    assert "take half (a machine)." in text
     assert "|  | a: loss at least 0.1 below b: loss | 0.3 [0.2, 0.4] | holds |" in text
     assert "| a |  | 0.01 of 0.01, 0.03 | 2 | 1.5 ± 6.4 |" in text
     assert "has changed since" not in text
@@ -32,7 +32,7 @@ def test_the_page_has_the_verdict_the_effect_and_the_measures_of_each_arm():
 
 def test_each_machine_is_named_once():
     other = RESULT | {"machine": "another"}
-    assert "Minutes of one core; a machine; another." in page([(CLAIM, RESULT)] * 2 + [(CLAIM, other)])
+    assert "take half (a machine; another)." in page([(CLAIM, RESULT)] * 2 + [(CLAIM, other)])
 
 
 def test_a_result_of_other_code_says_so():
@@ -41,7 +41,7 @@ def test_a_result_of_other_code_says_so():
 
 @pytest.mark.parametrize(
     ("measured", "shown"),
-    [([], ""), ([10000.0, 10000.0], "10,000"), ([1.0, 2.0], "1.5 ± 6.4"), ([1.0, None], "not finite")],
+    [([], ""), ([10000.0, 10000.0], "10,000"), ([1.0, 2.0], "1.5 ± 6.4"), ([1.0, None], "not finite with 1 of 2 seeds")],
 )
 def test_a_mean_is_shown_with_half_its_interval(measured, shown):
     assert number(measured) == shown
