@@ -41,7 +41,12 @@ def test_a_result_of_other_code_says_so():
 
 @pytest.mark.parametrize(
     ("measured", "shown"),
-    [([], ""), ([10000.0, 10000.0], "10,000"), ([1.0, 2.0], "1.5 ± 6.4"), ([1.0, None], "not finite with 1 of 2 seeds")],
+    [
+        ([], ""),
+        ([10000.0, 10000.0], "10,000"),
+        ([1.0, 2.0], "1.5 ± 6.4"),
+        ([1.0, None], "not finite with 1 of 2 seeds"),
+    ],
 )
 def test_a_mean_is_shown_with_half_its_interval(measured, shown):
     assert number(measured) == shown
