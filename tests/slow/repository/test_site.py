@@ -177,5 +177,6 @@ def test_a_phone_opens_a_live_page_alone(name, tab):
 def test_search_finds(word, tab):
     page = tab.open(f"search.html?q={word}")
     page.get_by_text("Search finished").wait_for()
+    page.wait_for_load_state("networkidle")  # it loads the pages for their summaries
     found = page.locator("#search-results li > a").evaluate_all("links => links.map(a => a.pathname)")
     assert f"/{SEARCHES[word]}.html" in found
