@@ -115,8 +115,9 @@ class Study:
         """The rates to be tried, as far as is known: the claim's, and some beyond an end that is best."""
         rates = sorted(self.claim.rates)
         for _ in range(MOST_RATES if rates else 0):
-            losses = [self.tuned_loss(arm, case, rate) for rate in rates]
-            if None in losses:
+            tried = [self.tuned_loss(arm, case, rate) for rate in rates]
+            losses = [loss for loss in tried if loss is not None]
+            if len(losses) < len(rates):
                 break
             best = losses.index(min(losses))
             if best == 0:

@@ -12,7 +12,8 @@ from tyro.conf import Positional, arg
 
 from ..claims import CLAIMS, Claim, Study, find
 from ..claims.result import Result, describe, read_result, write_result
-from ..claims.running import processes
+from ..claims.running import TUNING_SEEDS, processes
+from ..claims.verdict import MOST_SEEDS
 from ..errors import UserError
 from .arguments import Flag
 from .layout import print_lines, wrap
@@ -48,6 +49,11 @@ def run(argv: list[str]) -> None:
         if workers < 1 or first_seed < 0:
             raise UserError(
                 "--workers must be at least 1, and --first-seed at least 0.\nPass larger numbers."
+            )
+        if {*range(first_seed, first_seed + MOST_SEEDS)} & {*TUNING_SEEDS}:
+            raise UserError(
+                f"--first-seed {first_seed} compares the arms with a seed that chose their learning rates "
+                f"({' and '.join(map(str, TUNING_SEEDS))}).\nPass another, such as 100."
             )
         chosen = list(CLAIMS.values()) if all else [find(name) for name in names]
         if not chosen:

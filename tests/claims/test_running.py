@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from minitransformer.claims.figure import figure
 from minitransformer.claims.result import describe, read_result, write_result
 from minitransformer.claims.running import TUNING_SEEDS, Study
 from minitransformer.claims.verdict import HOLDS, UNKNOWN
+from minitransformer.cli import main
 from minitransformer.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -207,3 +209,27 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
         [sys.executable, tmp_path / "killed.py"], env=variables, capture_output=True, timeout=60
     )  # returns when none holds its output any more
     assert process.returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sqrt-dx"], "unknown claim 'sqrt-dx'. Did you mean sqrt-dk?"),
+        (["--all", "sqrt-dk"], "--all is passed with names of claims."),
+        (["sqrt-dk", "--workers", "0"], "--workers must be at least 1"),
+        (["sqrt-dk", "--first-seed", "995"], "a seed that chose their learning rates (1000 and 1001)"),
+    ],
+)
+def test_mistakes_on_the_command_line(words, message, capsys, tmp_path):
+    assert main(["claims", *words, "--dir", str(tmp_path)]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_lists_claims_with_the_verdicts_of_a_folder(known, tmp_path, capsys):
+    run(Study(known, tmp_path))
+    write_result(Study(known, tmp_path), tmp_path)
+    assert main(["claims", "--dir", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out
+    assert re.search(r"known +Is a better\? +holds", listed)
+    assert re.search(r"sqrt-dk +Do scores", listed)
