@@ -108,7 +108,7 @@ LEAVES = {
     "gradcheck": ("minigrad/__main__.py",),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (
-        "tools/reference.py", "docs/pytorch.md", "tests/slow/repository/test_reference.py",
+        "tools/reference.py", "tools/site", "docs/pytorch.md", "tests/slow/repository/test_reference.py",
         "tests/repository/test_stub.py",
     ),
 }  # fmt: skip
