@@ -58,9 +58,10 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
     arms=("masked", "not masked"),
     rates=(1e-3, 3e-3, 1e-2),
     rules=(
-        Rule("not masked: loss", "masked: loss", by=0.1, part="copies"),
-        Rule("masked: copied", "not masked: copied", by=0.25, part="copies"),
-        Rule("masked: error", "not masked: error", by=0.3, part="cannot write"),
+        # more often than not; the masked model cannot see the word ahead, so it says it by chance alone
+        Rule("masked: copied", "not masked: copied", by=0.5, part="copies"),
+        # half of all sentences; so the masked model must have learned to translate at least as many
+        Rule("masked: error", "not masked: error", by=0.5, part="cannot write"),
     ),
 )
 def cheating(trial: Trial) -> Mapping[str, float]:
