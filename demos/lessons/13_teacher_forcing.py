@@ -25,7 +25,7 @@ import minigrad as mg
 from minigrad import optim
 from minigrad.nn import functional as F
 from minitransformer import Tokenizer, Transformer, TransformerConfig, record_attention
-from minitransformer.claims.experiments.smoothing import overconfidence, reliability
+from minitransformer.claims.experiments.smoothing import reliability
 from minitransformer.claims.translating import Sentences, probabilities, token_error, translations
 from minitransformer.data.batching import IGNORE, collate
 from minitransformer.data.phrasebook import phrasebook
@@ -317,10 +317,10 @@ perplexity = {}
 bars = {}
 for title, model in {"hard targets": honest, "smoothed": smooth}.items():
     p, right = probabilities(model, test, data)
-    over[title] = overconfidence(p, right)
     perplexity[title] = np.exp(-np.log(p[np.arange(len(right)), right]).mean())
     bars[title] = [(confidence, accuracy) for confidence, accuracy, _ in reliability(p, right)]  # by tenths
     accuracy = (p.argmax(-1) == right).mean()
+    over[title] = p.max(-1).mean() - accuracy
     print(f"{title:12}  {accuracy:.1%} right, {p.max(-1).mean():.1%} confident", end=", ")
     print(f"perplexity {perplexity[title]:.1f}")
 check("hard targets make it overconfident on words that it has not seen", over["hard targets"] > 0.05)

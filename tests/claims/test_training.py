@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import nn
 from minitransformer.claims.claim import Trial
 from minitransformer.claims.experiments.attention_of_it import HELD_OUT, data_of, reasons
+from minitransformer.claims.experiments.cheating import copied
 from minitransformer.claims.experiments.contextual_meaning import (
     FIRST,
     LAST,
@@ -22,10 +24,10 @@ from minitransformer.claims.experiments.contextual_meaning import (
 from minitransformer.claims.experiments.exposure_bias import data_of as pairs_of
 from minitransformer.claims.experiments.exposure_bias import distance, with_own_words
 from minitransformer.claims.experiments.pre_training import classifier
-from minitransformer.claims.experiments.smoothing import calibration_error, overconfidence, reliability
+from minitransformer.claims.experiments.smoothing import calibration_error, reliability
 from minitransformer.claims.experiments.two_directions import each_word, model_of, question_of, two_directions
 from minitransformer.claims.reading import masked_words, texts
-from minitransformer.claims.translating import draw, size, translator
+from minitransformer.claims.translating import draw, sentences, size, translator
 from minitransformer.data.batching import IGNORE
 from minitransformer.data.phrasebook import tokens_of
 
@@ -106,6 +108,25 @@ def test_own_words_are_those_that_the_model_would_write():
     assert np.array_equal(own[:, 1:][~is_word[:, 1:]], batch.target_in[:, 1:][~is_word[:, 1:]])
 
 
+class Copier(nn.Module):
+    """Says the word that stands some places ahead of the last one that it may see."""
+
+    def __init__(self, words, ahead):
+        super().__init__()
+        self.words = words
+        self.ahead = ahead
+
+    def forward(self, source, target_in):
+        return mg.tensor(np.eye(self.words)[np.roll(target_in, -self.ahead, axis=1)])
+
+
+def test_a_model_that_says_the_word_ahead_copies_and_one_that_says_the_last_word_does_not():
+    data = sentences(SEED, longest=5)
+    copies, repeats = (copied(Copier(data.tokenizer.vocab_size, ahead), data, SEED) for ahead in (1, 0))
+    assert copies == 1
+    assert repeats < 0.05  # by chance, as frequent as the word is
+
+
 def test_distance_counts_words_that_are_inserted_deleted_or_replaced():
     assert distance("kitten", "sitting") == 3
     assert distance("abc", "bc") == distance("bc", "abc") == 1
@@ -115,9 +136,9 @@ def test_distance_counts_words_that_are_inserted_deleted_or_replaced():
 def test_a_model_that_is_as_sure_as_it_is_right_is_calibrated():
     p = np.array([[0.75, 0.25]] * 4)
     three_right = np.array([0, 0, 0, 1])
-    assert calibration_error(p, three_right) == overconfidence(p, three_right) == 0
-    assert calibration_error(p, np.ones(4, int)) == overconfidence(p, np.ones(4, int)) == 0.75
-    assert calibration_error(p, np.zeros(4, int)) == -overconfidence(p, np.zeros(4, int)) == 0.25
+    assert calibration_error(p, three_right) == 0
+    assert calibration_error(p, np.ones(4, int)) == 0.75
+    assert calibration_error(p, np.zeros(4, int)) == 0.25
     assert reliability(p, three_right) == [(0.75, 0.75, 1.0)]
 
 
