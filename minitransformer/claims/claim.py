@@ -91,6 +91,7 @@ class Claim:
             assert measure in self.measures, measure
         assert not self.rates or self.tuned_by in self.measures
         assert {rule.case for rule in self.rules} <= {None, *self.cases}
+        assert len({bool(rule.part) for rule in self.rules}) == 1, "a part without a name"
 
     @property
     def code(self) -> str:

@@ -21,8 +21,8 @@ Result = Mapping[str, Any]  # what a result file holds
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "claim": str, "question": str, "says": dict, "setting": str, "measures": dict, "unequal": str,
-    "rules": list, "verdict": str, "depends on": str, "findings": list, "arms": list, "minutes": (int, float),
-    "machine": str, "code": str,
+    "rules": list, "verdict": str, "depends on": dict, "findings": list, "arms": list,
+    "minutes": (int, float), "machine": str, "code": str,
 }  # fmt: skip
 
 
@@ -95,8 +95,17 @@ def describe_effect(finding: Mapping[str, Any]) -> str:
 
 
 def describe(result: Result) -> list[str]:
-    """The findings in words, one a line."""
+    """The findings in words, and the verdict, one a line."""
     return [
-        f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")
-        for f in result["findings"]
+        *(
+            f"{f['case']}: {f['says']}: {describe_effect(f)}, {f['verdict']}".removeprefix(": ")
+            for f in result["findings"]
+        ),
+        f"verdict: {result['verdict']}",
+        *describe_places(result),
     ]
+
+
+def describe_places(result: Result) -> list[str]:
+    """What a verdict depends on, a line for each verdict of a part, such as "holds: d_k = 128"."""
+    return [f"{verdict}: {'; '.join(places)}" for verdict, places in result["depends on"].items()]

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from .claim import Claim, Rule
 
 HOLDS, FAILS, DEPENDS, UNKNOWN = "holds", "does not hold", "depends", "cannot tell at this scale"
+ORDER = (HOLDS, FAILS, UNKNOWN)
 SEEDS, MOST_SEEDS = 5, 10
 
 # the 97.5% quantiles of Student's t with 1 to 9 degrees of freedom
@@ -106,24 +107,35 @@ def verdict(found: Iterable[Finding]) -> str:
     return UNKNOWN if UNKNOWN in said else said.pop()
 
 
-def depends_on(found: Iterable[Finding]) -> str:
-    """What a verdict depends on, such as "holds: d_k = 128; does not hold: d_k = 8"; "" if on nothing.
+def depends_on(found: Iterable[Finding]) -> dict[str, list[str]]:
+    """Each verdict, and where it is that of the claim, such as {"holds": ["d_k = 128"]}; empty if everywhere.
 
-    Cases are named only if the verdicts of some part differ by case, and parts likewise.
+    Cases are named only if the verdicts of some part differ by case, and parts likewise; otherwise a case is
+    followed by its parts, if they are not all there: "d_k = 8 (loss, saturation)".
     """
     said = verdicts(found)
     if len(set(said.values())) == 1:
-        return ""
-    names = [(case,) for case, _ in said], [(part,) for _, part in said], list(said)
-    for keys in names:  # the cases alone, the parts alone, both
-        by_key: dict[tuple[str, ...], set[str]] = {}
-        for key, each in zip(keys, said.values(), strict=True):
-            by_key.setdefault(key, set()).add(each)
-        if all(len(each) == 1 for each in by_key.values()):
+        return {}
+    places: dict[str, list[str]]
+    for names in ([case for case, _ in said], [part for _, part in said]):  # the cases alone, the parts alone
+        by_name: dict[str, set[str]] = {}
+        for name, each in zip(names, said.values(), strict=True):
+            by_name.setdefault(name, set()).add(each)
+        if all(len(each) == 1 for each in by_name.values()):
+            places = {verdict: [name for name in by_name if verdict in by_name[name]] for verdict in ORDER}
             break
-    places: dict[str, list[str]] = {}
-    for key, (each,) in by_key.items():
-        places.setdefault(each, []).append(", ".join(filter(None, key)))
-    return "; ".join(
-        f"{each}: {' / '.join(places[each])}" for each in (HOLDS, FAILS, UNKNOWN) if each in places
-    )
+    else:
+        cases = dict.fromkeys(case for case, _ in said)
+        places = {
+            verdict: [*filter(None, (place(said, case, verdict) for case in cases))] for verdict in ORDER
+        }
+    return {verdict: where for verdict, where in places.items() if where}
+
+
+def place(said: Mapping[tuple[str, str], str], case: str, verdict: str) -> str:
+    """A case with its parts of this verdict; "" if there are none."""
+    of_case = {part: each for (other, part), each in said.items() if other == case}
+    parts = [part for part, each in of_case.items() if each == verdict]
+    if len(parts) == len(of_case):
+        return case
+    return f"{case} ({', '.join(parts)})" if parts else ""

@@ -89,8 +89,6 @@ def test(study: Study, folder: Path, pool: Executor) -> None:
         return
     result = write_result(study, folder)
     print_paragraphs(describe(result))
-    depends = f" ({result['depends on']})" if result["depends on"] else ""
-    print_paragraphs([f"verdict: {result['verdict']}{depends}"])
     print(f"{folder / claim.name}.json\n")
 
 

@@ -158,7 +158,8 @@ def test_a_result_file_holds_all_that_it_was_computed_from(known, tmp_path):
     assert result["verdict"] == HOLDS
     assert describe(result) == [
         f"small: a: loss at least 0.1 below b: loss: {result['findings'][0]['mean']:.3g} "
-        f"[{result['findings'][0]['low']:.3g}, {result['findings'][0]['high']:.3g}], holds"
+        f"[{result['findings'][0]['low']:.3g}, {result['findings'][0]['high']:.3g}], holds",
+        "verdict: holds",
     ]
     arm = result["arms"][0]
     assert (arm["arm"], arm["case"], list(arm["seeds"])) == ("a", "small", ["0", "1", "2", "3", "4"])

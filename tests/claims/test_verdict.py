@@ -96,11 +96,11 @@ def measured(**lower):
 @pytest.mark.parametrize(
     ("small", "large", "expected", "on"),
     [
-        (GOOD, GOOD, HOLDS, ""),
-        (BAD, BAD, FAILS, ""),
-        (UNCLEAR, UNCLEAR, UNKNOWN, ""),
-        (GOOD, BAD, DEPENDS, "holds: small; does not hold: large"),
-        (BAD, UNCLEAR, UNKNOWN, "does not hold: small; cannot tell at this scale: large"),
+        (GOOD, GOOD, HOLDS, {}),
+        (BAD, BAD, FAILS, {}),
+        (UNCLEAR, UNCLEAR, UNKNOWN, {}),
+        (GOOD, BAD, DEPENDS, {HOLDS: ["small"], FAILS: ["large"]}),
+        (BAD, UNCLEAR, UNKNOWN, {FAILS: ["small"], UNKNOWN: ["large"]}),
     ],
 )
 def test_a_claim_depends_on_its_cases_where_they_differ(small, large, expected, on):
@@ -110,24 +110,42 @@ def test_a_claim_depends_on_its_cases_where_they_differ(small, large, expected, 
 
 
 def test_rules_of_one_part_must_all_hold_and_parts_may_differ():
-    other = Rule("b: loss", "a: loss", by=0.1)
-    rules = lambda part: (RULE, Rule(other.lower, other.higher, by=0.1, part=part))
-    assert verdict(findings(claim_of(rules=rules(""), cases=("small",)), measured(small=GOOD))) == FAILS
-    found = findings(claim_of(rules=rules("the other way"), cases=("small",)), measured(small=GOOD))
+    rules = lambda *parts: [
+        Rule("a: loss", "b: loss", by=0.1, part=parts[0]),
+        Rule("b: loss", "a: loss", by=0.1, part=parts[1]),
+    ]
+    small = lambda *parts: findings(claim_of(rules=rules(*parts), cases=("small",)), measured(small=GOOD))
+    assert verdict(small("", "")) == FAILS
+    found = small("better", "worse")
     assert verdict(found) == DEPENDS
-    assert depends_on(found) == "holds: ; does not hold: the other way"
+    assert depends_on(found) == {HOLDS: ["better"], FAILS: ["worse"]}
 
 
-def test_what_a_verdict_depends_on_names_no_case_where_all_cases_agree():
+def test_what_a_verdict_depends_on_names_cases_or_parts_or_both():
     rules = (
         Rule("a: loss", "b: loss", by=0.1, part="better"),
         Rule("b: loss", "a: loss", by=0.1, part="worse"),
     )
-    both = lambda **lower: depends_on(findings(claim_of(rules=rules), measured(**lower)))
-    assert both(small=GOOD, large=GOOD) == "holds: better; does not hold: worse"
-    assert both(small=GOOD, large=BAD) == (
-        "holds: small, better / large, worse; does not hold: small, worse / large, better"
+    both = lambda rules, **lower: depends_on(findings(claim_of(rules=rules), measured(**lower)))
+    assert both(rules, small=GOOD, large=GOOD) == {HOLDS: ["better"], FAILS: ["worse"]}
+    assert both(rules, small=GOOD, large=BAD) == {
+        HOLDS: ["small (better)", "large (worse)"],
+        FAILS: ["small (worse)", "large (better)"],
+    }
+    rules = (rules[0], Rule("a: loss", "b: loss", by=0.11, part="much better", case="small"))
+    assert both((*rules, Rule("b: loss", "a: loss", by=0.1, part="worse")), small=GOOD, large=BAD) == {
+        HOLDS: ["small (better, much better)", "large (worse)"],
+        FAILS: ["small (worse)", "large (better)"],
+    }
+
+
+def test_a_case_whose_parts_agree_is_named_without_them():
+    rules = (
+        Rule("a: loss", "b: loss", by=0.1, part="better"),
+        Rule("b: loss", "a: loss", by=-9, part="much the same"),
     )
+    found = findings(claim_of(rules=rules), measured(small=GOOD, large=BAD))
+    assert depends_on(found) == {HOLDS: ["small", "large (much the same)"], FAILS: ["large (better)"]}
 
 
 def test_a_rule_of_one_case_says_nothing_of_the_others():
@@ -153,3 +171,8 @@ def test_a_rule_of_unknown_arms_or_measures_is_refused():
         claim_of(rules=(Rule("c: loss", "b: loss", by=0.1),))
     with pytest.raises(AssertionError):
         claim_of(rules=(Rule("a: speed", "b: loss", by=0.1),))
+
+
+def test_parts_have_all_a_name_or_none():
+    with pytest.raises(AssertionError):
+        claim_of(rules=(RULE, Rule("a: loss", "b: loss", by=0.1, part="better")))
