@@ -127,6 +127,12 @@ def test_a_propertys_layer_is_where_its_accuracy_is_gained():
     assert np.allclose([probes.mean_layer(each) for each in accuracy], [1, 3, 2])
 
 
+def test_accuracy_that_is_lost_and_found_again_is_no_gain():
+    assert probes.mean_layer(np.array([0.5, 0.9, 0.6, 0.9])) == 1
+    assert probes.mean_layer(np.array([0.5, 0.7, 0.6, 0.9])) == pytest.approx(2)
+    assert np.isnan(probes.mean_layer(np.array([0.5, 0.4, 0.5])))
+
+
 def test_a_loss_that_diverged_counts_as_a_guess():
     assert two_looks.new_loss([1.7] * 30 + [np.nan]) == two_looks.new_loss([50.0]) == np.log(two_looks.T)
     assert two_looks.new_loss([9.0, *[0.5] * 20]) == 0.5
