@@ -26,8 +26,7 @@ def models():
     """For each model of each claim: its builder, of an arm."""
     data = vocabulary(980)
     extrapolation = experiment("extrapolation")
-    for longest in extrapolation.LONGEST.values():
-        yield "extrapolation", lambda arm, longest=longest: extrapolation.word_model(arm, longest)
+    yield "extrapolation", extrapolation.word_model
     yield "extrapolation", lambda arm: extrapolation.translation_model(arm, data)
     yield "add-or-concatenate", experiment("add_or_concatenate").word_model
     yield "add-or-concatenate", lambda arm: experiment("add_or_concatenate").translation_model(arm, data)
