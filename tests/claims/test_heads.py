@@ -50,7 +50,7 @@ def test_without_the_division_scores_are_larger_by_the_root_of_d_k():
         )
         for ours, theirs in zip(attentions(divided), attentions(not_divided), strict=True):
             assert np.array_equal(ours.in_proj_weight, theirs.in_proj_weight)
-            assert theirs.scale / ours.scale == pytest.approx((128 / heads) ** 0.5)
+            assert theirs.scale / ours.scale == pytest.approx((64 / heads) ** 0.5)
 
 
 def test_a_querys_gradient_is_measured_for_each_unit_at_its_heads_output():
