@@ -1,4 +1,4 @@
-"""Does a model that was trained on sentences without labels need fewer labels?"""
+"""Does a task with few labels benefit from training on sentences without labels?"""
 
 from collections.abc import Mapping
 from functools import cache, partial
@@ -10,9 +10,9 @@ from ..claim import Rule, Trial, claim
 from ..reading import Texts, masked_words, objects, reader, scores, texts, train, with_object
 from ..translating import size
 
-LABELS = {"100 labels": 100, "1,000 labels": 1000}
+LABELS = {"100 labels": 100, "300 labels": 300}
 UNLABELLED = 7000  # sentences; the labelled ones are some of them
-PRE_TRAINING, FINE_TUNING = 900, 200  # steps
+PRE_TRAINING, FINE_TUNING = 800, 200  # steps
 
 
 @cache
@@ -21,7 +21,7 @@ def pre_trained(seed: int, steps: int) -> dict[str, mg.Tensor]:
     data = texts(seed, count=UNLABELLED)
     mg.manual_seed(seed)
     model = reader(data, "masked_lm")
-    train(model, data.train, partial(masked_words, data), 3e-3, steps, seed, size=64)
+    train(model, data.train, partial(masked_words, data), 6e-3, steps, seed, size=64)
     return {name: value for name, value in model.state_dict().items() if not name.startswith("head.")}
 
 
@@ -34,17 +34,17 @@ def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
 
 
 @claim(
-    question="Does a model that was trained on sentences without labels need fewer labels?",
+    question="Does a task with few labels benefit from pre-training on sentences without labels?",
     says={
-        "Transformers - Attention Is All You Need, Encoder-Only (BERT)": "Fine-tuned for downstream tasks: "
-        "classification, NER, question answering",
-        "BERT (Devlin et al. 2018), section 6": "In particular, these results enable even low-resource "
-        "tasks to benefit from deep unidirectional architectures.",
+        "BERT (Devlin et al. 2018), section 6": "rich, unsupervised pre-training is an integral part "
+        "of many language understanding systems. In particular, these results enable even low-resource "
+        "tasks to benefit from deep unidirectional architectures. Our major contribution is further "
+        "generalizing these findings to deep bidirectional architectures",
     },
     setting="The type of a sentence's object (person, animal, food, ...), told from the mean state of a "
-    "BERT of two layers of width 64: 200 steps on labelled sentences, after 900 steps of masked words "
-    "on 7,000 sentences without labels, or from scratch; and from scratch with 1,100 steps on labelled "
-    "sentences.",
+    "BERT of two layers of width 64: 200 steps on labelled sentences, 32 a step, after 800 steps of "
+    "masked words on 7,000 sentences without labels, 64 a step, or from scratch; and from scratch with 1,000 "
+    "steps on labelled sentences.",
     measures={
         "loss": "held-out loss, nats a sentence",
         "error": "wrong types, of 1,000 other sentences, a fraction",
@@ -52,9 +52,9 @@ def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
     },
     arms=("pre-trained", "from scratch", "from scratch, as many steps in all"),
     cases=tuple(LABELS),
-    rates=(1e-3, 3e-3, 1e-2),
+    rates=(3e-3, 1e-2, 3e-2),
     tuned_by="error",
-    rules=(
+    rules=(  # 5 of 100 sentences; from scratch, more than 10 are wrong
         Rule("pre-trained: error", "from scratch: error", by=0.05),
         Rule("pre-trained: error", "from scratch, as many steps in all: error", by=0.05),
     ),
