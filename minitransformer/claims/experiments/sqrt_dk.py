@@ -60,7 +60,7 @@ TENTH = 0.1  # of the queries: about one of each sentence, which has ten words a
     },
     arms=("divided", "not divided"),
     cases=tuple(HEADS),
-    rates=(1e-3, 3e-3, 1e-2),
+    rates=(3e-3, 1e-2, 3e-2),
     rules=(
         Rule("divided: loss", "not divided: loss", by=0.05, part="lower loss"),  # 5% of perplexity
         Rule("divided: saturated", "not divided: saturated", by=TENTH, part="less saturation"),
