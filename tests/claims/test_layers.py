@@ -12,6 +12,7 @@ from minitransformer.claims.sublayers import WAYS, Around, put_around
 from minitransformer.claims.translating import Sentences, held_out_loss, size, translator
 from minitransformer.data.phrasebook.grammar import NEGATION, SUBJECTS, Phrase, clause
 from minitransformer.layers import LayerConfig, Residual
+from minitransformer.models.transformer import Transformer
 from minitransformer.text.tokenizer import Tokenizer
 
 SEED = 900  # of no study
@@ -77,9 +78,8 @@ def test_arms_have_equal_parameters(data):
         assert is_within_2_percent(
             [size(residuals.make_translator(data, depth, has)) for has in (True, False)]
         )
-        assert is_within_2_percent(
-            [size(norms.make_translator(data, depth, arm)) for arm in norms.norms.arms]
-        )
+    assert is_within_2_percent([size(norms.make_translator(data, arm)) for arm in norms.norms.arms])
+    assert is_within_2_percent([size(norms.make_looker(arm)) for arm in norms.norms.arms])
     widths = feed_forward_width
     for case, arms in widths.SHAPES.items():
         assert is_within_2_percent([size(widths.make_translator(data, arm, case)) for arm in arms])
@@ -95,13 +95,40 @@ def test_one_matrix_and_three_begin_with_the_same_loss(data):
     assert abs(losses[0] - losses[1]) < 0.3
 
 
-def test_smaller_branches_keep_the_values_small(data):
+def norms_of(model):
+    return [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+
+
+@pytest.mark.parametrize("rival", norms.RIVALS)
+def test_no_norm_is_none_at_all(data, rival):
+    assert not norms_of(norms.make_translator(data, rival))
+    assert not norms_of(norms.make_looker(rival))
+
+
+def test_the_norm_first_and_after_are_in_both_tasks(data):
+    for make in (lambda arm: norms.make_translator(data, arm), norms.make_looker):
+        outputs = []
+        for arm in norms.NORMS:
+            mg.manual_seed(SEED)
+            model = make(arm)
+            ids = np.ones((1, 6), int)
+            outputs.append(model(ids, ids) if isinstance(model, Transformer) else model(ids))
+            assert norms_of(model)
+        assert not np.allclose(outputs[0].numpy(), outputs[1].numpy())
+
+
+def test_smaller_branches_keep_the_logits_small():
     outputs = {}
-    for arm in ("without", "without, smaller"):
+    for arm in norms.RIVALS:
         mg.manual_seed(SEED)
-        model = norms.make_translator(data, 4, arm)
-        outputs[arm] = root_mean_square(model.encode(np.ones((1, 6), int)))
-    assert outputs["without, smaller"] < outputs["without"] / 2
+        outputs[arm] = root_mean_square(norms.make_looker(arm)(np.ones((1, two_looks.T), int)))
+    assert outputs["no norm but smaller"] < outputs["no norm"] / 2
+
+
+def test_a_translators_decoder_keeps_its_residuals(data):
+    model = residuals.make_translator(data, 4, has_residuals=False)
+    assert sum(isinstance(module, Around) for module in model.encoder.modules()) == 4 * 2
+    assert not any(isinstance(module, Around) for module in model.decoder.modules())
 
 
 def test_the_answer_is_two_looks_away():
