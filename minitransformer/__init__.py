@@ -1,8 +1,7 @@
-"""minitransformer: Transformer models on minigrad, and a trainer for them.
+"""Transformer models on minigrad, a trainer for them, and ways to look inside them."""
 
-Names are imported when they are first used: imports take a second, and the command line must handle Ctrl-C
-during that time.
-"""
+# Names are imported when they are first used: imports take a second, and the command line must handle Ctrl-C
+# during that time.
 
 from importlib import import_module
 

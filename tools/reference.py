@@ -273,6 +273,7 @@ def missing_rows() -> str:
     """The table of missing names, for `docs/pytorch.md`."""
     rows = ["| PyTorch's | use |", "|---|---|"]
     for names, advice in INSTEAD.items():
+        advice = re.sub(r"\bdocs/([\w-]+\.md)", r"[\1](\1)", advice)
         shown = ", ".join(f"`{name}`" for name in names.split())
         rows.append(f"| {shown} | {advice.replace('|', '&#124;')} |")
     return "\n".join(rows)

@@ -13,6 +13,9 @@
 # 0$.
 
 # %%
+# `lesson` is demos/lessons/lesson.py, which all lessons share: `Settings` are what you can change, `predict`
+# asks you for a number, and `check` tests that what the text says holds. To run a lesson, also as a notebook,
+# install minigrad and minitransformer from a checkout of the repository (docs/start.md).
 import math
 from dataclasses import dataclass
 

@@ -19,8 +19,9 @@ ROWS = {"normalized_shape": (3,), "eps": 1e-5}
     | cases((real, 2, 2, 3), None, (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
     | cases((real, 4, 3), None, None, **ROWS),
     latex=(
-        r"\frac{u - \overline{u} - h\,\overline{u\,h}}{\sqrt{\operatorname{var}(x) + \epsilon}},\;"
-        r" u = g\,weight,\; h = \frac{x - \overline{x}}{\sqrt{\operatorname{var}(x) + \epsilon}}",
+        r"\frac{u - \operatorname{mean}(u) - h\,\operatorname{mean}(u\,h)}"
+        r"{\sqrt{\operatorname{var}(x) + \epsilon}},\; u = g\,weight,\;"
+        r" h = \frac{x - \operatorname{mean}(x)}{\sqrt{\operatorname{var}(x) + \epsilon}}",
         r"\textstyle\sum_{\text{rows}} g\,h",
         r"\textstyle\sum_{\text{rows}} g",
     ),
@@ -48,8 +49,8 @@ def layer_norm(x, weight, bias, /, normalized_shape, eps):
     | cases((real, 2, 2, 3), (real, 2, 3), normalized_shape=(2, 3), eps=0.1)
     | cases((real, 4, 3), None, **ROWS),
     latex=(
-        r"\frac{u - h\,\overline{u\,h}}{\sqrt{\overline{x^2} + \epsilon}},\;"
-        r" u = g\,weight,\; h = \frac{x}{\sqrt{\overline{x^2} + \epsilon}}",
+        r"\frac{u - h\,\operatorname{mean}(u\,h)}{\sqrt{\operatorname{mean}(x^2) + \epsilon}},\;"
+        r" u = g\,weight,\; h = \frac{x}{\sqrt{\operatorname{mean}(x^2) + \epsilon}}",
         r"\textstyle\sum_{\text{rows}} g\,h",
     ),
     flops=per_input(5),

@@ -161,7 +161,7 @@ def sum_to_size(x, *size):
     samples=cases((real, 2, 3), dims=1, correction=1, keepdim=False)
     | cases((real, 2, 3), dims=None, correction=0, keepdim=True)
     | cases((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
-    latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}",
+    latex=r"\frac{2\,g\,(x - \operatorname{mean}(x))}{n - \text{correction}}",
     flops=per_input(4),
 )
 def variance(x, /, dims, correction, keepdim):
@@ -202,7 +202,7 @@ def _centred(x, axes, n):
     samples=cases((real, 2, 3), dims=1, correction=1, keepdim=False)
     | cases((real, 2, 3), dims=None, correction=0, keepdim=True)
     | cases((real, 2, 3, 2), dims=(0, 1), correction=2, keepdim=False),
-    latex=r"\frac{g\,(x - \bar x)}{(n - \text{correction})\,y}",
+    latex=r"\frac{g\,(x - \operatorname{mean}(x))}{(n - \text{correction})\,y}",
     flops=per_input(4),
 )
 def deviation(x, /, dims, correction, keepdim):
@@ -236,7 +236,11 @@ _spreads = (
 )
 
 
-@derived(autocast="float32", samples=_spreads, latex=r"\frac{2\,g\,(x - \bar x)}{n - \text{correction}}")
+@derived(
+    autocast="float32",
+    samples=_spreads,
+    latex=r"\frac{2\,g\,(x - \operatorname{mean}(x))}{n - \text{correction}}",
+)
 def var(x, dim: object = None, unbiased=True, keepdim=False, *, correction=None):
     """The variance, divided by n - correction; correction defaults to 1, or 0 with unbiased=False."""
     if isinstance(dim, bool):  # var(unbiased)

@@ -244,9 +244,6 @@ class _Parser:
         if token == r"\sqrt":
             value = self.of(self.group_tokens())
             return lambda s: np.sqrt(value(s))
-        if token in (r"\overline", r"\bar"):
-            value = self.of(self.group_tokens())
-            return lambda s: s.functions["mean"](value(s))
         if token == r"\pi":
             return lambda s: math.pi
         if token == r"\infty":

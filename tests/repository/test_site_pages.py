@@ -1,12 +1,12 @@
 """The site's pages before they are built: their order, their links, and the check of all links."""
 
 from tools.site.links import broken
-from tools.site.pages import BELOW, CHAPTERS, DOCS, ROOT, originals, rewrite
+from tools.site.pages import BELOW, CHAPTERS, DOCS, ROOT, UNLISTED, originals, rewrite
 
 
 def test_each_page_has_one_place_in_the_reading_order():
     places = [page for pages in (*CHAPTERS.values(), *BELOW.values()) for page in pages]
-    assert sorted([*places, "index"]) == sorted([*originals(), "api", "ops"])
+    assert sorted([*places, *UNLISTED, "index"]) == sorted([*originals(), "api"])
 
 
 def test_links_to_pages_and_lessons_lead_to_their_places_on_the_site():
@@ -17,6 +17,16 @@ def test_links_to_pages_and_lessons_lead_to_their_places_on_the_site():
         == "[a](../lessons/01_a_neuron.ipynb) [b](../start.md#if-something-fails) [c](../../LICENSE)\n"
     )
     assert rewrite(ROOT / "CHANGELOG.md", "changelog", "[d](docs/start.md)") == "[d](start.md)"
+    assert rewrite(ROOT / "CHANGELOG.md", "changelog", "![e](docs/explain.webp)") == "![e](explain.webp)"
+
+
+def test_links_to_the_readme_lead_to_a_page_that_the_sidebar_does_not_have():
+    assert rewrite(DOCS / "questions.md", "questions", "[f](../README.md#limits)") == "[f](readme.md#limits)"
+    assert rewrite(ROOT / "README.md", "readme", "# Title\n").startswith("---\norphan: true\n---\n")
+
+
+def test_a_link_to_what_writes_the_reference_of_ops_leads_to_it():
+    assert rewrite(DOCS / "tensors.md", "tensors", "[a](../tools/reference.py)") == "[a](ops.md)"
 
 
 def test_a_link_with_the_name_of_a_page_shows_its_title_and_code_is_left_alone():

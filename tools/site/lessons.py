@@ -153,6 +153,9 @@ def graph(output: Any, page: Path) -> Any:
 
 def with_links(opening: str, script: Path) -> str:
     """The first cell of a lesson, with links to the notebook and the script."""
-    links = f"[Download as a notebook](../notebooks/{script.stem}.ipynb) · [the script]({script.name})"
+    links = (
+        f"[Download as a notebook](../notebooks/{script.stem}.ipynb), which needs the library "
+        f"([install](../start.md#install)) · [the script]({script.name})"
+    )
     title, _, rest = opening.partition("\n")
     return f"{title}\n\n{links}\n{rest}"

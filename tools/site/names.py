@@ -230,13 +230,17 @@ def section(thing: Any, module: str) -> str:
     last = module.rpartition(".")[2]
     if not module.startswith("minigrad") or not callable(thing):
         return SECTIONS[""]
-    return next(title for modules, title in SECTIONS.items() if last in modules.split())
+    titles = [title for modules, title in SECTIONS.items() if last in modules.split()]
+    if not titles:
+        raise ValueError(f"no section has the names of {module}: add it to SECTIONS of tools/site/names.py")
+    return titles[0]
 
 
 TITLES = {
     "core": "Layers, attention, losses",
     "functional": "Dropout and sampling",
     "linalg": "Matrix multiplication",
+    "rounding": "Division, rounding, signs and combinations",
     "elementary": "Elementary functions",
     "specials": "Special functions",
     "grids": "Grids and combinations",

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from minigrad.core.op import OpInfo
-from tools.reference import HEADER, anchor, entry, families, opening, title
+from tools.reference import HEADER, anchor, entry, families, opening
 
 from . import names
 from .api import op_of
@@ -20,21 +20,22 @@ def write() -> None:
     (PAGES / "ops").mkdir(exist_ok=True)
     groups = grouped()
     (PAGES / "ops.md").write_text(index(groups), encoding="utf-8")
-    for name, modules in groups.items():
+    for name, sections in groups.items():
         parts = [f"# Derivatives: {names.FAMILIES[name][0]}"]
-        for module, infos in modules.items():
-            parts += [f"## {title(module)}", opening(module)]
-            parts += [described(info) for info in infos]
+        for heading, modules in sections.items():
+            parts += [f"## {heading}", *map(opening, modules)]
+            parts += [described(info) for infos in modules.values() for info in infos]
         (PAGES / "ops" / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def grouped() -> dict[str, dict[str, list[OpInfo]]]:
-    """The ops of each page, by module."""
+def grouped() -> dict[str, dict[str, dict[str, list[OpInfo]]]]:
+    """The ops of each page, by heading and module; two modules may have the same heading."""
     found = families()
-    groups = {
-        name: {path: found.pop(path) for last in modules.split() if (path := f"minigrad.{last}") in found}
-        for name, (_, modules) in names.FAMILIES.items()
-    }
+    groups: dict[str, dict[str, dict[str, list[OpInfo]]]] = {name: {} for name in names.FAMILIES}
+    for name, (_, modules) in names.FAMILIES.items():
+        for module in (f"minigrad.{last}" for last in modules.split()):
+            if module in found:
+                groups[name].setdefault(names.heading(module), {})[module] = found.pop(module)
     if found:
         raise ValueError(
             f"no page has the ops of {', '.join(found)}: add them to FAMILIES of tools/site/names.py"
@@ -42,12 +43,13 @@ def grouped() -> dict[str, dict[str, list[OpInfo]]]:
     return groups
 
 
-def index(groups: dict[str, dict[str, list[OpInfo]]]) -> str:
-    text = HEADER.partition("-->\n\n")[2]
-    for name, modules in groups.items():
+def index(groups: dict[str, dict[str, dict[str, list[OpInfo]]]]) -> str:
+    text = HEADER.partition("-->\n\n")[2].replace("$`", "$").replace("`$", "$")  # as Sphinx reads it
+    for name, sections in groups.items():
         text += f"\n## [{names.FAMILIES[name][0]}](ops/{name}.md)\n\n"
-        for module, infos in modules.items():
-            text += f"- {title(module)}: {' · '.join(f'[{i.name}](#op-{i.name})' for i in infos)}\n"
+        for heading, modules in sections.items():
+            infos = [info for found in modules.values() for info in found]
+            text += f"- {heading}: {' · '.join(f'[{i.name}](#op-{i.name})' for i in infos)}\n"
     return text + "\n".join(
         ["", "```{toctree}", ":hidden:", "", *(f"ops/{name}" for name in groups), "```", ""]
     )

@@ -31,6 +31,8 @@ BELOW = {
     )),
     "course": tuple(f"lessons/{script.stem}" for script in sorted(LESSONS.glob("[0-9]*.py"))),
 }  # fmt: skip
+# pages that only links lead to
+UNLISTED = ("readme", "security", "code_of_conduct")
 
 LINK = re.compile(r"(\[[\w/-]+\.md)?\]\(([^)\s]+)\)")  # with its text, if that is the name of a page
 CODE = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
@@ -49,7 +51,8 @@ def originals() -> dict[str, Path]:
     """The file that each page is made from."""
     pages = {file.relative_to(DOCS).with_suffix("").as_posix(): file for file in DOCS.rglob("*.md")}
     pages |= {name: LESSONS / Path(name).with_suffix(".py").name for name in BELOW["course"]}
-    return pages | {name: ROOT / f"{name.upper()}.md" for name in ("contributing", "changelog")}
+    pages |= {name: ROOT / f"{name.upper()}.md" for name in ("contributing", "changelog", *UNLISTED)}
+    return pages | {"ops": ROOT / "tools" / "reference.py"}  # which writes most of it
 
 
 def rewrite(file: Path, name: str, text: str) -> str:
@@ -58,16 +61,21 @@ def rewrite(file: Path, name: str, text: str) -> str:
 
     def changed(link: re.Match[str]) -> str:
         target, hash_, anchor = link[2].partition("#")
-        page = pages.get((file.parent / target).resolve()) if target else None
-        if page is None:
+        linked = (file.parent / target).resolve()
+        page = pages.get(linked) if target else None
+        if page is not None:
+            copied = f"{page}{'.ipynb' if page.startswith('lessons/') else '.md'}"
+        elif linked.is_file() and linked.is_relative_to(DOCS):
+            copied = linked.relative_to(DOCS)  # a picture
+        else:
             return link[0]
-        extension = ".ipynb" if page.startswith("lessons/") else ".md"
-        to = Path(os.path.relpath(f"{page}{extension}", Path(name).parent)).as_posix()
+        to = Path(os.path.relpath(copied, Path(name).parent)).as_posix()
         return f"{'[' if link[1] else ''}]({to}{hash_}{anchor})"  # without a text, the title is shown
 
     parts = CODE.split(text)  # code is at odd places
     parts[::2] = [LINK.sub(changed, part) for part in parts[::2]]
-    return "".join(parts) + contents(name)
+    unlisted = "---\norphan: true\n---\n\n" if name in UNLISTED else ""
+    return unlisted + "".join(parts) + contents(name)
 
 
 def contents(name: str) -> str:

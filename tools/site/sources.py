@@ -40,7 +40,7 @@ def link(app: Any, doctree: nodes.document) -> None:
         if (FILES / copied).exists():
             to = copied
         elif (file := linked_file(original, name)).exists() and file.is_relative_to(ROOT):
-            to = f"{source(app, file)}.html" + (f"#{line}" if line.startswith("line-") else "")
+            to = f"{source(app, file, page)}.html" + (f"#{line}" if line.startswith("line-") else "")
         else:
             continue
         uri = relative_uri(f"{page}.html", to)
@@ -49,7 +49,7 @@ def link(app: Any, doctree: nodes.document) -> None:
         file = ROOT / node.astext()
         if NAME.fullmatch(node.astext()) and file.exists() and not isinstance(node.parent, nodes.reference):
             reference = nodes.reference(
-                "", "", refuri=relative_uri(f"{page}.html", f"{source(app, file)}.html")
+                "", "", refuri=relative_uri(f"{page}.html", f"{source(app, file, page)}.html")
             )
             node.replace_self(reference)
             reference += node
@@ -59,10 +59,10 @@ def linked_file(original: Path | None, link: str) -> Path:
     return (original.parent / link if original else ROOT / link.lstrip("/")).resolve()
 
 
-def source(app: Any, file: Path) -> str:
-    """The page of a file: its own, or one with its text."""
+def source(app: Any, file: Path, linking: str) -> str:
+    """The page of a file: the one that is made from it, or, for that one's own links, one with its text."""
     for page, original in originals().items():
-        if file == original:
+        if file == original and page != linking:
             return page
     app.linked_sources.add(file)
     return name_of(file)

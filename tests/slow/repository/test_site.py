@@ -8,6 +8,7 @@ import http.server
 import re
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -34,6 +35,17 @@ SEARCHES = {  # a word, and a page that must be among those found
     "sinusoidal": "lessons/07_positions", "Adam": "lessons/14_training", "vmap": "pytorch",
     "MPI": "glossary", "derivative of layer norm": "ops/networks", "clip_grad_norm_": "api/minigrad.nn.utils",
 }  # fmt: skip
+FIRST = {  # what is searched, and the first result
+    "How do I mask padding?": "questions.html#how-do-i-mask-padding",
+    "mask padding": "questions.html#how-do-i-mask-padding",
+    "save": "questions.html#how-do-i-save-and-load-a-model",
+    "save and load model": "questions.html#how-do-i-save-and-load-a-model",
+    "training loop": "questions.html#how-do-i-write-the-training-loop-myself",
+    "install": "start.html#install",
+    "PyTorch": "pytorch.html",
+    "layernorm": "a-training-step.html#layer-norm",
+    "clip_grad_norm_": "api/minigrad.nn.utils.html#minigrad.nn.utils.clip_grad_norm_",
+}
 
 if not PAGES:
     pytest.skip("the site is not built (python -m tools.site)", allow_module_level=True)
@@ -173,10 +185,39 @@ def test_a_phone_opens_a_live_page_alone(name, tab):
     page.wait_for_url(f"**/live/{name}")
 
 
-@pytest.mark.parametrize("word", SEARCHES)
-def test_search_finds(word, tab):
-    page = tab.open(f"search.html?q={word}")
+def search(words, tab):
+    """The addresses that are found, in their order."""
+    page = tab.open(f"search.html?q={quote(words)}")
     page.get_by_text("Search finished").wait_for()
     page.wait_for_load_state("networkidle")  # it loads the pages for their summaries
-    found = page.locator("#search-results li > a").evaluate_all("links => links.map(a => a.pathname)")
-    assert f"/{SEARCHES[word]}.html" in found
+    found = page.locator("#search-results li > a").evaluate_all("links => links.map(a => a.href)")
+    return [url.removeprefix(tab.address) for url in found]
+
+
+@pytest.mark.parametrize("word", SEARCHES)
+def test_search_finds(word, tab):
+    assert SEARCHES[word] in [address.partition(".html")[0] for address in search(word, tab)]
+
+
+@pytest.mark.parametrize("words", FIRST)
+def test_search_finds_first(words, tab):
+    assert search(words, tab)[0] == FIRST[words]
+
+
+def test_search_finds_pages_that_explain_before_lessons_and_lists(tab):
+    found = search("download", tab)
+    lessons = [address.startswith(("lessons/", "contributing", "documents")) for address in found]
+    assert lessons == sorted(lessons)
+    assert not lessons[0]
+
+
+def test_search_shows_prose_and_not_code(tab):
+    search("minigrad", tab)
+    excerpts = tab.page.locator("#search-results p.context").all_inner_texts()
+    assert len(excerpts) > 20
+    assert not any("import minigrad as mg" in excerpt for excerpt in excerpts)
+
+
+def test_a_search_without_results_says_what_to_try(tab):
+    page = tab.open("search.html?q=zzzqqq")
+    page.get_by_text("Try fewer words").wait_for()
