@@ -1,6 +1,9 @@
 """The site's pages before they are built: their order, their links, and the check of all links."""
 
+import pytest
+
 from tools.site.links import broken
+from tools.site.names import section
 from tools.site.pages import BELOW, CHAPTERS, DOCS, ROOT, UNLISTED, originals, rewrite
 
 
@@ -27,6 +30,12 @@ def test_links_to_the_readme_lead_to_a_page_that_the_sidebar_does_not_have():
 
 def test_a_link_to_what_writes_the_reference_of_ops_leads_to_it():
     assert rewrite(DOCS / "tensors.md", "tensors", "[a](../tools/reference.py)") == "[a](ops.md)"
+
+
+def test_a_name_of_a_module_without_a_section_is_an_error_that_says_where_to_add_one():
+    assert section(print, "minigrad.core.modes") == "Gradients"
+    with pytest.raises(ValueError, match=r"minigrad\.nowhere.*names\.py"):
+        section(print, "minigrad.nowhere")
 
 
 def test_a_link_with_the_name_of_a_page_shows_its_title_and_code_is_left_alone():

@@ -56,7 +56,13 @@ def test_no_page_shows_an_address_in_memory():
 
 
 def test_every_op_stands_on_one_page():
-    on_pages = [op for modules in ops.grouped().values() for infos in modules.values() for op in infos]
+    modules = [
+        infos
+        for sections in ops.grouped().values()
+        for found in sections.values()
+        for infos in found.values()
+    ]
+    on_pages = [op for infos in modules for op in infos]
     assert sorted(op.name for op in on_pages) == sorted(
         op.name for infos in families().values() for op in infos
     )

@@ -137,6 +137,11 @@ def test_the_page_of_a_graph_is_loaded_when_it_is_asked_for(tab):
     page.frame_locator("iframe.live").get_by_text("Walk backward").first.wait_for()
 
 
+def test_a_lesson_leads_to_its_script(tab):
+    link = tab.open("lessons/01_a_neuron.html").get_by_role("link", name="the script")
+    assert link.get_attribute("href") == "../source/demos/lessons/01_a_neuron.py.html"
+
+
 def press(page, word, name):
     """Open or close a live page of the gallery by the keyboard alone; its title."""
     title = page.locator(f"article p:has(a[href$='{name}']) :is(img, iframe)").evaluate(
