@@ -7,16 +7,19 @@ python -m tools.claims                                             # figures and
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from PIL import Image
+
 from minitransformer.claims import CLAIMS, Claim, Interval
 from minitransformer.claims.figure import figure
 from minitransformer.claims.result import Result, describe_effect, describe_places, read_result
 from minitransformer.claims.verdict import DEPENDS, FAILS, HOLDS, UNKNOWN
-from minitransformer.plots.style import save
+from minitransformer.plots.style import to_bytes
 
 FOLDER = Path(__file__).parents[1] / "docs" / "claims"
 AGAIN = FOLDER / "other-seeds"
@@ -38,6 +41,9 @@ that counts, five more are run. Then a claim, or each of its parts,
 - **does not hold** if it is below,
 - **depends** if this differs by case or part,
 - or we **cannot tell at this scale**.
+
+In the figures each dot is a seed. On the right stand the difference (or ratio) and its interval; where the
+ground is grey, it is large enough to count.
 
 All models have fewer than a million parameters, and train for seconds. What does not hold here may hold at
 scale. The results are of seeds from 100; a second run has seeds from 0 and the same learning rates.
@@ -165,11 +171,17 @@ def number(measured: list[float | None]) -> str:
     return f"{interval.mean:.3g} ± {interval.high - interval.mean:.2g}"
 
 
+def write_picture(result: Result, path: Path) -> None:
+    """Write the figure with 32 colours, in a tenth of the bytes."""
+    picture = Image.open(io.BytesIO(to_bytes(figure(result), "png"))).convert("RGB")
+    picture.quantize(32).save(path, optimize=True)
+
+
 def main() -> None:
     results = [(claim, read_result(claim, FOLDER), read_result(claim, AGAIN)) for claim in CLAIMS.values()]
     tested = [Row(claim, result, again) for claim, result, again in results if result]
     for claim, result, _ in tested:
-        save(figure(result), FOLDER / f"{claim.name}.png")
+        write_picture(result, FOLDER / f"{claim.name}.png")
     PAGE.write_text(page(tested), encoding="utf-8", newline="\n")
     print(f"{PAGE}: {len(tested)} of {len(CLAIMS)} claims")
 

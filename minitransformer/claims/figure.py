@@ -55,8 +55,7 @@ def draw_effect(axes: Any, finding: dict[str, Any]) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_title(finding["verdict"], loc="left")
-    kind = "ratio" if finding["rule"]["ratio"] else "difference"
-    axes.set_xlabel(f"{kind}, 95% interval; grey: large enough to count", fontsize=6.5)
+    axes.set_xlabel("ratio" if finding["rule"]["ratio"] else "difference", fontsize=6.5)
 
 
 def log_scale(axes: Any) -> None:
