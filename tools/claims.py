@@ -33,9 +33,10 @@ The papers, and the documents of [the map](documents.md), claim much about Trans
 an experiment on this library, small enough for two cores, and its verdict is computed from measurements.
 
 Question, measure, rule and the smallest effect that counts were written before the runs shown here. Each
-arm gets its own best learning rate, chosen with two other seeds, each with its own draw of the data. The arms
-share five seeds. If the 95% interval of their difference (Student's t, paired) contains the smallest effect
-that counts, five more are run. Then a claim, or each of its parts,
+arm gets its own best learning rate, chosen with two other seeds (where it is done otherwise, the text says
+how). The arms share five seeds, each with its own draw of the data. If the 95% interval of their difference
+(Student's t, paired) contains the smallest effect that counts, five more are run. Then a claim, or each of
+its parts,
 
 - **holds** if the interval is above that effect,
 - **does not hold** if it is below,
