@@ -209,20 +209,18 @@ def test_search_finds_first(words, tab):
     assert search(words, tab)[0] == FIRST[words]
 
 
-def test_search_finds_pages_that_explain_before_lessons_and_lists(tab):
+def test_search_finds_pages_that_explain_before_lessons_and_names(tab):
     found = search("download", tab)
-    lessons = [address.startswith(("lessons/", "contributing", "documents")) for address in found]
-    assert lessons == sorted(lessons)
-    assert not lessons[0]
+    assert not any(address.startswith(("lessons/", "api/", "documents")) for address in found[:4])
 
 
 def test_search_shows_prose_and_not_code(tab):
-    search("minigrad", tab)
+    search("NumPy", tab)
     excerpts = tab.page.locator("#search-results p.context").all_inner_texts()
     assert len(excerpts) > 20
-    assert not any("import minigrad as mg" in excerpt for excerpt in excerpts)
+    assert not any("import numpy as np" in excerpt for excerpt in excerpts)
 
 
 def test_a_search_without_results_says_what_to_try(tab):
     page = tab.open("search.html?q=zzzqqq")
-    page.get_by_text("Try fewer words").wait_for()
+    page.get_by_text("Try fewer or other words").wait_for()

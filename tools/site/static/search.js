@@ -1,5 +1,6 @@
-// Sphinx's search gives most results the same score. Here sections whose headings have all the words come first,
-// then names of the reference, then pages that have the words anywhere. Excerpts show prose, not code.
+// Sphinx's search gives most results the same score. Here come first names of the reference and headings that
+// are what was searched, then sections whose headings have all the words, then pages that have them anywhere.
+// Excerpts show prose, not code.
 
 const lettersOf = (text) => text.toLowerCase().replace(/[^\p{Letter}\p{Number}]/gu, "");
 const query = new URLSearchParams(location.search).get("q") ?? "";
@@ -9,25 +10,29 @@ const stemmer = new Stemmer();
 function matches(heading, words) {
   const stems = new Set(splitQuery(heading.toLowerCase()).map((word) => stemmer.stemWord(word)));
   const letters = lettersOf(query);
-  return (words.size && [...words].every((word) => stems.has(word)))
-    || (letters.length > 5 && lettersOf(heading).includes(letters));
+  return (
+    (words.size && [...words].every((word) => stems.has(word))) ||
+    (letters.length > 5 && lettersOf(heading).includes(letters))
+  );
 }
 
 function sectionsWith(words) {
   const { alltitles, titles, docnames, filenames } = Search._index;
   return Object.entries(alltitles)
     .filter(([heading]) => matches(heading, words))
-    .flatMap(([heading, places]) => places.map(([page, id]) => {
-      const isPage = titles[page] === heading;
-      const title = isPage ? heading : `${titles[page]} > ${heading}`;
-      return [docnames[page], title, id === null ? "" : `#${id}`, null, 0, filenames[page], "title"];
-    }));
+    .flatMap(([heading, places]) =>
+      places.map(([page, id]) => {
+        const isPage = titles[page] === heading;
+        const title = isPage ? heading : `${titles[page]} > ${heading}`;
+        return [docnames[page], title, id === null ? "" : `#${id}`, null, 0, filenames[page], "title"];
+      }),
+    );
 }
 
 const pagesWith = Search.performTermsSearch;
 Search.performTermsSearch = (words, excluded) => [...pagesWith(words, excluded), ...sectionsWith(words)];
 
-/** Of pages that match alike: first those that explain, then lessons, names, and collections of all subjects. */
+/** Of pages that match alike, those that explain come first, collections of all subjects last. */
 function priority(page) {
   if (/^(start|questions)$/.test(page)) return 3;
   if (/^(documents|contributing|changelog|readme|security|code_of_conduct)$/.test(page)) return -18;
@@ -37,8 +42,8 @@ function priority(page) {
 
 Scorer.score = ([page, title, , description, score, , kind]) => {
   if (kind === "object") {
-    const isWholeName = score >= Scorer.objNameMatch + Scorer.objPrio[1];
-    return isWholeName && /^Python (function|class)/.test(description) ? 95 : 20;
+    if (score < Scorer.objNameMatch + Scorer.objPrio[1]) return 4; // only a part of the name
+    return /^Python (function|class)/.test(description) ? 95 : 50;
   }
   if (kind !== "title") return score + priority(page);
   const heading = title.slice(title.indexOf(" > ") + 1);
@@ -53,11 +58,7 @@ Search.htmlToText = (html, anchor) => {
   return place?.textContent.trim() || page.querySelector("[role=main]").textContent;
 };
 
-Documentation.addTranslations({
-  messages: {
-    "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.":
-      "No page has all these words. Try fewer words, or another spelling.",
-  },
-  plural_expr: "n === 1 ? 0 : 1",
-  locale: "en",
-});
+const nothingFound =
+  "Your search did not match any documents. Please make sure that all words are spelled correctly and " +
+  "that you've selected enough categories.";
+Documentation.TRANSLATIONS[nothingFound] = "No page has all these words. Try fewer or other words.";
