@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minitransformer.claims import CLAIMS, experiments
-from minitransformer.claims.claim import modules_of
+from minitransformer.claims.claim import modules_of, without_words
 from minitransformer.claims.experiments.sqrt_dk import sqrt_dk
 from minitransformer.claims.running import TUNING_SEEDS
 
@@ -42,3 +42,29 @@ def test_the_checksum_of_a_claim_is_of_what_it_uses_and_of_nothing_else():
     assert used(CLAIMS["residuals"]) == {"residuals", "sublayers", "translating", "two_looks"}
     assert sqrt_dk.code != CLAIMS["cheating"].code
     assert re.fullmatch("[0-9a-f]{12}", sqrt_dk.code)
+
+
+SOURCE = '''
+"""What it is about."""
+@claim(question="Is it?", rates=(0.1, 0.3), arms=("a", "b"), rules=(Rule("a: x", "b: x", by=0.1, part="x"),))
+def it(trial):  # a comment
+    """One trial."""
+    return {"loss": train(100)}
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("about", "for"), ("Is it?", "Was it?"), ("0.3", "0.6"), ('="x"', '="y"'), ("# a", "# b"), ("One", "A")],
+)
+def test_a_claim_in_other_words_keeps_its_measurements(old, new):
+    assert old in SOURCE
+    assert without_words(SOURCE.replace(old, new)) == without_words(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("100", "200"), ("by=0.1", "by=0.2"), ('"b"', '"c"'), ("(trial)", "(it)")]
+)
+def test_a_claim_of_other_code_does_not(old, new):
+    assert old in SOURCE
+    assert without_words(SOURCE.replace(old, new)) != without_words(SOURCE)

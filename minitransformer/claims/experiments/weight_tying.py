@@ -32,7 +32,7 @@ def make_translator(data: Sentences, arm: str) -> Transformer:
     "that start alike. The third arm spends what sharing saves on width: d = 80 instead of 64.",
     measures={"loss": "held-out loss, nats a token", "parameters": "number of parameters"},
     arms=("one matrix", "three matrices", "one, wider"),
-    rates=(1e-3, 3e-3, 1e-2),
+    rates=(1e-3, 3e-3, 6e-3, 1e-2),
     rules=(
         Rule("one matrix: loss", "three matrices: loss", by=-0.05, part="no worse with fewer parameters"),
         Rule("one, wider: loss", "three matrices: loss", by=0.05, part="better with as many"),
