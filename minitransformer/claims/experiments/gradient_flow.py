@@ -45,16 +45,35 @@ def root_mean_square(x: Tensor) -> float:
     },
     setting="New encoder layers of width 32 and random vectors. A random gradient of size 1 arrives at the "
     "output, and its size at the input is measured. In each layer f is attention, then feed-forward: f(x), "
-    "norm(f(x)), x + f(x), or norm(x + f(x)). Vanishing and exploding is a factor of 10.",
+    "norm(f(x)), x + f(x), or norm(x + f(x)). Two stacks are compared at a time: residuals keep the gradient "
+    "from vanishing if it is at least 10 times as large with them; norms keep it from exploding if it is at "
+    "least 10 times as large without them. So residuals may keep it from vanishing in x + f(x) even if it "
+    "explodes there.",
     measures={"gradient": "size at the input of the stack, root mean square"},
     arms=("f(x)", "norm(f(x))", "x + f(x)", "norm(x + f(x))"),
     cases=tuple(DEPTHS),
     rules=(
-        Rule("f(x): gradient", "x + f(x): gradient", 10, ratio=True, part="residuals, without norms"),
         Rule(
-            "norm(f(x)): gradient", "norm(x + f(x)): gradient", 10, ratio=True, part="residuals, with norms"
+            "f(x): gradient",
+            "x + f(x): gradient",
+            10,
+            ratio=True,
+            part="residuals without norms: no vanishing",
         ),
-        Rule("norm(x + f(x)): gradient", "x + f(x): gradient", 10, ratio=True, part="norms, with residuals"),
+        Rule(
+            "norm(f(x)): gradient",
+            "norm(x + f(x)): gradient",
+            10,
+            ratio=True,
+            part="residuals with norms: no vanishing",
+        ),
+        Rule(
+            "norm(x + f(x)): gradient",
+            "x + f(x): gradient",
+            10,
+            ratio=True,
+            part="norms with residuals: no exploding",
+        ),
     ),
 )
 def gradient_flow(trial: Trial) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Do integers as positions overwhelm the words?"""
+"""Are sinusoids better positions than integers?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ FIRST = {"word before, from 0": 0, "word before, from 10,000": 10_000}  # positi
 
 
 @claim(
-    question="Do integers overwhelm the words, where sinusoids do not?",
+    question="Are sinusoids better positions than integers?",
     says={
         "The Transformer Blueprint, The Problem with Simple Numbers: A Fading Signal": "What if our sentence "
         "is 10,000 words long? Word 10,000 would have a massive encoding that could completely overwhelm the "
@@ -28,14 +28,18 @@ FIRST = {"word before, from 0": 0, "word before, from 10,000": 10_000}  # positi
     },
     setting="Say for each word of a sentence of 12 which word stands before it (one encoder layer of width "
     "32, 400 steps): the first word has position 0, or 10,000. And translate (width 64, 4,000 sentences, 400 "
-    "steps). Integers are added to each component of a word's vector, or multiply a vector that is learned.",
+    "steps). Integers are added to each component of a word's vector, or multiply a vector that is learned "
+    "and added. Positions from 10,000 test whether large numbers overwhelm the words. From 0, integers have "
+    "another limit: in one layer, what a key's position adds to its score is linear in this number. So "
+    "attention can prefer one end of the sentence, but not position i - 1 for each i, whatever the size of "
+    "the numbers.",
     measures={"loss": "held-out loss, nats a word", "parameters": "number of parameters"},
     arms=("sinusoids", "integers", "integers times a vector"),
     cases=(*FIRST, "translation"),
     rates=(3e-3, 6e-3, 1.2e-2),
     rules=(
-        Rule("sinusoids: loss", "integers: loss", by=0.05, part="in each component"),
-        Rule("sinusoids: loss", "integers times a vector: loss", by=0.05, part="times a vector"),
+        Rule("sinusoids: loss", "integers: loss", by=0.05, part="integers in each component"),
+        Rule("sinusoids: loss", "integers times a vector: loss", by=0.05, part="integers times a vector"),
     ),
 )
 def integer_positions(trial: Trial) -> Mapping[str, float]:

@@ -17,7 +17,7 @@ STEPS = {"copy": 400, "translate": 300}
 
 
 @claim(
-    question="Does a translator need positions?",
+    question="Does a translator of short sentences need positions?",
     says={
         "Attention Is All You Need, section 3.5": "in order for the model to make use of the order of the "
         "sequence, we must inject some information about the relative or absolute position",
@@ -27,7 +27,9 @@ STEPS = {"copy": 400, "translate": 300}
     setting="An encoder and a decoder with sinusoidal positions, or without them in the encoder, in the "
     "decoder, or in both. Two tasks: copy sentences of 8 different words in random order, where order is all "
     "(width 64, one layer a side, 400 steps), and translate (two layers a side, 300 steps), where the words "
-    "say much of their order. 4,000 sentences each.",
+    "say much of their order. 4,000 sentences each. Of the sentences to translate, which have at most 8 "
+    "words, only 1.7% have the same words and punctuation as another one in another order (2.4% if case is "
+    "ignored), so the order of the English words can hardly cost much.",
     measures={
         "wrong": "wrong next words in held-out sentences, given the right words before, a fraction",
         "loss": "held-out loss, nats a token",

@@ -19,7 +19,8 @@ PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the s
 
 
 @claim(
-    question="Are sinusoids linear in a shift, and is it easier to attend by relative positions with them?",
+    question="Are sinusoids linear in a shift, and does attention by relative positions reach a lower loss "
+    "with them?",
     says={
         "Attention Is All You Need, section 3.5": "We chose this function because we hypothesized it would "
         "allow the model to easily learn to attend by relative positions, since for any fixed offset k, "
@@ -31,7 +32,9 @@ PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the s
     },
     setting="Say for each word of a sentence of up to 64, in random order, which word stands k places before "
     "it: one encoder layer of width 32, 600 steps, with sinusoids, with learned positions, or with fixed "
-    "random vectors of the size of sinusoids, which no linear map connects. The map from p(pos) to "
+    "random vectors of the size of sinusoids, which no linear map connects. Learned positions start with a "
+    "standard deviation of 0.02, and sinusoids and random vectors have a root mean square of 0.71: the size "
+    "at the start may be a cause of a difference. The loss is that after training. The map from p(pos) to "
     "p(pos + k) is fitted on half of the positions, with the best of five ridge penalties, and predicts the "
     "other half. At last the sentences are moved to positions 64 to 127, which the training did not have.",
     measures={
@@ -48,8 +51,8 @@ PENALTIES = (0.0, 1e-6, 1e-4, 1e-2, 1.0)  # of the linear map, relative to the s
     rules=(
         Rule("sinusoids: unexplained", "random: unexplained", by=0.1, part="linear map"),
         Rule("sinusoids: unexplained", "learned: unexplained", by=0.1, part="linear map"),
-        Rule("sinusoids: loss", "learned: loss", by=0.05, part="easier than learned positions"),
-        Rule("sinusoids: loss", "random: loss", by=0.05, part="easier than random vectors"),
+        Rule("sinusoids: loss", "learned: loss", by=0.05, part="lower loss than learned positions"),
+        Rule("sinusoids: loss", "random: loss", by=0.05, part="lower loss than random vectors"),
         Rule("sinusoids: moved", "sinusoids: wrong", by=-0.05, part="elsewhere as well"),
     ),
 )
