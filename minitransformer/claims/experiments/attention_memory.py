@@ -36,12 +36,12 @@ def peak_bytes(call: Callable[[], object]) -> int:
         "Explain step by step ... with test data, Why Did They Choose These Values?": "Memory grows as O(n²) "
         "with attention",
     },
-    setting="Forward and backward of an encoder layer of width 64 with 4 heads, for one text, whose length "
-    "is doubled. Attention is computed as it is defined, or tile by tile, so that the n by n weights are "
+    setting="Forward and backward of an encoder layer of width 64 with 4 heads on one text, whose length is "
+    "doubled. Attention is computed as it is defined, or tile by tile, so that the n by n weights are "
     "never stored (FlashAttention's idea). A factor of 3.5 counts as four: growth as n to the power 1.8.",
     measures={
-        "short": "bytes at the peak, for the shorter text",
-        "long": "bytes at the peak, for the longer text",
+        "short": "bytes at the peak beyond those held before, for the shorter text",
+        "long": "the same, for the longer text",
         "parameters": "number of parameters",
     },
     arms=ARMS,

@@ -23,7 +23,7 @@ from ..translating import (
 
 @mg.no_grad()
 def copied(model: Transformer, data: Sentences, seed: int) -> float:
-    """The part of places at which the model says the word that stands ahead, after another was put there."""
+    """The fraction of places at which the model says the word ahead, after another one was put there."""
     random = np.random.default_rng(seed)
     batch = collate(data.held_out, data.tokenizer)
     words = [word for _, french in data.train for word in french]  # as frequent as they are
@@ -46,8 +46,8 @@ def copied(model: Transformer, data: Sentences, seed: int) -> float:
         "The Transformer Blueprint, Masked Multi-Head Attention": "It won't learn to *generate* the words; "
         "it'll just learn to copy what it already sees.",
     },
-    setting="A translator on 4,000 sentences, 1,000 steps, with the causal mask and without. Without it, "
-    "generation computes the states of all words again after each word.",
+    setting="A translator on 4,000 sentences of at most 5 English words, 1,000 steps, with the causal mask "
+    "and without. Without it, generation computes the states of all words again after each word.",
     measures={
         "loss": "held-out loss with teacher forcing, nats a token",
         "word error": "wrong next words with teacher forcing, a fraction",

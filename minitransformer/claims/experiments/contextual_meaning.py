@@ -111,8 +111,8 @@ def same_and_other(vectors: np.ndarray, meanings: np.ndarray) -> tuple[float, fl
 def nearest_error(
     known: np.ndarray, meanings: np.ndarray, vectors: np.ndarray, right: np.ndarray, use: np.ndarray
 ) -> float:
-    """The part of vectors that are nearer to the mean of those known to have the other meaning. `use` (N, K)
-    says which are used for each."""
+    """The fraction of vectors that are nearer to the mean of those known to have the other meaning. `use`
+    (N, K) says which are used for each."""
     wrong = 0
     for vector, meaning, chosen in zip(vectors, right, use, strict=True):
         far = [np.linalg.norm(vector - known[chosen & (meanings == number)].mean(0)) for number in (0, 1)]
@@ -209,7 +209,11 @@ def in_translation(trial: Trial) -> Mapping[str, float]:
     setting='"bank" has one row in the table of word vectors. Its vector after the last layer is compared '
     "with the mean vectors of both meanings. Made sentences: a BERT of width 32 fills in masked words, 1,000 "
     "steps; the means are of sentences in which other words tell the meaning. Translation: a translator "
-    "learns 400 steps from the phrasebook, where French has two words, banque and rive.",
+    "learns 400 steps from the phrasebook, where French has two words, banque and rive. There, all 166 "
+    "sentences about a river have a word that tells the meaning, and 118 of 203 about money. Training has to "
+    "lower the error by 0.1. Also, the mean cosine of two vectors of the same meaning has to be 0.3 above "
+    "that of different meanings; cosines lie between -1 and 1, and a smaller shift does not count. No "
+    'control word is measured: the vectors of "the" may separate the two kinds of sentences as well.',
     measures={
         "loss": "held-out loss, nats a token (made sentences: of the last word, masked)",
         "error": "sentences whose vector is nearer to the mean of the other meaning, a fraction",

@@ -1,7 +1,7 @@
-"""Do errors accumulate in a model that has never read its own, and does training on its own words help?
+"""Do errors accumulate in a model that has never read its own words, and does training on them help?
 
-A word that is right with teacher forcing is written by greedy decoding, so the part of sentences without any
-mistake is the same for both. What a mistake leads to shows in the number of wrong words.
+A word that is right with teacher forcing is written by greedy decoding, so the fraction of sentences without
+any mistake is the same for both. What a mistake leads to shows in the number of wrong words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from ..translating import (
 )
 
 STEPS = {"translation": 400, "reversal": 200}  # enough to learn them, and few enough for some mistakes
-MOST = 0.5  # the part of the words read that are the model's own, at the end of the training
+MOST = 0.5  # the fraction of the words read that are the model's own, at the end of training
 
 
 def data_of(trial: Trial) -> Sentences:
@@ -47,7 +47,7 @@ def data_of(trial: Trial) -> Sentences:
 def with_own_words(
     model: Transformer, batch: PairBatch, part: float, random: np.random.Generator
 ) -> PairBatch:
-    """The batch, with this part of the words that the decoder reads replaced by those that it would write
+    """The batch, with this fraction of the words that the decoder reads replaced by those that it would write
     there (Mihaylova and Martins 2019, "Scheduled Sampling for Transformers")."""
     own = model(batch.source, batch.target_in).numpy().argmax(-1)[:, :-1]
     read = batch.target_in.copy()
@@ -71,7 +71,7 @@ def train(model: Transformer, data: Sentences, trial: Trial, steps: int) -> None
 
 @mg.no_grad()
 def after_a_mistake(model: Transformer, data: Sentences, seed: int) -> tuple[float, float]:
-    """The part of next words that are wrong after a right word, and after the likeliest wrong one in its
+    """The fraction of next words that are wrong after a right word, and after the likeliest wrong one in its
     place: one place in each sentence."""
     random = np.random.default_rng(seed)
     batch = collate(data.held_out, data.tokenizer)
@@ -107,8 +107,8 @@ def written_error(model: Transformer, data: Sentences) -> float:
 
 
 @claim(
-    question="Do errors accumulate in a model that has never read its own, and does training on its own "
-    "words help?",
+    question="Do errors accumulate in a model that has never read its own words, and does training on them "
+    "help?",
     says={
         "Scheduled Sampling (Bengio et al. 2015), abstract": "This discrepancy between training and "
         "inference can yield errors that can accumulate quickly along the generated sequence.",
@@ -116,16 +116,17 @@ def written_error(model: Transformer, data: Sentences) -> float:
         "provided with the true output sequence, shifted by one position. [...] During inference, the "
         "decoder generates tokens step by step (autoregressively), using the previously generated tokens.",
     },
-    setting="A Transformer of width 64. Own words: a part of the words that the decoder reads, from 0 to "
-    "a half, is what it would write there, which costs a pass more. Translation: 4,000 sentences, 400 "
-    "steps. Reversal: 4 to 12 letters, backwards, where it is certain what is right after a mistake; 200 "
-    "steps.",
+    setting="A Transformer of width 64. Own words: a fraction of the words that the decoder reads, which "
+    "rises from 0 to a half, is what it would write there; that costs one more forward pass. Translation: "
+    "4,000 sentences of at most 5 English words, 400 steps. Reversal: 4,000 texts of 4 to 12 letters, "
+    "backwards, where it is certain what is right after a mistake; 200 steps. Own words help if they make "
+    "wrong words rarer by a factor of 1.1: less than about a tenth does not count.",
     measures={
         "loss": "held-out loss with teacher forcing, nats a token",
         "forced error": "wrong next words after right words, a fraction",
         "written error": "wrong words in what greedy decoding writes, a fraction (edit distance)",
         "after a right word": "wrong next words after a right word, a fraction",
-        "after a wrong word": "the same places, after its own likeliest wrong word",
+        "after a wrong word": "the same, with the model's likeliest wrong word in place of the right one",
         "parameters": "number of parameters",
     },
     arms=("teacher forcing", "own words"),

@@ -25,7 +25,9 @@ LAYERS = {"all see all": 2, "causal mask, one layer": 1, "causal mask, two layer
     },
     setting="Say for each word of a sentence of 12, in random order, which word stands before it: encoder "
     "layers of width 32, 600 steps. Each word sees all words, or, as in a decoder, itself and those before "
-    "it. A guess among the 11 other words is wrong with probability 0.91.",
+    "it. A guess among the 11 other words is wrong with probability 0.91. With a causal mask and one layer, "
+    "a word sees the set of those before it, and a guess among these is wrong with probability 0.73, a mean "
+    "over positions: so 0.73 instead of 0.91 does not show any knowledge of their order.",
     measures={
         "wrong": "words before that are wrong, a fraction",
         "loss": "held-out loss, nats a word",

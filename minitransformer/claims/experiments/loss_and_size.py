@@ -1,4 +1,4 @@
-"""Do more parameters and more data lower the loss, each step of them again?"""
+"""Do more parameters and more data lower the loss, from each size to the next?"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -37,7 +37,7 @@ def english() -> tuple[Rows, Tokenizer]:
 
 
 def split(rows: Rows, seed: int) -> list[Rows]:
-    """300 sentences that say where to stop, 300 that are measured, and the rest, to train on."""
+    """300 sentences that choose a look, 300 that are measured, and the rest, to train on."""
     order = np.random.default_rng(seed).permutation(len(rows))
     return [[rows[i] for i in part] for part in np.split(order, (300, 600))]
 
@@ -103,9 +103,9 @@ def rules() -> list[Rule]:
         "to large models and datasets",
     },
     setting="A GPT of two layers, of width 8, 24 or 72 (small, medium, large), on 300, 1,500 or 7,500 "
-    "English sentences of the phrasebook (little, some, much data), 300 steps of 48 sentences. It is stopped "
-    "where the loss of 300 sentences is lowest, and measured on 300 others. 0.1 nats are a tenth of the "
-    "perplexity.",
+    "English sentences of the phrasebook (little, some, much data), 300 steps of 48 sentences. Of ten looks "
+    "during training, the one counts at which the loss of 300 other sentences is lowest; the loss is then "
+    "that of 300 more. Each step up has to lower it by 0.1 nats, a tenth of the perplexity.",
     measures={
         "loss": "held-out loss, nats a token, at the best of ten looks",
         "last": "held-out loss after the last step, nats a token",

@@ -42,9 +42,10 @@ def classifier(data: Texts, body: Mapping[str, mg.Tensor]) -> nn.Sequential:
         "generalizing these findings to deep bidirectional architectures",
     },
     setting="The type of a sentence's object (person, animal, food, ...), told from the mean state of a "
-    "BERT of two layers of width 64: 200 steps on labelled sentences, 32 a step, after 800 steps of "
-    "masked words on 7,000 sentences without labels, 64 a step, or from scratch; and from scratch with 1,000 "
-    "steps on labelled sentences.",
+    "BERT of two layers of width 64. Pre-trained: 800 steps on masked words, with 64 of 7,000 unlabelled "
+    "sentences a step, then 200 steps with 32 labelled sentences a step. From scratch: the 200 steps alone; "
+    "or as many steps in all, 1,000, each with 32 labelled sentences: so 800 of them read half as many "
+    "sentences as those of pre-training. The learning rate of pre-training is not tuned.",
     measures={
         "loss": "held-out loss, nats a sentence",
         "error": "wrong types, of 1,000 other sentences, a fraction",

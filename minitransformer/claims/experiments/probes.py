@@ -94,20 +94,22 @@ def mean_layer(accuracy: Float[np.ndarray, " L"]) -> float:
         "Transformer Network, What Happens in Each Layer, Layer 1 (Early)": "Local word relationships",
         "Transformer Network, What Happens in Each Layer, Layer 4-6 (Late)": "Full sentence semantics",
     },
-    setting="A translator whose encoder has six layers (norm first), trained on 4,000 sentences for 1,000 "
-    "steps, and one that is not trained: its layers mix words, too, so the same is measured of it. Linear "
-    "probes read from the vector of a sentence's last word, after each layer: the word before it (one of "
-    "twenty), which is local; and whether the sentence is in the past, is a negation, is a question, which "
-    "is global, as the sentence has five words or more. A property's layer is where its accuracy is gained, "
-    "on average: each layer counts by what it adds to the best accuracy before it.",
+    setting="A translator whose encoder has six layers (norm first), trained on 4,000 sentences of at most 8 "
+    "English words for 1,000 steps at a learning rate of 0.003, and one that is not trained: its layers mix "
+    "words, too, so the same is measured for it. After each layer, linear probes tell from the vector of a "
+    "sentence's last word the word before it (one of twenty), which is local; and whether the sentence is "
+    "in the past, is a negation, is a question, which is global, as the sentence has five words or more. "
+    "They learn on three quarters of up to 3,000 other sentences, and are measured on the rest. A property's "
+    "layer is where its accuracy is gained, on average: each layer counts by what it adds to the best "
+    "accuracy before it.",
     measures={
-        "error": "next words that are wrong, of the translator",
-        "first error": "of the probes for global properties, after the first layer",
+        "error": "wrong next words of the translator with teacher forcing, a fraction",
+        "first error": "wrong answers of the probes for global properties after the first layer, a fraction",
         "last error": "the same, after the last layer",
         "global gain": "first error - last error",
-        "global layer": "of the probes for global properties, in layers",
-        "local layer": "of the probe for the word before, in layers",
-        "lag": "global layer - local layer",
+        "global layer": "the layer of the global properties, as defined above, from 0 to 6",
+        "local layer": "the layer of the word before",
+        "lag": "global layer - local layer, in layers",
     },
     arms=("trained", "not trained"),
     rules=(

@@ -34,9 +34,10 @@ def make_translator(data: Sentences, depth: int, has_residuals: bool) -> Transfo
     },
     setting="norm(x + f(x)) with residual connections, norm(f(x)) without. A made task that needs two "
     "layers, x[x[x[i]]] of six numbers: an encoder of two layers and one of six, 300 steps of 48 new "
-    "examples. And a translator with an encoder of one layer and one of four on 4,000 sentences, 400 steps; "
-    "its decoder has one layer, and always residual connections, without which it loses the previous word "
-    "at any depth. What shallow ones lack is not due to depth. Gradients are another claim (gradient-flow).",
+    "examples. And a translator with an encoder of one layer or of four on 4,000 sentences of at most 8 "
+    "English words, 400 steps; its decoder has one layer, always with residual connections, without which "
+    "it loses the previous word at any depth. If shallow models need them, too, depth is not the reason. "
+    "Gradients are another claim (gradient-flow).",
     measures={"loss": "loss on new data, nats a token", "parameters": "number of parameters"},
     arms=("with", "without"),
     cases=(*LOOKERS, *ENCODERS),

@@ -40,8 +40,8 @@ def rules() -> list[Rule]:
 
 
 @claim(
-    question="Is a self-attention layer faster than a recurrent one where the text is shorter than the "
-    "width, and slower where it is longer?",
+    question="Is a self-attention layer faster than a recurrent one if the text is shorter than the width, "
+    "and slower if it is longer?",
     says={
         "Attention Is All You Need, section 4": "In terms of computational complexity, self-attention layers "
         "are faster than recurrent layers when the sequence length n is smaller than the representation "
@@ -50,17 +50,17 @@ def rules() -> list[Rule]:
         "**sequential operations** (which RNNs have) for **quadratic attention computation** ($T^2$).",
     },
     setting="Forward and backward of one layer of width d = 128 with this library's kernels on one core: "
-    "self-attention with 4 heads and its four projections, a simple RNN, an LSTM. A batch is one text, as "
-    "when a model is used, or 16, as when it is trained.",
+    "self-attention with 4 heads and its four projections, a simple RNN, an LSTM. A text has n = 32 or 512 "
+    "words. A batch is one text, as when a model is used, or 16, as when it is trained.",
     measures={
         "seconds": "seconds of processor time, the shortest of 10",
-        "operations": "million floating-point operations of a text, forward",
+        "operations": "millions of floating-point operations for a text, forward",
         "parameters": "number of parameters",
     },
     arms=tuple(LAYERS),
     cases=tuple(SHAPES),
     rules=rules(),
-    unequal="the claim compares layers of one width; a gate more is a matrix more",
+    unequal="the claim compares layers of the same width, which have 2, 4 or 8 matrices of d by d",
     is_timed=True,
 )
 def shorter_than_wide(trial: Trial) -> Mapping[str, float]:

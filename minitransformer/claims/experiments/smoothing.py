@@ -16,8 +16,8 @@ STEPS = {"400 sentences": 400, "4,000 sentences": 800}
 
 
 def reliability(p: np.ndarray, right: np.ndarray, bins: int = 10) -> list[tuple[float, float, float]]:
-    """The confidence (the probability of the likeliest word), the accuracy, and the part of all predictions,
-    of those whose confidence is in the same tenth."""
+    """The confidence (the probability of the likeliest word), the accuracy, and the fraction of all
+    predictions, of those whose confidence is in the same tenth."""
     confidence = p.max(-1)
     is_right = p.argmax(-1) == right
     tenth = np.minimum((confidence * bins).astype(int), bins - 1)
@@ -40,14 +40,18 @@ def calibration_error(p: np.ndarray, right: np.ndarray) -> float:
         "perplexity.",
     },
     setting="A translator with smoothing of 0.1 and without: 400 steps on 400 sentences, which it learns by "
-    "heart, and 800 steps on 4,000. Each arm's learning rate is the one with the fewest wrong words.",
+    "heart, and 800 steps on 4,000; all have at most 5 English words. Each arm's learning rate is the one "
+    "with the fewest wrong words. Overconfident means that 2 more of 100 words are wrong than the model "
+    "expects. A model that is too unsure, and expects more errors than it makes, is not overconfident: that "
+    "is not counted against smoothing. The calibration error, which counts both, is reported.",
     measures={
         "loss": "held-out loss without smoothing, nats a token: the logarithm of the perplexity",
         "word error": "wrong next words with teacher forcing, a fraction",
         "below 100 BLEU": "100 minus the BLEU score of greedy translations",
         "expected error": "the word error that the model expects: 1 minus the mean probability of the word "
         "that it finds likeliest",
-        "calibration error": "the mean distance of the two, in tenths of the probability",
+        "calibration error": "the mean distance between confidence and accuracy, over tenths of the "
+        "confidence; too unsure counts like too sure",
         "parameters": "number of parameters",
     },
     arms=("smoothed", "not smoothed"),

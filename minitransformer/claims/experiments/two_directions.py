@@ -71,10 +71,11 @@ def each_word(data: Texts, rows: Sequence[Read], both_sides: bool) -> Batch:
         "tasks requiring deep understanding of language context.",
     },
     setting="Two layers of width 64 on 4,000 English sentences, with and without a causal mask. Missing "
-    "words: each word of 300 other sentences, after 1,000 steps on masked words or on the next word. "
-    "Entities: the tag of each word, such as B-animal, after 300 steps. Types of objects: one class for "
-    "each sentence, told by the state of its last token, so that both models have read all of it; 300 "
-    "steps.",
+    "words: each word of 300 other sentences, after 1,000 steps on masked words, 30% of them, or on every "
+    "next word. Entities: the tag of each word, such as B-animal, after 300 steps. Types of objects: one "
+    "class for each sentence, told by the state of its last token, so that both models have read all of it; "
+    "300 steps. Only there have both read the same when they answer: for missing words and entities, "
+    '"understands more" is "sees more", namely the words to the right.',
     measures={
         "loss": "held-out loss, nats",
         "error": "held-out words, tags or classes that are wrong, a fraction",
