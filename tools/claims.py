@@ -18,7 +18,7 @@ from PIL import Image
 from minitransformer.claims import CLAIMS, Claim, Interval
 from minitransformer.claims.figure import figure
 from minitransformer.claims.result import Result, describe_effect, describe_places, read_result
-from minitransformer.claims.verdict import DEPENDS, FAILS, HOLDS, UNKNOWN
+from minitransformer.claims.verdict import DEPENDS, FAILS, HOLDS, UNKNOWN, together
 from minitransformer.plots.style import to_bytes
 
 FOLDER = Path(__file__).parents[1] / "docs" / "claims"
@@ -84,12 +84,12 @@ def page(tested: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def parts(result: Result) -> dict[tuple[str, str], set[str]]:
-    """Case and part -> the verdicts of its rules."""
+def parts(result: Result) -> dict[tuple[str, str], str]:
+    """Case and part -> the verdict."""
     found: dict[tuple[str, str], set[str]] = {}
     for each in result["findings"]:
         found.setdefault((each["case"], each["rule"]["part"]), set()).add(each["verdict"])
-    return found
+    return {key: together(rules) for key, rules in found.items()}
 
 
 def briefly(result: Result) -> str:
@@ -100,7 +100,7 @@ def briefly(result: Result) -> str:
     if len(text) <= LONGEST:
         return f"<br>{text}"
     found = parts(result)
-    return f"<br>{sum(verdicts == {HOLDS} for verdicts in found.values())} of {len(found)} parts hold"
+    return f"<br>{sum(verdict == HOLDS for verdict in found.values())} of {len(found)} parts hold"
 
 
 def compare(result: Result, again: Result) -> str:

@@ -90,13 +90,15 @@ def findings(
 
 def verdicts(found: Iterable[Finding]) -> dict[tuple[str, str], str]:
     """That of each case and part: all of its rules must hold."""
-    together: dict[tuple[str, str], set[str]] = {}
+    of_part: dict[tuple[str, str], set[str]] = {}
     for each in found:
-        together.setdefault((each.case, each.rule.part), set()).add(each.verdict)
-    return {
-        key: FAILS if FAILS in rules else UNKNOWN if UNKNOWN in rules else HOLDS
-        for key, rules in together.items()
-    }
+        of_part.setdefault((each.case, each.rule.part), set()).add(each.verdict)
+    return {key: together(rules) for key, rules in of_part.items()}
+
+
+def together(rules: set[str]) -> str:
+    """The verdict of a part whose rules have these."""
+    return FAILS if FAILS in rules else UNKNOWN if UNKNOWN in rules else HOLDS
 
 
 def verdict(found: Iterable[Finding]) -> str:
