@@ -7,6 +7,7 @@ python -m tools.claims                                             # figures and
 
 from __future__ import annotations
 
+import argparse
 import io
 from collections import Counter
 from collections.abc import Iterator
@@ -172,6 +173,12 @@ def number(measured: list[float | None]) -> str:
     return f"{interval.mean:.3g} ± {interval.high - interval.mean:.2g}"
 
 
+def read_rows() -> list[Row]:
+    """The claims that have a result."""
+    results = [(claim, read_result(claim, FOLDER), read_result(claim, AGAIN)) for claim in CLAIMS.values()]
+    return [Row(claim, result, again) for claim, result, again in results if result]
+
+
 def write_picture(result: Result, path: Path) -> None:
     """Write the figure with 32 colours, in a tenth of the bytes."""
     picture = Image.open(io.BytesIO(to_bytes(figure(result), "png"))).convert("RGB")
@@ -179,8 +186,10 @@ def write_picture(result: Result, path: Path) -> None:
 
 
 def main() -> None:
-    results = [(claim, read_result(claim, FOLDER), read_result(claim, AGAIN)) for claim in CLAIMS.values()]
-    tested = [Row(claim, result, again) for claim, result, again in results if result]
+    argparse.ArgumentParser(
+        prog="python -m tools.claims", description=__doc__.partition("\n")[0]
+    ).parse_args()
+    tested = read_rows()
     for claim, result, _ in tested:
         write_picture(result, FOLDER / f"{claim.name}.png")
     PAGE.write_text(page(tested), encoding="utf-8", newline="\n")

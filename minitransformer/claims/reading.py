@@ -143,7 +143,7 @@ def train(
 
 @mg.no_grad()
 def scores(model: BERT, batch: Batch) -> dict[str, float]:
-    """The loss of what is asked for, and the part of it that is wrong."""
+    """The loss of what is asked for, and the fraction of it that is wrong."""
     ids, asked = batch
     model.eval()
     logits = model(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +13,7 @@ import numpy as np
 
 import minigrad
 
+from ..errors import UserError
 from ..files import read_json, write_json
 from .claim import Claim
 from .running import Study
@@ -59,7 +61,7 @@ def result_of(study: Study) -> Result:
             }
             for (arm, case), by_seed in study.measured().items()
         ],
-        "minutes": study.journal.seconds / 60,
+        "minutes": study.seconds / 60,
         "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"minigrad {minigrad.__version__}",
         "code": claim.code,
@@ -74,9 +76,18 @@ def write_result(study: Study, folder: Path) -> Result:
 
 
 def read_result(claim: Claim, folder: Path) -> Result | None:
-    """The result in a folder; None if there is none."""
+    """The result in a folder; None if there is none. A damaged one is a UserError."""
     path = folder / f"{claim.name}.json"
-    return read_json(path, FIELDS) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return read_json(path, FIELDS)
+    except UserError as error:
+        problem = str(error).partition("\n")[0]
+        raise UserError(
+            f"{problem}\nWrite it again, from {claim.name}.jsonl, with: minitransformer claims {claim.name} "
+            f"--dir {folder}, and the --first-seed that it had."
+        ) from None
 
 
 def values(result: Result, case: str, quantity: str) -> dict[str, float]:
@@ -88,9 +99,8 @@ def values(result: Result, case: str, quantity: str) -> dict[str, float]:
 
 def describe_effect(finding: Mapping[str, Any]) -> str:
     """The effect with its interval, such as "0.31 [0.28, 0.34]"."""
-    mean, low, high = (
-        "?" if finding[key] is None else f"{finding[key]:.3g}" for key in ("mean", "low", "high")
-    )
+    values = [finding[key] for key in ("mean", "low", "high")]
+    mean, low, high = ("?" if x is None or math.isnan(x) else f"{x:.3g}" for x in values)
     return f"{'×' if finding['rule']['ratio'] else ''}{mean} [{low}, {high}]"
 
 

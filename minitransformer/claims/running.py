@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -33,10 +33,14 @@ Line = dict[str, Any]  # a trial, its measures, the seconds that it took, and th
 
 
 def read_lines(text: str) -> Iterator[Line]:
-    """The lines of a journal, but for those that were cut off when a run was killed."""
-    for line in text.splitlines():
-        with suppress(json.JSONDecodeError):
-            yield json.loads(line)
+    """The lines of a journal, but for those that were cut off when a run was killed, or are none."""
+    for text_line in text.splitlines():
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            line = json.loads(text_line)
+            Trial(**line["trial"])
+            numbers = [*line["measures"].values(), line["seconds"]]
+            if line["measures"] and line["code"] and all(isinstance(x, float | int | None) for x in numbers):
+                yield line
 
 
 class Journal:
@@ -62,9 +66,10 @@ class Journal:
         found = next((each["measures"] for each in self.lines if each["trial"] == asdict(trial)), None)
         return found and {name: math.inf if value is None else value for name, value in found.items()}
 
-    @property
-    def seconds(self) -> float:
-        return sum(line["seconds"] for line in self.lines if line["trial"]["share"] == 1)
+    def seconds(self, seeds: Container[int]) -> float:
+        """The processor time of the trials with these seeds."""
+        trials = [line for line in self.lines if line["trial"]["share"] == 1]
+        return sum(line["seconds"] for line in trials if line["trial"]["seed"] in seeds)
 
 
 def measure(name: str, trial: Trial) -> Line:
@@ -92,6 +97,11 @@ class Study:
             if missing:
                 return missing
         return []
+
+    @property
+    def seconds(self) -> float:
+        """The processor time of what was measured."""
+        return self.journal.seconds({*TUNING_SEEDS, *range(self.first_seed, self.first_seed + MOST_SEEDS)})
 
     @property
     def arms_and_cases(self) -> list[tuple[str, str]]:

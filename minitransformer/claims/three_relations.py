@@ -90,7 +90,7 @@ def held_out(seed: int, n: int = 300) -> tuple[Int[np.ndarray, "N T"], Int[np.nd
 
 @mg.no_grad()
 def layer_scores(model: nn.Module, seed: int) -> dict[str, float]:
-    """The loss and the part of wrong colours, on sentences that are held out."""
+    """The loss and the fraction of wrong colours, on sentences that are held out."""
     sentences = held_out(seed)
     return {
         "loss": colour_loss(model, *sentences).item(),
@@ -100,7 +100,7 @@ def layer_scores(model: nn.Module, seed: int) -> dict[str, float]:
 
 @mg.no_grad()
 def errors(model: nn.Module, letters: Int[np.ndarray, "B T"], colours: Int[np.ndarray, "B T"]) -> np.ndarray:
-    """The part of colours that are wrong, for each relation (3,)."""
+    """The fraction of colours that are wrong, for each relation (3,)."""
     right = answers(letters, colours)
     said = model(letters, colours).argmax(-1).numpy()
     return np.array([(said[r] != right[r])[right[r] != IGNORED].mean() for r in range(3)])

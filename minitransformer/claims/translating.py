@@ -94,7 +94,7 @@ def draw(data: Sentences, random: np.random.Generator, rows: int = 32) -> PairBa
 def minimize(
     loss: Callable[[], mg.Tensor], model: nn.Module, rate: float, steps: int, warmup: int | None = None
 ) -> list[float]:
-    """Train with Adam; returns the loss of each step, NaN once it is not finite.
+    """Train with Adam; returns the loss of each step, up to one that is not finite.
 
     `loss` draws the batch of a step, and returns its loss. The rate rises over the first tenth of the steps
     (or `warmup` steps), and falls linearly to 0.
@@ -143,7 +143,7 @@ def probabilities(model: Any, pairs: Ids, data: Sentences) -> tuple[np.ndarray, 
 
 
 def token_error(model: Any, pairs: Ids, data: Sentences) -> float:
-    """The part of next words that are wrong, given the right words before them."""
+    """The fraction of next words that are wrong, given the right words before them."""
     p, right = probabilities(model, pairs, data)
     return float((p.argmax(-1) != right).mean())
 
@@ -158,7 +158,7 @@ def translations(model: nn.Module, pairs: Ids, data: Sentences) -> Any:
 
 
 def sentence_error(model: nn.Module, pairs: Ids, data: Sentences) -> float:
-    """The part of sentences that greedy decoding does not translate word for word."""
+    """The fraction of sentences that greedy decoding does not translate word for word."""
     written = translations(model, pairs, data)
     return float(np.mean([ids != target for ids, (_, target) in zip(written, pairs, strict=True)]))
 

@@ -61,7 +61,7 @@ def new_loss(losses: Sequence[float]) -> float:
 def train(
     model: nn.Module, rate: float, steps: int, seed: int, warmup: int = 50
 ) -> tuple[list[float], list[float]]:
-    """The loss and the part of right answers of each step, all on new examples."""
+    """The loss and the fraction of right answers of each step, all on new examples."""
     random = np.random.default_rng(seed)
     optimizer = optim.AdamW(model.parameters(), lr=rate)
     losses, right = [], []

@@ -11,7 +11,7 @@ from rich.table import Table
 from tyro.conf import Positional, arg
 
 from ..claims import CLAIMS, Claim, Study, find
-from ..claims.result import Result, describe, read_result, write_result
+from ..claims.result import describe, read_result, write_result
 from ..claims.running import TUNING_SEEDS, processes
 from ..claims.verdict import MOST_SEEDS
 from ..errors import UserError
@@ -46,22 +46,31 @@ def run(argv: list[str]) -> None:
         """
         if all and names:
             raise UserError("--all is passed with names of claims.\nPass either.")
-        if workers < 1 or first_seed < 0:
-            raise UserError(
-                "--workers must be at least 1, and --first-seed at least 0.\nPass larger numbers."
-            )
+        if workers < 1:
+            raise UserError(f"--workers must be at least 1, but is {workers}.")
+        if not 0 <= first_seed <= 2**32 - MOST_SEEDS:
+            raise UserError(f"--first-seed must be from 0 to {2**32 - MOST_SEEDS}, but is {first_seed}.")
         if {*range(first_seed, first_seed + MOST_SEEDS)} & {*TUNING_SEEDS}:
             raise UserError(
                 f"--first-seed {first_seed} compares the arms with a seed that chose their learning rates "
                 f"({' and '.join(map(str, TUNING_SEEDS))}).\nPass another, such as 100."
             )
-        chosen = list(CLAIMS.values()) if all else [find(name) for name in names]
+        chosen = list(CLAIMS.values()) if all else [find(name) for name in dict.fromkeys(names)]
+        if not chosen and (quick or first_seed):
+            raise UserError(
+                f"{'--quick' if quick else '--first-seed'} is passed without a claim.\nPass names, or --all."
+            )
         if not chosen:
             Console(highlight=False).print(listing(dir))
             return
+        dir.mkdir(parents=True, exist_ok=True)
         with processes(workers) as pool:
-            for claim in chosen:
-                test(Study(claim, dir, first_seed, quick), dir, pool)
+            try:
+                for claim in chosen:
+                    test(Study(claim, dir, first_seed, quick), dir, pool)
+            except KeyboardInterrupt:
+                print("What was measured is kept: the same command goes on with the rest.", flush=True)
+                raise
 
     run_command(claims, argv, "minitransformer claims")
 
@@ -72,12 +81,17 @@ def listing(folder: Path) -> Table:
     for name in ("claim", "question", "verdict"):
         table.add_column(name)
     for claim in CLAIMS.values():
-        result = read_result(claim, folder)
-        table.add_row(claim.name, claim.question, describe_verdict(claim, result) if result else "")
+        table.add_row(claim.name, claim.question, describe_verdict(claim, folder))
     return table
 
 
-def describe_verdict(claim: Claim, result: Result) -> str:
+def describe_verdict(claim: Claim, folder: Path) -> str:
+    try:
+        result = read_result(claim, folder)
+    except UserError:
+        return "(damaged)"
+    if result is None:
+        return ""
     return result["verdict"] + ("" if result["code"] == claim.code else " (measured by other code)")
 
 

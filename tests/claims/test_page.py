@@ -3,7 +3,7 @@
 import pytest
 
 from minitransformer.claims import CLAIMS
-from tools.claims import Row, number, page
+from tools.claims import PAGE, Row, number, page, read_rows
 
 CLAIM = CLAIMS["sqrt-dk"]
 RESULT = {
@@ -69,3 +69,10 @@ def test_a_result_of_other_code_says_so():
 )
 def test_a_mean_is_shown_with_half_its_interval(measured, shown):
     assert number(measured) == shown
+
+
+def test_the_page_is_of_the_results_and_they_are_of_this_code():
+    rows = read_rows()
+    assert [row.claim.name for row in rows] == list(CLAIMS)
+    assert page(rows) == PAGE.read_text(encoding="utf-8"), "write it with: python -m tools.claims"
+    assert "has changed since" not in page(rows)

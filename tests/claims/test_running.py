@@ -131,6 +131,33 @@ def test_a_study_goes_on_where_it_stopped(known, tmp_path):
     assert run(Study(known, tmp_path)) == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["{}", "[1]", "null", "text", '{"trial": {"arm": "a"}}', "measures", "share", "words"],
+)
+def test_lines_that_are_no_measurements_are_measured_again(known, tmp_path, damage):
+    run(Study(known, tmp_path))
+    path = tmp_path / "known.jsonl"
+    first, *others = path.read_text().splitlines(keepends=True)
+    line = json.loads(first)
+    changed = {
+        "measures": line | {"measures": {}},
+        "share": line | {"trial": {key: x for key, x in line["trial"].items() if key != "seed"}},
+        "words": line | {"measures": {"loss": "small"}},
+    }
+    path.write_text(json.dumps(changed[damage]) + "\n" if damage in changed else damage + "\n")
+    with path.open("a") as file:
+        file.writelines(others)
+    assert run(Study(known, tmp_path)) == [line["trial"]]
+
+
+def test_minutes_are_of_the_seeds_of_a_result(known, tmp_path):
+    run(Study(known, tmp_path))
+    alone = Study(known, tmp_path).seconds
+    run(Study(known, tmp_path, first_seed=40))
+    assert Study(known, tmp_path).seconds == alone
+
+
 def test_measurements_of_other_code_are_kept_and_not_used(known, tmp_path):
     run(Study(known, tmp_path))
     path = tmp_path / "known.jsonl"
@@ -218,6 +245,8 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
         (["sqrt-dx"], "unknown claim 'sqrt-dx'. Did you mean sqrt-dk?"),
         (["--all", "sqrt-dk"], "--all is passed with names of claims."),
         (["sqrt-dk", "--workers", "0"], "--workers must be at least 1"),
+        (["sqrt-dk", "--first-seed", "-1"], "--first-seed must be from 0 to 4294967286, but is -1."),
+        (["--quick"], "--quick is passed without a claim. Pass names, or --all."),
         (["sqrt-dk", "--first-seed", "995"], "a seed that chose their learning rates (1000 and 1001)"),
     ],
 )
@@ -234,3 +263,13 @@ def test_the_command_lists_claims_with_the_verdicts_of_a_folder(known, tmp_path,
     listed = capsys.readouterr().out
     assert re.search(r"known +Is a better\? +holds", listed)
     assert re.search(r"sqrt-dk +Do scores", listed)
+
+
+def test_a_damaged_result_is_listed_as_such(known, tmp_path, capsys):
+    (tmp_path / "known.json").write_text("{")
+    assert main(["claims", "--dir", str(tmp_path)]) == 0
+    assert re.search(r"known +Is a better\? +\(damaged\)", capsys.readouterr().out)
+    with pytest.raises(
+        UserError, match=r"Write it again, from known.jsonl, with: minitransformer claims known"
+    ):
+        read_result(known, tmp_path)

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
-from . import api, gallery, lessons, ops
 from .links import broken
 from .pages import BUILD, PAGES, ROOT, gather
 
@@ -33,6 +33,12 @@ def main() -> int:
         "--runs", type=Path, help="a folder of runs, named as recipes, for the live pages of the gallery"
     )
     options = parser.parse_args()
+    if find_spec("sphinx") is None:
+        parser.error("Sphinx is missing. Install it with: pip install -e '.[docs]'")
+    if options.runs is not None and not options.runs.is_dir():
+        parser.error(f"{options.runs} is not a folder.")
+    from . import api, gallery, lessons, ops  # they need Sphinx
+
     start = time.perf_counter()
     shutil.rmtree(BUILD, ignore_errors=True)
     gather()
