@@ -69,7 +69,7 @@ def page(tested: list[Row]) -> str:
     lines = [
         HEADER,
         f"Of {len(tested)} claims {count[HOLDS]} hold, {count[FAILS]} do not, {count[DEPENDS]} depend on "
-        f"something, and of {count[UNKNOWN]} we cannot tell.",
+        f"the case or hold in part, and of {count[UNKNOWN]} we cannot tell.",
         "",
         "| claim | verdict | parts with the same verdict with other seeds | minutes |",
         "|---|---|---|---|",
@@ -97,9 +97,9 @@ def briefly(result: Result) -> str:
     """What a verdict depends on, or how many of its parts hold if that takes too many words."""
     if not result["depends on"]:
         return ""
-    text = ". ".join(describe_places(result))
-    if len(text) <= LONGEST:
-        return f"<br>{text}"
+    lines = describe_places(result)
+    if sum(map(len, lines)) <= LONGEST:
+        return "".join(f"<br>{line}" for line in lines)
     found = parts(result)
     return f"<br>{sum(verdict == HOLDS for verdict in found.values())} of {len(found)} parts hold"
 
@@ -125,7 +125,7 @@ def section(claim: Claim, result: Result, again: Result | None) -> Iterator[str]
     yield ""
     yield f"![The measures of each seed, and the effect with its interval](claims/{claim.name}.png)"
     yield ""
-    yield "| | rule | effect | verdict |" + (" with other seeds | |" if again else "")
+    yield "| | rule | effect | verdict |" + (" with other seeds | verdict |" if again else "")
     yield "|---|---|---|---|" + ("---|---|" if again else "")
     others = {(each["case"], each["says"]): each for each in again["findings"]} if again else {}
     for each in result["findings"]:

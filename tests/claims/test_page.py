@@ -45,7 +45,7 @@ def test_what_a_verdict_depends_on_is_listed():
         "depends on": {"holds": ["small", "large"], "does not hold": ["huge"]},
     }
     text = page([Row(CLAIM, result)])
-    assert "| **depends**<br>holds: small; large. does not hold: huge |" in text
+    assert "| **depends**<br>holds: small; large<br>does not hold: huge |" in text
     assert "- holds: small; large\n- does not hold: huge\n" in text
 
 
