@@ -173,6 +173,13 @@ __all__ += [
     "word_vectors",
 ]
 
+# pretrained: models and tokenizers from the Hugging Face hub, and back
+if TYPE_CHECKING:
+    from .pretrained import load_pretrained, save_pretrained
+
+_MODULES[".pretrained"] = ["load_pretrained", "save_pretrained"]
+__all__ += ["load_pretrained", "save_pretrained"]
+
 # old import paths
 add_old_paths(__name__)
 

@@ -41,6 +41,7 @@ FOLDERS: dict[str, str | None] = {
     "claims": "minitransformer/claims",
     "plots": "minitransformer/plots",
     "inspection": "minitransformer/inspection",
+    "pretrained": "minitransformer/pretrained",
     "learn": "minitransformer/learn",
     "cli": "minitransformer/cli",
     "tasks": None,  # all but translation and language modelling: files, which are in LEAVES
@@ -106,6 +107,7 @@ LEAVES = {
         ),
     ),
     "gradcheck": ("minigrad/__main__.py",),
+    "pretrained": ("tests/pretrained",),
     "breadth": ("tests/repository/test_stub.py",),
     "torch_names": (
         "tools/reference.py", "tools/site", "docs/pytorch.md", "tests/slow/repository/test_reference.py",

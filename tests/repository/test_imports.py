@@ -103,8 +103,8 @@ ORDERS = {
         "torch_names",
     ),
     "minitransformer": (
-        "layers", "models", "inspection", "text", "data", "generation", "tasks", "training", "recipes",
-        "runs", "plots", "explain", "claims", "cli",
+        "layers", "models", "inspection", "text", "pretrained", "data", "generation", "tasks", "training",
+        "recipes", "runs", "plots", "explain", "claims", "cli",
     ),
 }  # fmt: skip
 RANKS = {

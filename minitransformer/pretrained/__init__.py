@@ -1,0 +1,7 @@
+"""Models and tokenizers in the formats of the Hugging Face hub: reading and writing them."""
+
+from .errors import PretrainedError, PretrainedWarning
+from .loading import load_pretrained
+from .saving import save_pretrained
+
+__all__ = ["PretrainedError", "PretrainedWarning", "load_pretrained", "save_pretrained"]

@@ -1,0 +1,209 @@
+"""Reading a folder of the Hugging Face hub: config.json, and weights in safetensors files."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from minigrad import nn
+
+from ..errors import UserError, check_choice, counted
+from ..files import printable, read_json
+from ..models.protocol import model_class
+from .errors import PretrainedError, PretrainedWarning
+from .family import Family, Settings, architecture_of, check_fixed, family
+from .names import find
+from .weights import FLOATS, StoredTensor, are_equal, listed, map_tensor, read, stored_tensors
+
+
+def load_pretrained(
+    folder: str | Path,
+    *,
+    head: str | None = None,
+    num_labels: int | None = None,
+    dtype: str = "float32",
+    mmap: bool = False,
+) -> Any:
+    """The model in a folder of the Hugging Face hub, such as a GPT or a BERT, in evaluation mode.
+
+    The folder has config.json and model.safetensors (or shards and their index). `head` and `num_labels`
+    replace those of a BERT, to fine-tune it: a head that the file does not have keeps its initial weights.
+    Weights are converted to `dtype`; "auto" keeps that of the file. With `mmap`, they are views of the file
+    where that is possible, and are read when they are first used.
+
+    Raises a PretrainedError for missing tensors and wrong shapes. A PretrainedWarning names tensors that are
+    not used, and weights of a new head.
+
+        model = load_pretrained("gpt2")
+    """
+    folder = Path(folder)
+    check_choice("dtype", dtype, ("auto", *FLOATS))
+    content = read_settings(folder)
+    kind = family(content)
+    config = configure(folder, kind, content, head, num_labels)
+    stored = stored_tensors(folder, architecture_of(content))
+    config = untied_if_different(kind, config, stored)
+    has_new_head = head is not None or num_labels is not None
+    model = _build(folder, kind, config)
+    _fill(folder, model, kind, stored, dtype, mmap, has_new_head)
+    return model.eval()
+
+
+def read_settings(folder: Path) -> Settings:
+    """The content of config.json."""
+    if not folder.is_dir():
+        raise PretrainedError(
+            f"there is no folder {printable(folder)}.\n"
+            f"Download the model's config.json, model.safetensors and tokenizer files into one."
+        )
+    if not (folder / "config.json").is_file():
+        raise PretrainedError(
+            f"{printable(folder)} has no config.json.\nDownload it from where the weights come from."
+        )
+    content = read_json(folder / "config.json")
+    if not isinstance(content, dict):
+        raise PretrainedError(
+            f"{printable(folder / 'config.json')} is not an object of settings.\nDownload it again."
+        )
+    return content
+
+
+def configure(
+    folder: Path, kind: Family, content: Settings, head: str | None = None, num_labels: int | None = None
+) -> Any:
+    """Our configuration for the settings in a config.json."""
+    config_class = model_class(kind.ours).config_class
+    try:
+        check_fixed(content, kind.fixed)
+        config = config_class(**kind.read_config(content))
+        given = {"head": head, "num_labels": num_labels}
+        changed = {name: value for name, value in given.items() if value is not None}
+        known = [field.name for field in fields(config)]
+        for name in changed:
+            if name not in known:
+                raise PretrainedError(f"a {kind.model_type} has no {name}.\nLeave {name} out.")
+        return replace(config, **changed)
+    except (UserError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        if isinstance(error, PretrainedError):
+            raise
+        problem, _, fix = printable(error).partition("\n")
+        where = printable(folder / "config.json")
+        raise PretrainedError(f"{where}: {problem}\n{fix or 'Download it again.'}") from None
+
+
+def untied_if_different(kind: Family, config: Any, stored: dict[str, StoredTensor]) -> Any:
+    """The configuration, untied if the file has an output layer that differs from the embedding.
+
+    transformers does the same, whatever config.json says.
+    """
+    if kind.tied is None or not getattr(config, "tie_word_embeddings", True):
+        return config
+    theirs = by_current_name(stored, kind, kind.tied)
+    output, embedding = (theirs.get(name) for name in kind.tied)
+    if output is None or embedding is None or are_equal(output, embedding):
+        return config
+    if not hasattr(config, "tie_word_embeddings"):
+        raise PretrainedError(
+            f"{printable(output.file)} has a {kind.tied[0]} that differs from {kind.tied[1]}, expected one "
+            f"matrix for both.\n"
+            f"Choose a model whose output layer is tied to its embedding."
+        )
+    return replace(config, tie_word_embeddings=False)
+
+
+def _build(folder: Path, kind: Family, config: Any) -> Any:
+    """The model, whose weights are not initialized."""
+    try:
+        return model_class(kind.ours)(config)
+    except (MemoryError, OverflowError, ValueError) as error:
+        problem = str(error).splitlines()[0] if str(error) else "out of memory"
+        raise PretrainedError(
+            f"{printable(folder / 'config.json')} describes a model that cannot be built: "
+            f"{printable(problem)}.\n"
+            f"Compare its sizes with the model's documentation."
+        ) from None
+
+
+def _fill(
+    folder: Path, model: nn.Module, kind: Family, stored: dict[str, StoredTensor], dtype: str, mmap: bool,
+    has_new_head: bool,
+) -> None:  # fmt: skip
+    """Read the weights of a model; everything is checked before anything is read."""
+    config: Any = model.config
+    table = kind.names(config)
+    own = model.state_dict()
+    sources = {name: source for name in own if (source := find(table, name)) is not None}
+    theirs = by_current_name(stored, kind, (n for source in sources.values() for n in source.names))
+    missing = [name for name, source in sources.items() if not all(n in theirs for n in source.names)]
+    absent = [n for name in missing for n in sources[name].names if n not in theirs]
+    if missing and not (has_new_head and all(name.startswith("head.") for name in missing)):
+        raise PretrainedError(
+            f"{printable(folder)} lacks {counted(len(absent), 'tensor')} of a {type(model).__name__} with "
+            f"the settings of its config.json: {listed(absent)}.\n"
+            f"Check that config.json and weights belong together."
+        )
+    sources = {name: source for name, source in sources.items() if name not in missing}
+    problems = []
+    shapes = {}
+    for name, source in sources.items():
+        shapes[name] = source.their_shapes(tuple(own[name].shape), config, widths_of(model, name))
+        for their_name, expected in zip(source.names, shapes[name], strict=True):
+            found = theirs[their_name]
+            if found.shape != expected:
+                problems.append(f"{their_name} {found.shape}, expected {expected}")
+            elif found.dtype not in FLOATS:
+                problems.append(f"{their_name} of {found.dtype}, expected floating-point numbers")
+    if problems:
+        raise PretrainedError(
+            f"{printable(folder)}: {counted(len(problems), 'tensor')} did not match config.json: "
+            f"{listed(problems)}.\n"
+            f"Check that config.json and weights belong together."
+        )
+    arrays: dict[str, Any] = {}
+    for name, source in sources.items():
+        parts = [theirs[n] for n in source.names]
+        target = parts[0].dtype if dtype == "auto" else dtype
+        whole = mmap and all(part.dtype == target for part in parts)
+        pieces = [map_tensor(part) if whole else read(part, target) for part in parts]
+        arrays[name] = source.to_ours(pieces, tuple(own[name].shape))
+    model.load_state_dict(arrays, strict=False, assign=True)
+    used = {n for source in sources.values() for n in source.names}
+    used |= {*(kind.tied or ())[:1]}
+    unused = [n for n in theirs if n not in used and not any(re.fullmatch(p, n) for p in kind.ignored)]
+    if missing:
+        warnings.warn(f"new weights, not from {folder}: {listed(missing)}", PretrainedWarning, stacklevel=3)
+    if unused:
+        warnings.warn(f"not used, of {folder}: {listed(unused)}", PretrainedWarning, stacklevel=3)
+
+
+def by_current_name(
+    stored: dict[str, StoredTensor], kind: Family, known: Iterable[str]
+) -> dict[str, StoredTensor]:
+    """The tensors by the names of the family's table; older names, and names without prefix, are replaced."""
+    known = set(known)
+    found = {}
+    for name, tensor in stored.items():
+        current = name
+        for candidate in (name, f"{kind.prefix}{name}"):
+            for pattern, replacement in kind.renamed.items():
+                candidate = (
+                    re.sub(pattern, replacement, candidate) if re.fullmatch(pattern, candidate) else candidate
+                )
+            if candidate in known or any(re.fullmatch(p, candidate) for p in kind.ignored):
+                current = candidate
+                break
+        found.setdefault(current, tensor)
+    return found
+
+
+def widths_of(model: nn.Module, name: str) -> tuple[int, ...]:
+    """The rows of queries, keys and values in a packed projection; () for other parameters."""
+    module, _, parameter = name.rpartition(".")
+    if not parameter.startswith("in_proj_"):
+        return ()
+    queries, both = model.get_submodule(module).widths
+    return (queries, both // 2, both // 2)

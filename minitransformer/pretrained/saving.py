@@ -1,0 +1,124 @@
+"""Writing a model as a folder of the Hugging Face hub, which `transformers` reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.core.devices import on_cpu
+from minigrad.io import temporary_name
+
+from ..errors import UserError
+from ..files import printable, write_json
+from ..models.protocol import model_class
+from .errors import PretrainedError
+from .family import FAMILIES, Family, Settings, family
+from .loading import widths_of
+from .names import find
+from .weights import WEIGHTS, listed
+
+
+def save_pretrained(
+    model: Any, folder: str | Path, tokenizer: Any = None, labels: Sequence[str] = ()
+) -> None:
+    """Write config.json and model.safetensors, and the tokenizer's files, to a new folder.
+
+    `transformers` reads it with from_pretrained, and computes the same logits. `labels` are the names of the
+    classes. Raises a PretrainedError for a model that no class of transformers computes.
+
+        save_pretrained(model, "my-gpt2")
+    """
+    from safetensors.numpy import save_file
+
+    folder = Path(folder)
+    kind, settings = family_of(model)
+    if labels:
+        settings |= {
+            "id2label": {str(i): label for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(labels)},
+        }
+    tensors = their_tensors(model, kind, model.state_dict())
+    if settings["architectures"] == [kind.body]:
+        tensors = {name.removeprefix(kind.prefix): array for name, array in tensors.items()}
+    dtype = str(next(iter(tensors.values())).dtype)
+    with new_folder(folder) as partial:
+        write_json(partial / "config.json", {"model_type": kind.model_type, **settings, "dtype": dtype})
+        save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
+        if tokenizer is not None:
+            from .tokenizers import save_tokenizer
+
+            save_tokenizer(tokenizer, partial)
+
+
+def family_of(model: Any) -> tuple[Family, Settings]:
+    """The family that can express a model, and its config.json."""
+    ours = getattr(model, "model_type", type(model).__name__)
+    problems = []
+    for name in FAMILIES:
+        kind = family({"model_type": name})
+        if kind.ours != ours:
+            continue
+        try:
+            settings = kind.write_config(model.config)
+            again = model_class(ours).config_class(**kind.read_config(settings))
+        except UserError as error:
+            problems.append(str(error).splitlines()[0])
+            continue
+        different = [
+            f"{field.name} = {getattr(model.config, field.name)!r}"
+            for field in fields(again)
+            if getattr(again, field.name) != getattr(model.config, field.name)
+        ]
+        if not different:
+            return kind, settings
+        problems.append(f"a {name} there cannot have {', '.join(different)}")
+    problem = "; ".join(problems) or f"transformers has no class for a model of type {ours}"
+    raise PretrainedError(
+        f"this model cannot be written for transformers: {printable(problem)}.\n"
+        f"Save it with minigrad's save_file instead."
+    )
+
+
+def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors `own` (weights or gradients of a model) under the family's names, in their shapes there."""
+    table = kind.names(model.config)
+    found = {}
+    unnamed = []
+    for name, tensor in own.items():
+        if (source := find(table, name)) is None:
+            unnamed.append(name)
+            continue
+        array = np.asarray(on_cpu(tensor.array))
+        shapes = source.their_shapes(array.shape, model.config, widths_of(model, name))
+        found |= dict(zip(source.names, source.to_theirs(array, shapes), strict=True))
+    if unnamed:
+        raise PretrainedError(
+            f"a {kind.model_type} of transformers has no place for {listed(unnamed)}.\n"
+            f"Remove them, such as adapters by merging them, before the model is written."
+        )
+    return found
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` at the end: others find all of it, or nothing."""
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise PretrainedError(f"{printable(folder)} already exists.\nChoose the name of a new folder.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(temporary_name(folder.name))
+    partial.mkdir()
+    try:
+        yield partial
+        if folder.is_dir():
+            folder.rmdir()
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise

@@ -1,0 +1,174 @@
+"""Safetensors files of a folder: one file, or shards with an index. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad.core import dtypes  # noqa: F401 (makes "bfloat16" known to NumPy)
+from minigrad.io import DTYPES
+
+from ..errors import counted
+from ..files import printable, read_json, shell_command
+from .errors import PretrainedError
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # files that execute code when PyTorch reads them
+OTHER_FORMATS = (".gguf", ".h5", ".msgpack", ".onnx", ".npz")
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+CHUNK = 2**24  # bytes read at once when they are converted
+
+
+class StoredTensor(NamedTuple):
+    """Where a tensor is stored: its file, dtype and shape, and its first byte in the file."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+def stored_tensors(folder: Path, architecture: str = "") -> dict[str, StoredTensor]:
+    """All tensors in a folder's safetensors files, by name. Only headers are read.
+
+    `architecture` is a class of transformers, for the command that converts other files.
+    """
+    if (folder / WEIGHTS).is_file():
+        return header_of(folder / WEIGHTS)
+    if (folder / INDEX).is_file():
+        return _sharded(folder)
+    raise PretrainedError(_no_weights(folder, architecture))
+
+
+def header_of(path: Path) -> dict[str, StoredTensor]:
+    """The tensors of a safetensors file, whose header the library checks: sizes, offsets, overlaps."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with open(path, "rb") as file:
+            position = 8 + int.from_bytes(file.read(8), "little")
+        with safe_open(path, "np") as content:
+            slices = {name: content.get_slice(name) for name in content.offset_keys()}
+            found = {}
+            for name, each in slices.items():  # in the order of their bytes, without gaps
+                dtype = DTYPES.get(each.get_dtype(), "")
+                if not dtype:
+                    raise SafetensorError(f"{name} has the dtype {each.get_dtype()}")
+                shape = tuple(each.get_shape())
+                found[name] = StoredTensor(path, dtype, shape, position)
+                position += int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+            return found
+    except (SafetensorError, OSError, OverflowError) as error:
+        problem = f"{printable(path)} is not a safetensors file, or is damaged: {printable(error)}"
+        raise PretrainedError(f"{problem}.\nDownload it again.") from None
+
+
+def _sharded(folder: Path) -> dict[str, StoredTensor]:
+    path = folder / INDEX
+    shards = read_json(path, {"weight_map": dict})["weight_map"]
+    found: dict[str, StoredTensor] = {}
+    for shard in dict.fromkeys(shards.values()):
+        if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or shard == "..":
+            raise PretrainedError(
+                f"{printable(path)} names the file {printable(repr(shard))}, which is not a file of the same "
+                f"folder.\n"
+                f"Download the folder again, from a source that you trust."
+            )
+        if not (folder / shard).is_file():
+            raise PretrainedError(
+                f"{printable(folder / shard)} is missing; {INDEX} lists it.\n"
+                f"Download all files of the model into one folder."
+            )
+        tensors = header_of(folder / shard)
+        listed = {name for name, file in shards.items() if file == shard}
+        if wrong := sorted(listed ^ tensors.keys()):
+            where = "the file" if wrong[0] in listed else "the index"
+            raise PretrainedError(
+                f"{printable(folder / shard)} does not match {INDEX}: "
+                f"{printable(wrong[0])} is not in {where}.\n"
+                f"Download both again."
+            )
+        found |= tensors
+    return found
+
+
+def _no_weights(folder: Path, architecture: str) -> str:
+    """The error for a folder without safetensors files."""
+    names = sorted(path.name for path in folder.iterdir())
+    pickled = [name for name in names if name.endswith(PICKLES)]
+    if pickled:
+        target = folder.with_name(f"{folder.resolve().name}-safetensors")
+        code = (
+            f"from transformers import {architecture or 'AutoModel'} as M, AutoTokenizer as T; "
+            f"M.from_pretrained({str(folder)!r}).save_pretrained({str(target)!r}); "
+            f"T.from_pretrained({str(folder)!r}).save_pretrained({str(target)!r})"
+        )
+        return (
+            f"{printable(folder)} has its weights in {printable(pickled[0])}, a pickle, which can execute "
+            f"code; expected {WEIGHTS}.\n"
+            f"Convert it, if you trust it, where PyTorch and transformers are installed: "
+            f"{shell_command(['python', '-c', code])}"
+        )
+    others = [name for name in names if name.endswith(OTHER_FORMATS)]
+    found = (
+        f"its weights are in {printable(others[0])}"
+        if others
+        else f"found {', '.join(names[:6]) or 'nothing'}"
+    )
+    return (
+        f"{printable(folder)} has no {WEIGHTS}: {printable(found)}.\n"
+        f"Download the model's {WEIGHTS} (or its shards and {INDEX}), config.json and tokenizer files."
+    )
+
+
+def read(tensor: StoredTensor, dtype: str) -> np.ndarray:
+    """The tensor's numbers, converted to another floating dtype if necessary, in pieces."""
+    array: Any = np.empty(tensor.shape, dtype)
+    flat = array.reshape(-1)
+    with open(tensor.file, "rb", buffering=0) as file:
+        file.seek(tensor.offset)
+        if tensor.dtype == dtype:
+            _read_into(file, flat, tensor)
+            return array
+        piece = np.empty(CHUNK // np.dtype(tensor.dtype).itemsize, tensor.dtype)
+        for start in range(0, flat.size, piece.size):
+            part = piece[: flat.size - start]
+            _read_into(file, part, tensor)
+            flat[start : start + part.size] = part
+    return array
+
+
+def _read_into(file: Any, array: np.ndarray, tensor: StoredTensor) -> None:
+    """Fill an array with the next bytes of the file."""
+    rest = memoryview(array.view(np.uint8))
+    while rest:
+        count = file.readinto(rest)
+        if not count:
+            raise PretrainedError(f"{printable(tensor.file)} ended while it was read.\nDownload it again.")
+        rest = rest[count:]
+
+
+def map_tensor(tensor: StoredTensor) -> np.ndarray:
+    """The tensor as a view of its file, which is read when it is used; changes stay in memory."""
+    return np.memmap(tensor.file, tensor.dtype, "c", tensor.offset, tensor.shape)
+
+
+def are_equal(a: StoredTensor, b: StoredTensor) -> bool:
+    """Whether two tensors have the same shape, dtype and bytes."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    first, second = (map_tensor(each).reshape(-1) for each in (a, b))
+    return all(
+        np.array_equal(first[i : i + CHUNK], second[i : i + CHUNK]) for i in range(0, first.size, CHUNK)
+    )
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """The names in a line; of more than `most`, the number of others."""
+    names = list(names)
+    rest = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
+    return printable(", ".join(names[:most]) + rest)

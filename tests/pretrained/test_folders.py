@@ -1,0 +1,210 @@
+"""load_pretrained and save_pretrained: what is written is read back, and each problem is named."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from minitransformer import BERT, GPT, BERTConfig, GPTConfig, RecurrentConfig, RecurrentLM
+from minitransformer.pretrained import PretrainedError, PretrainedWarning, load_pretrained, save_pretrained
+
+GPT2 = {"vocab_size": 11, "n_positions": 6, "n_embd": 8, "n_layer": 2, "n_head": 2}
+SMALL = {"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+IDS = np.array([[3, 9, 4, 1]])
+
+
+def gpt(**options):
+    return GPT(GPTConfig(**GPT2, **options)).eval()
+
+
+def bert(**options):
+    return BERT(BERTConfig(**SMALL, intermediate_size=12, max_position_embeddings=6, **options)).eval()
+
+
+MODELS = {
+    "gpt2": gpt,
+    "untied gpt2": lambda: gpt(tie_word_embeddings=False),
+    **{
+        f"bert, {head}": lambda head=head: bert(head=head, num_labels=3)
+        for head in ("masked_lm", "next_sentence", "classification", "token_classification", "similarity")
+    },
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def written(model, folder):
+    save_pretrained(model, folder)
+    return folder
+
+
+def change(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+def change_tensors(folder, change):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+def test_what_is_written_is_read_back(model, tmp_path):
+    again = load_pretrained(written(model, tmp_path / "model"))
+    assert again.config == model.config
+    np.testing.assert_array_equal(again(IDS).numpy(), model(IDS).numpy())
+
+
+def test_memory_mapped_weights_give_the_same_values(model, tmp_path):
+    again = load_pretrained(written(model, tmp_path / "model"), mmap=True)
+    np.testing.assert_array_equal(again(IDS).numpy(), model(IDS).numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_weights_are_converted_to_the_dtype_asked_for(dtype, tmp_path):
+    model = gpt()
+    again = load_pretrained(written(model, tmp_path / "model"), dtype=dtype)
+    assert {str(p.dtype).rpartition(".")[2] for p in again.parameters()} == {dtype}
+    weight = model.embedding.weight.numpy().astype(again.embedding.weight.numpy().dtype)
+    np.testing.assert_array_equal(again.embedding.weight.numpy(), weight)
+
+
+def test_half_precision_files_are_read_as_float32(tmp_path):
+    model = gpt().to("bfloat16")
+    again = load_pretrained(written(model, tmp_path / "model"))
+    weight = model.embedding.weight.numpy().astype(np.float32)
+    np.testing.assert_array_equal(again.embedding.weight.numpy(), weight)
+
+
+def test_a_missing_tensor_is_named(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    change_tensors(folder, lambda tensors: tensors.pop("transformer.h.1.mlp.c_fc.weight"))
+    with pytest.raises(PretrainedError, match=r"lacks 1 tensor .*: transformer\.h\.1\.mlp\.c_fc\.weight"):
+        load_pretrained(folder)
+
+
+def test_a_tensor_of_the_wrong_shape_is_named_with_both_shapes(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    change(folder, n_inner=20)
+    with pytest.raises(PretrainedError, match=r"mlp\.c_fc\.weight \(8, 32\), expected \(8, 20\)"):
+        load_pretrained(folder)
+
+
+def test_an_extra_tensor_is_named_in_a_warning(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    change_tensors(folder, lambda tensors: tensors.update(gate=np.zeros(2, np.float32)))
+    with pytest.warns(PretrainedWarning, match="not used.*: gate"):
+        load_pretrained(folder)
+
+
+def test_names_without_a_prefix_and_stored_masks_are_read(tmp_path):
+    model = gpt()
+    folder = written(model, tmp_path / "model")
+
+    def older(tensors):
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+        tensors["h.0.attn.bias"] = np.ones((1, 1, 6, 6), np.float32)
+
+    change_tensors(folder, older)
+    np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
+
+
+def test_bert_of_2018_called_scale_and_shift_gamma_and_beta(tmp_path):
+    model = bert()
+    folder = written(model, tmp_path / "model")
+
+    def older(tensors):
+        for name in list(tensors):
+            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
+            tensors[new] = tensors.pop(name)
+
+    change_tensors(folder, older)
+    np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
+
+
+def test_an_output_layer_that_differs_from_the_embedding_is_used(tmp_path):
+    model = gpt(tie_word_embeddings=False)
+    folder = written(model, tmp_path / "model")
+    change(folder, tie_word_embeddings=True)
+    again = load_pretrained(folder)
+    assert not again.config.tie_word_embeddings
+    np.testing.assert_array_equal(again(IDS).numpy(), model(IDS).numpy())
+
+
+def test_a_head_can_be_replaced_to_fine_tune(tmp_path):
+    model = bert()
+    folder = written(model, tmp_path / "model")
+    with pytest.warns(PretrainedWarning) as warned:
+        again = load_pretrained(folder, head="classification", num_labels=5)
+    assert again(IDS).shape == (1, 5)
+    assert [str(each.message).partition(",")[0] for each in warned] == ["new weights", "not used"]
+    np.testing.assert_array_equal(again.states(IDS).numpy(), model.states(IDS).numpy())
+
+
+def test_shards_are_read(tmp_path):
+    model = gpt()
+    folder = written(model, tmp_path / "model")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    halves = {"a.safetensors": list(tensors)[:9], "b.safetensors": list(tensors)[9:]}
+    for name, half in halves.items():
+        save_file({key: tensors[key] for key in half}, folder / name)
+    weight_map = {key: name for name, half in halves.items() for key in half}
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    np.testing.assert_array_equal(load_pretrained(folder)(IDS).numpy(), model(IDS).numpy())
+
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(weight_map, "../model/a.safetensors")}))
+    with pytest.raises(PretrainedError, match="not a file of the same folder"):
+        load_pretrained(folder)
+    (folder / "b.safetensors").unlink()
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(PretrainedError, match=r"b\.safetensors is missing"):
+        load_pretrained(folder)
+
+
+def test_a_pickle_is_refused_with_the_command_that_converts_it(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(PretrainedError, match="GPT2LMHeadModel as M.*save_pretrained") as error:
+        load_pretrained(folder)
+    assert "pickle" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model_type": "mamba"}, "model_type 'mamba'.*\nIt can read bert, "),
+        ({"scale_attn_by_inverse_layer_idx": True}, "only False is supported"),
+        ({"n_head": 3}, "n_head"),
+        ({"n_embd": "wide"}, "n_embd must be an integer"),
+        ({"n_embd": 2**40}, "cannot be built|did not match"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_named(settings, message, tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    change(folder, **settings)
+    with pytest.raises(PretrainedError, match=message):
+        load_pretrained(folder)
+
+
+def test_a_model_that_transformers_cannot_compute_is_refused_by_name(tmp_path):
+    with pytest.raises(PretrainedError, match="positions = 'rotary'"):
+        save_pretrained(gpt(positions="rotary"), tmp_path / "model")
+    with pytest.raises(PretrainedError, match="no class for a model of type recurrent"):
+        save_pretrained(RecurrentLM(RecurrentConfig(vocab_size=5)), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_existing_folder_is_never_overwritten(tmp_path):
+    folder = written(gpt(), tmp_path / "model")
+    with pytest.raises(PretrainedError, match="already exists"):
+        save_pretrained(gpt(), folder)
