@@ -7,7 +7,7 @@ from typing import Any
 from .family import Family, Settings, architecture_of, id2label, num_labels, shared_keys
 from .names import Table, stacked
 
-NAMES = {
+NAMES: Table = {
     "embedding.weight": "bert.embeddings.word_embeddings.weight",
     "positions.weight": "bert.embeddings.position_embeddings.weight",
     "token_types.weight": "bert.embeddings.token_type_embeddings.weight",

@@ -86,7 +86,8 @@ def label_names(content: Settings) -> list[str]:
     labels = content.get("id2label")
     names = [labels.get(str(i)) for i in range(len(labels))] if isinstance(labels, dict) else []
     is_default = names == [f"LABEL_{i}" for i in range(len(names))]
-    return [] if is_default or not all(isinstance(name, str) for name in names) else names
+    found = [name for name in names if isinstance(name, str)]
+    return [] if is_default or len(found) < len(names) else found
 
 
 def id2label(count: int) -> Settings:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .family import Family, Settings, shared_keys
-from .names import transposed
+from .names import Table, transposed
 
-NAMES = {
+NAMES: Table = {
     "embedding.weight": "transformer.wte.weight",
     "positions.weight": "transformer.wpe.weight",
     "layers.layers.*.residual1.norm.{}": "transformer.h.*.ln_1.{}",

@@ -9,8 +9,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from minigrad import nn
-
 from ..errors import UserError, check_choice, counted
 from ..files import printable, read_json
 from ..models.protocol import model_class
@@ -129,11 +127,11 @@ def _build(folder: Path, kind: Family, config: Any) -> Any:
 
 
 def _fill(
-    folder: Path, model: nn.Module, kind: Family, stored: dict[str, StoredTensor], dtype: str, mmap: bool,
+    folder: Path, model: Any, kind: Family, stored: dict[str, StoredTensor], dtype: str, mmap: bool,
     has_new_head: bool,
 ) -> None:  # fmt: skip
     """Read the weights of a model; everything is checked before anything is read."""
-    config: Any = model.config
+    config = model.config
     table = kind.names(config)
     own = model.state_dict()
     sources = {name: source for name in own if (source := find(table, name)) is not None}
@@ -185,7 +183,7 @@ def by_current_name(
 ) -> dict[str, StoredTensor]:
     """The tensors by the names of the family's table; older names, and names without prefix, are replaced."""
     known = set(known)
-    found = {}
+    found: dict[str, StoredTensor] = {}
     for name, tensor in stored.items():
         current = name
         for candidate in (name, f"{kind.prefix}{name}"):
@@ -200,7 +198,7 @@ def by_current_name(
     return found
 
 
-def widths_of(model: nn.Module, name: str) -> tuple[int, ...]:
+def widths_of(model: Any, name: str) -> tuple[int, ...]:
     """The rows of queries, keys and values in a packed projection; () for other parameters."""
     module, _, parameter = name.rpartition(".")
     if not parameter.startswith("in_proj_"):

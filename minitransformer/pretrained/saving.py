@@ -52,9 +52,7 @@ def save_pretrained(
         write_json(partial / "config.json", {"model_type": kind.model_type, **settings, "dtype": dtype})
         save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
         if tokenizer is not None:
-            from .tokenizers import save_tokenizer
-
-            save_tokenizer(tokenizer, partial)
+            tokenizer.save(partial / "tokenizer.json")
 
 
 def family_of(model: Any) -> tuple[Family, Settings]:
@@ -89,7 +87,7 @@ def family_of(model: Any) -> tuple[Family, Settings]:
 def their_tensors(model: Any, kind: Family, own: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The tensors `own` (weights or gradients of a model) under the family's names, in their shapes there."""
     table = kind.names(model.config)
-    found = {}
+    found: dict[str, np.ndarray] = {}
     unnamed = []
     for name, tensor in own.items():
         if (source := find(table, name)) is None:

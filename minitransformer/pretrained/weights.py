@@ -144,7 +144,7 @@ def read(tensor: StoredTensor, dtype: str) -> np.ndarray:
 
 def _read_into(file: Any, array: np.ndarray, tensor: StoredTensor) -> None:
     """Fill an array with the next bytes of the file."""
-    rest = memoryview(array.view(np.uint8))
+    rest = memoryview(array.view(np.uint8))  # type: ignore[arg-type]
     while rest:
         count = file.readinto(rest)
         if not count:

@@ -174,7 +174,7 @@ def test_shards_are_read(tmp_path):
 def test_a_pickle_is_refused_with_the_command_that_converts_it(tmp_path):
     folder = written(gpt(), tmp_path / "model")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(PretrainedError, match="GPT2LMHeadModel as M.*save_pretrained") as error:
+    with pytest.raises(PretrainedError, match=r"GPT2LMHeadModel as M.*save_pretrained") as error:
         load_pretrained(folder)
     assert "pickle" in str(error.value)
 
